@@ -1,0 +1,132 @@
+"""The words everything else is written in: entries, kinds, statuses, types and ids."""
+
+from __future__ import annotations
+
+import unicodedata
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from holdfast.errors import InvalidIdError
+
+MAX_ID_BYTES: Final = 512
+"""An id's longest UTF-8 form: every backend can index it, MySQL included."""
+
+HIDDEN: Final = "\x1f"
+"""Journals whose name starts with this stand beside the runs and are not listed with them.
+No run id may hold a control character, so no user can name one."""
+
+
+class Kind(StrEnum):
+    """What an entry of a journal records. The values are part of the stored format."""
+
+    OPEN = "open"  # the run begins: its flow, thread, owner and, for a fork, its origin
+    CHECKPOINT = "checkpoint"  # the whole state after a step
+    RESULT = "result"  # one step's own value; `load` folds results
+    ROLLBACK = "rollback"  # the run goes on from `parent`; what came between stays as history
+    CLAIM = "claim"  # a worker takes the run over; its seq is the fencing token
+    QUESTION = "question"  # the run waits for a person
+    ANSWER = "answer"
+    REQUEST = "request"  # someone outside asks the worker to pause or cancel
+    FAIL = "fail"
+    COMPLETE = "complete"
+    CANCEL = "cancel"
+    TRIM = "trim"  # retention thinned out what stands before it; a worker goes on after it
+    TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
+    MEMBER = "member"  # in a thread's journal: a run was opened in this thread
+    VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
+
+
+class Status(StrEnum):
+    """What a run is doing, as its head entry says."""
+
+    OPEN = "open"  # saved to by hand; nobody drives it
+    RUNNING = "running"  # an engine drives it, or did until it crashed
+    PAUSED = "paused"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    COMPLETED = "completed"
+    DELETED = "deleted"  # on a stub or tombstone: nothing is left here
+
+
+class CheckpointType(StrEnum):
+    """What moment of the work a checkpoint stands for; free to leave out."""
+
+    ITERATION_START = "iteration_start"
+    ITERATION_END = "iteration_end"
+    TOOL_EXECUTED = "tool_executed"
+    LLM_RESPONSE = "llm_response"
+    APPROVAL_POINT = "approval_point"
+    STATE_TRANSITION = "state_transition"
+    MANUAL_CHECKPOINT = "manual_checkpoint"
+    ERROR_BOUNDARY = "error_boundary"
+
+
+class Entry(NamedTuple):
+    """One position of one journal, as stores see it: index fields in the clear, and bytes.
+
+    A tuple because it is also a database row and is made on every save. A *stub* is what a
+    deleted entry leaves: status "deleted", with only run, seq, kind, entry_id, parent, digest
+    and at kept.
+    """
+
+    run: str
+    seq: int
+    kind: str
+    entry_id: bytes  # random; tells one's own entry from another's after a lost reply
+    parent: int | None  # the seq whose state this entry builds on (its own kind may carry none)
+    digest: bytes  # chained; made once at the first write, never changed
+    step: str | None
+    step_index: int | None
+    type: str | None
+    status: str
+    at: int  # microseconds since the epoch; decoration, never order
+    duration: float | None
+    size: int  # bytes of the whole encoded state; 0 when the entry carries none
+    flow: str | None
+    thread: str | None
+    owner: str | None
+    meta: str  # JSON, or empty
+    body: bytes  # a sealed envelope, or empty
+
+
+def stub(entry: Entry) -> Entry:
+    """What is left of an entry that was deleted: its place in the chain."""
+    return entry._replace(
+        step=None, step_index=None, type=None, status=Status.DELETED.value, duration=None,
+        size=0, flow=None, thread=None, owner=None, meta="", body=b"",
+    )  # fmt: skip
+
+
+def check_id(what: str, value: str) -> str:
+    """Return `value` if every store can keep it apart from all other ids; raise `InvalidIdError`.
+
+    Ids are opaque text, compared by code point: no case folding, no normalisation, no trimming.
+    """
+    if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= MAX_ID_BYTES:
+        return value
+    if not isinstance(value, str):
+        raise InvalidIdError(what, value, f"must be a str, not {type(value).__name__}")
+    if not value:
+        raise InvalidIdError(what, value, "is empty; give it at least one character")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidIdError(what, value, "holds a lone surrogate and is not valid text") from None
+    if size > MAX_ID_BYTES:
+        raise InvalidIdError(what, value, f"takes {size} bytes in UTF-8; at most {MAX_ID_BYTES} are allowed")
+    if any(unicodedata.category(char) == "Cc" for char in value):
+        raise InvalidIdError(what, value, "holds a control character; use printable text")
+    return str(value)
+
+
+def checkpoint_id(run: str, seq: int) -> str:
+    """The id of a checkpoint. A seq is never used twice, so this names it for good."""
+    return f"{run}@{seq}"
+
+
+def split_checkpoint_id(value: str) -> tuple[str, int]:
+    """The run and seq a checkpoint id names, without asking a store."""
+    run, _, seq = value.rpartition("@")
+    if not run or not (seq.isascii() and seq.isdigit()) or len(seq) > 18:
+        raise InvalidIdError("checkpoint_id", value, "is not of the form RUN@SEQ")
+    return check_id("run_id", run), int(seq)

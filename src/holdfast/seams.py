@@ -1,0 +1,59 @@
+"""Where tests take hold: time, randomness and named fault points. No-ops in production."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where times come from."""
+
+    def now(self) -> int:
+        """Microseconds since the epoch. May step back; nothing is ordered by it."""
+
+    def monotonic(self) -> float:
+        """Seconds that never step back, for deadlines."""
+
+
+class SystemClock:
+    """The real time."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+Entropy = Callable[[int], bytes]
+"""Returns so many unguessable bytes; `os.urandom` outside tests."""
+
+SYSTEM_CLOCK = SystemClock()
+SYSTEM_ENTROPY: Entropy = os.urandom
+
+FaultHook = Callable[[str], None]
+_hook: FaultHook | None = None
+
+
+def fault(point: str) -> None:
+    """A named place where tests may raise, kill or pause; see `holdfast.testing.faults`."""
+    if _hook is not None:
+        _hook(point)
+
+
+def set_fault_hook(hook: FaultHook | None) -> None:
+    """Call `hook` with the name of every fault point passed, in this process; None removes it."""
+    global _hook
+    _hook = hook
+
+
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(clock: Clock = SYSTEM_CLOCK, entropy: Entropy = SYSTEM_ENTROPY) -> str:
+    """A fresh id: 26 characters, sorted by time of making, 80 random bits (a ULID)."""
+    number = (clock.now() // 1000) << 80 | int.from_bytes(entropy(10), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))

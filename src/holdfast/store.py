@@ -1,0 +1,145 @@
+"""The waist: everything above sees journals, everything below sees bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Final, Literal, NamedTuple
+
+from holdfast.model import HIDDEN, Entry
+
+PAGE: Final = 500
+"""How many entries or runs one call returns at the most, unless asked for fewer."""
+
+Survives = Literal["nothing", "process-crash", "power-loss"]
+Form = Literal["packed", "readable"]
+
+
+class RunFilter(NamedTuple):
+    """Which runs to list, by the fields of their head entry; None matches anything."""
+
+    status: str | None = None  # runs whose head is "deleted" are listed only when asked for
+    flow: str | None = None
+    thread: str | None = None
+    owner: str | None = None
+    type: str | None = None
+    prefix: str = ""  # hidden journals are listed only under a prefix that starts with HIDDEN
+
+    def matches(self, head: Entry) -> bool:
+        """Whether a run with this head is wanted: the definition SQL stores translate."""
+        if self.status is None:
+            if head.status == "deleted":
+                return False
+        elif head.status != self.status:
+            return False
+        return (
+            head.run.startswith(self.prefix)
+            and head.run.startswith(HIDDEN) == self.prefix.startswith(HIDDEN)
+            and (self.flow is None or head.flow == self.flow)
+            and (self.thread is None or head.thread == self.thread)
+            and (self.owner is None or head.owner == self.owner)
+            and (self.type is None or head.type == self.type)
+        )
+
+
+class StoreStats(NamedTuple):
+    """Sums over the entries that carry state (size > 0) of the runs that are listed."""
+
+    runs: int
+    checkpoints: int
+    state_bytes: int  # as if each state were stored whole and uncompressed
+    stored_bytes: int  # what their bodies take
+    oldest: int | None  # microseconds since the epoch
+    newest: int | None
+
+
+class Store(ABC):
+    """Durable, append-only journals of bytes, one per run.
+
+    Implementations may be shared between threads, translate every driver error into a
+    `HoldfastError`, and pass `holdfast.testing.StoreContract` unmodified. They trust their
+    caller for valid ids (`check_id`) but must keep any two distinct ones apart.
+
+    A store must not be used in a child process after fork(): open another one there.
+    """
+
+    form: ClassVar[Form] = "packed"
+    """"readable" stores are given JSON bodies, for people; "packed" ones are given few bytes."""
+
+    inline: ClassVar[bool] = False
+    """Whether calls return at once, without I/O, so that nobody need leave the event loop for them."""
+
+    url: str
+    """Where it is, fit for a log: passwords are masked."""
+
+    @abstractmethod
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        """Write each entry at its (run, seq) if that is free; return when all are durable.
+
+        One transaction, one outcome per entry: False where the seq was taken, and the entry
+        that holds it is unchanged. Entries of one run come in seq order; after the first that
+        loses, the run's later entries lose too. Raises `StoreError` when nothing was written,
+        `OutcomeUnknownError` when it may have been.
+        """
+
+    @abstractmethod
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        """The run's entries beyond the seq `after`, in the chosen direction, at most `limit`.
+
+        Stubs and tombstones included; an unknown run has none. Without `bodies`, every body
+        is empty and none was read.
+        """
+
+    @abstractmethod
+    def last(self, run: str) -> Entry | None:
+        """The run's head, the entry with the highest seq, with its body; None for an unknown run."""
+
+    @abstractmethod
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        """The heads, without bodies, of the runs that match, ordered by id by code point.
+
+        Only ids greater than `after`: paging neither skips nor repeats a run while others write.
+        """
+
+    @abstractmethod
+    def trim(
+        self, marker: Entry, *, rewrite: Mapping[int, bytes] | None = None, drop: Collection[int] = ()
+    ) -> bool:
+        """Append the marker and thin out what stands before it, all or nothing, durably.
+
+        If the marker's seq is taken, nothing is done and the answer is False. Otherwise the
+        bodies of the seqs in `rewrite` are replaced and the entries in `drop` become stubs.
+        Seqs that are not there are passed over.
+        """
+
+    @abstractmethod
+    def erase(self, tombstone: Entry) -> bool:
+        """Append the tombstone and remove every entry of its run before it, all or nothing, durably.
+
+        If the tombstone's seq is taken, nothing is done and the answer is False.
+        """
+
+    @abstractmethod
+    def stats(self, run: str | None = None) -> StoreStats:
+        """Totals for one run, or for all that are listed, without reading a state."""
+
+    @abstractmethod
+    def survives(self) -> Survives:
+        """What an acknowledged append outlives, as probed at the store itself."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release everything. A second call does nothing; other calls then raise `StoreClosedError`."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
