@@ -11,7 +11,8 @@ HoldfastError
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was deleted
-│   └── RunExistsError                the id given for a new run is taken
+│   ├── RunExistsError                the id given for a new run is taken
+│   └── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
 ├── ConflictError                     another writer already took this position
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
 └── StoreError                        nothing was written
@@ -40,6 +41,7 @@ __all__ = [
     "ReviveError",
     "RunActiveError",
     "RunExistsError",
+    "RunMismatchError",
     "SchemaError",
     "SerializeError",
     "StateTooLargeError",
@@ -188,6 +190,23 @@ class RunExistsError(CheckpointError):
 
     def __str__(self) -> str:
         return f"run {self.run_id!r} exists already; choose another run_id, or leave it out"
+
+
+class RunMismatchError(CheckpointError, ValueError):
+    """A run belongs to one flow, thread and owner for good; nothing was saved."""
+
+    def __init__(self, run_id: str, field: str, expected: str | None, actual: str) -> None:
+        super().__init__(run_id, field, expected, actual)
+        self.run_id = run_id
+        self.field = field
+        self.expected = expected
+        self.actual = actual
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} was opened with {self.field} {self.expected!r}, not {self.actual!r}; "
+            "leave it out, or save to another run"
+        )
 
 
 class ConflictError(HoldfastError):

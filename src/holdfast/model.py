@@ -102,7 +102,12 @@ def check_id(what: str, value: str) -> str:
 
     Ids are opaque text, compared by code point: no case folding, no normalisation, no trimming.
     """
-    if type(value) is str and value.isascii() and value.isprintable() and 0 < len(value) <= MAX_ID_BYTES:
+    if (
+        type(value) is str
+        and value.isascii()
+        and value.isprintable()
+        and 0 < len(value) <= MAX_ID_BYTES
+    ):
         return value
     if not isinstance(value, str):
         raise InvalidIdError(what, value, f"must be a str, not {type(value).__name__}")
@@ -113,7 +118,9 @@ def check_id(what: str, value: str) -> str:
     except UnicodeEncodeError:
         raise InvalidIdError(what, value, "holds a lone surrogate and is not valid text") from None
     if size > MAX_ID_BYTES:
-        raise InvalidIdError(what, value, f"takes {size} bytes in UTF-8; at most {MAX_ID_BYTES} are allowed")
+        raise InvalidIdError(
+            what, value, f"takes {size} bytes in UTF-8; at most {MAX_ID_BYTES} are allowed"
+        )
     if any(unicodedata.category(char) == "Cc" for char in value):
         raise InvalidIdError(what, value, "holds a control character; use printable text")
     return str(value)
@@ -130,3 +137,13 @@ def split_checkpoint_id(value: str) -> tuple[str, int]:
     if not run or not (seq.isascii() and seq.isdigit()) or len(seq) > 18:
         raise InvalidIdError("checkpoint_id", value, "is not of the form RUN@SEQ")
     return check_id("run_id", run), int(seq)
+
+
+def thread_journal(thread: str) -> str:
+    """The journal beside the runs that lists a thread's runs in the order they were opened."""
+    return f"{HIDDEN}thread{HIDDEN}{thread}"
+
+
+def verdict_journal(run: str) -> str:
+    """The journal beside a run that keeps what was found out about its evidence."""
+    return f"{HIDDEN}verdict{HIDDEN}{run}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol
 
@@ -57,3 +58,27 @@ def new_id(clock: Clock = SYSTEM_CLOCK, entropy: Entropy = SYSTEM_ENTROPY) -> st
     """A fresh id: 26 characters, sorted by time of making, 80 random bits (a ULID)."""
     number = (clock.now() // 1000) << 80 | int.from_bytes(entropy(10), "big")
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))
+
+
+_after_fork: list[weakref.WeakMethod[Callable[[], None]]] = []
+
+
+def on_fork(method: Callable[[], None]) -> None:
+    """Call the bound method in every child made by fork(), while its object lives.
+
+    A child inherits locks that no thread will release, threads that do not run and
+    connections that are the parent's.
+    """
+    _after_fork[:] = [known for known in _after_fork if known() is not None]
+    _after_fork.append(weakref.WeakMethod(method))
+
+
+def _run_after_fork() -> None:
+    for known in _after_fork:
+        method = known()
+        if method is not None:
+            method()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_run_after_fork)

@@ -58,9 +58,8 @@ class Store(ABC):
 
     Implementations may be shared between threads, translate every driver error into a
     `HoldfastError`, and pass `holdfast.testing.StoreContract` unmodified. They trust their
-    caller for valid ids (`check_id`) but must keep any two distinct ones apart.
-
-    A store must not be used in a child process after fork(): open another one there.
+    caller for valid ids (`check_id`) but must keep any two distinct ones apart. After fork()
+    a child may go on using the store: it makes connections and locks of its own.
     """
 
     form: ClassVar[Form] = "packed"
@@ -77,8 +76,9 @@ class Store(ABC):
         """Write each entry at its (run, seq) if that is free; return when all are durable.
 
         One transaction, one outcome per entry: False where the seq was taken, and the entry
-        that holds it is unchanged. Entries of one run come in seq order; after the first that
-        loses, the run's later entries lose too. Raises `StoreError` when nothing was written,
+        that holds it is unchanged. A seq below the run's head is never free, even where nothing
+        stands any more. Entries of one run come in seq order; after the first that loses, the
+        run's later entries lose too. Raises `StoreError` when nothing was written,
         `OutcomeUnknownError` when it may have been.
         """
 
@@ -113,7 +113,11 @@ class Store(ABC):
 
     @abstractmethod
     def trim(
-        self, marker: Entry, *, rewrite: Mapping[int, bytes] | None = None, drop: Collection[int] = ()
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
     ) -> bool:
         """Append the marker and thin out what stands before it, all or nothing, durably.
 

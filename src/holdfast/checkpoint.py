@@ -1,0 +1,305 @@
+"""What users hold in their hands: checkpoints, with and without their state, and runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import readable, values
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
+
+SCHEMA: Final = 1
+"""The version of the JSON form that `to_dict` gives."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CheckpointInfo:
+    """A checkpoint without its state: what lists give. Immutable."""
+
+    __slots__ = ("_entry", "_meta")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._meta: dict[str, Any] | None = None
+
+    @property
+    def checkpoint_id(self) -> str:
+        """Names the checkpoint for good, and leads to it in any store: RUN@SEQ."""
+        return checkpoint_id(self._entry.run, self._entry.seq)
+
+    @property
+    def run_id(self) -> str:
+        """The run it belongs to."""
+        return self._entry.run
+
+    @property
+    def seq(self) -> int:
+        """Its position in the run; grows with every save and is never used twice."""
+        return self._entry.seq
+
+    @property
+    def parent_id(self) -> str | None:
+        """The checkpoint it was built on; after a rollback, not the one before it."""
+        parent = self._entry.parent
+        return None if parent is None else checkpoint_id(self._entry.run, parent)
+
+    @property
+    def step(self) -> str | None:
+        """The step that had just finished."""
+        return self._entry.step
+
+    @property
+    def step_index(self) -> int | None:
+        """That step's place in the flow."""
+        return self._entry.step_index
+
+    @property
+    def step_name(self) -> str | None:
+        """That step's name for people; the step itself unless another was given."""
+        return self._extra("step_name", self._entry.step)
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """What was to run next, as far as it was known."""
+        return tuple(self._extra("next_steps", ()))
+
+    @property
+    def status(self) -> str:
+        """How the step ended: "completed", "failed" or "paused"."""
+        status = self._entry.status
+        return status if status in ("failed", "paused") else "completed"
+
+    @property
+    def type(self) -> str | None:
+        """What moment it stands for, one of `CheckpointType` or a word of your own."""
+        return self._entry.type
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was saved, in UTC. For people: order is by `seq`."""
+        return to_datetime(self._entry.at)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds the step took, if given."""
+        return self._entry.duration
+
+    @property
+    def iteration(self) -> int | None:
+        """Which round of its loop the step was in, if given."""
+        return self._extra("iteration", None)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Whatever the caller attached; a copy."""
+        return dict(readable.from_json(self._extra("metadata", {})))
+
+    @property
+    def flow(self) -> str | None:
+        """The flow that ran."""
+        return self._entry.flow
+
+    @property
+    def flow_version(self) -> str | None:
+        """The version of that flow."""
+        return self._extra("flow_version", None)
+
+    @property
+    def schema_version(self) -> int | None:
+        """The version of the state's own shape, if the caller keeps one."""
+        return self._extra("schema_version", None)
+
+    @property
+    def thread_id(self) -> str | None:
+        """The conversation the run belongs to."""
+        return self._entry.thread
+
+    @property
+    def owner(self) -> str | None:
+        """Whose run it is."""
+        return self._entry.owner
+
+    @property
+    def digest(self) -> str:
+        """Proves this checkpoint and, by its chain, everything before it in the run."""
+        return self._entry.digest.hex()
+
+    def get_state_size(self) -> int:
+        """Bytes the whole state takes, encoded and uncompressed."""
+        return self._entry.size
+
+    def to_dict(self) -> dict[str, Any]:
+        """The documented JSON form; `from_dict` turns it back exactly."""
+        entry = self._entry
+        return {
+            "holdfast": SCHEMA,
+            "checkpoint_id": self.checkpoint_id,
+            "run_id": entry.run,
+            "seq": entry.seq,
+            "parent_id": self.parent_id,
+            "entry_id": entry.entry_id.hex(),
+            "digest": entry.digest.hex(),
+            "step": entry.step,
+            "step_index": entry.step_index,
+            "type": entry.type,
+            "status": self.status,
+            "run_status": entry.status,
+            "created_at": self.created_at.isoformat(),
+            "duration": entry.duration,
+            "size": entry.size,
+            "flow": entry.flow,
+            "thread_id": entry.thread,
+            "owner": entry.owner,
+            "meta": self._metas(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheckpointInfo:
+        """The checkpoint that `to_dict` was called on, as data."""
+        return cls(_entry_from(data))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CheckpointInfo):
+            return NotImplemented
+        return self._entry[:17] == other._entry[:17]
+
+    def __hash__(self) -> int:
+        return hash((self._entry.run, self._entry.seq, self._entry.digest))
+
+    def __repr__(self) -> str:
+        step = f" step={self.step!r}" if self.step is not None else ""
+        return f"<{type(self).__name__} {self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}>"
+
+    def _metas(self) -> dict[str, Any]:
+        if self._meta is None:
+            try:
+                self._meta = json.loads(self._entry.meta) if self._entry.meta else {}
+            except ValueError as error:
+                raise CheckpointCorruptedError(
+                    self.run_id, self.seq, f"its metadata: {error}"
+                ) from None
+        return self._meta
+
+    def _extra(self, name: str, default: Any) -> Any:
+        return self._metas().get(name, default) if self._entry.meta else default
+
+
+class Checkpoint(CheckpointInfo):
+    """A checkpoint with its state, which is decoded when first looked at."""
+
+    __slots__ = ("_decode", "_encoding", "_state")
+
+    def __init__(self, entry: Entry, encoding: bytes, decode: Callable[[bytes], Any]) -> None:
+        super().__init__(entry)
+        self._encoding: bytes | None = encoding
+        self._decode = decode
+        self._state: Any = None
+
+    @property
+    def saved(self) -> bool:
+        """False only where saving failed and `on_save_failure="warn"` let the work go on."""
+        return self._entry.seq >= 0
+
+    @property
+    def state(self) -> Any:
+        """The state as saved. It is this checkpoint's own copy: nobody else holds it."""
+        if self._encoding is not None:
+            try:
+                self._state = self._decode(self._encoding)
+            except ValueError as error:
+                raise CheckpointCorruptedError(self.run_id, self.seq, str(error)) from None
+            self._encoding = None
+        return self._state
+
+    def to_dict(self) -> dict[str, Any]:
+        """The documented JSON form, with the state; `from_dict` turns it back exactly."""
+        return super().to_dict() | {"state": readable.to_json(self.state)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
+        """The checkpoint that `to_dict` was called on. Raises `ValueError` for anything else."""
+        encoding = values.encode(readable.from_json(data["state"]))
+        return cls(_entry_from(data), encoding, values.decode)
+
+
+class RunInfo(NamedTuple):
+    """What a run is doing, as its head says."""
+
+    run_id: str
+    status: str
+    seq: int  # of its newest entry
+    step: str | None
+    type: str | None
+    updated_at: datetime
+    flow: str | None
+    thread_id: str | None
+    owner: str | None
+
+
+class Stats(NamedTuple):
+    """What one run, or a whole store, holds."""
+
+    runs: int
+    checkpoints: int
+    state_bytes: int  # as if each state were stored whole
+    stored_bytes: int  # what they take
+    oldest: datetime | None
+    newest: datetime | None
+
+
+def run_info(head: Entry) -> RunInfo:
+    """The run whose head this is."""
+    return RunInfo(
+        head.run, head.status, head.seq, head.step, head.type, to_datetime(head.at),
+        head.flow, head.thread, head.owner,
+    )  # fmt: skip
+
+
+def dump_meta(meta: Mapping[str, Any]) -> str:
+    """An entry's extra fields as they are stored."""
+    return json.dumps(meta, separators=(",", ":"), allow_nan=False) if meta else ""
+
+
+def to_datetime(at: int) -> datetime:
+    """Microseconds since the epoch as an aware datetime, without rounding."""
+    return _EPOCH + timedelta(microseconds=at)
+
+
+def to_micros(when: datetime) -> int:
+    """An aware datetime, or a naive one in local time, as microseconds since the epoch."""
+    return (when.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _entry_from(data: Mapping[str, Any]) -> Entry:
+    if data.get("holdfast") != SCHEMA:
+        raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: {data.get('holdfast')!r}")
+    try:
+        run, seq = split_checkpoint_id(data["checkpoint_id"])
+        parent = data["parent_id"]
+        meta = data["meta"]
+        return Entry(
+            run=run,
+            seq=seq,
+            kind="checkpoint",
+            entry_id=bytes.fromhex(data["entry_id"]),
+            parent=None if parent is None else split_checkpoint_id(parent)[1],
+            digest=bytes.fromhex(data["digest"]),
+            step=data["step"],
+            step_index=data["step_index"],
+            type=data["type"],
+            status=data["run_status"],
+            at=to_micros(datetime.fromisoformat(data["created_at"])),
+            duration=data["duration"],
+            size=data["size"],
+            flow=data["flow"],
+            thread=data["thread_id"],
+            owner=data["owner"],
+            meta=dump_meta(meta),
+            body=b"",
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: {error!r}") from None

@@ -1,0 +1,254 @@
+"""The front of the kernel: `Checkpointer` awaits, `SyncCheckpointer` blocks, and both do the same."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+from holdfast import deleting, integrity, reading, saving, transfer
+from holdfast.core import (
+    DEADLINE,
+    MAX_STATE_BYTES,
+    Core,
+    Durability,
+    OnSaveFailure,
+    Op,
+    Settings,
+    unsettled,
+)
+from holdfast.errors import DurabilityError, HoldfastError
+from holdfast.journal import CACHE_BYTES, Journals
+from holdfast.retention import Retention
+from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
+from holdfast.store import Store, Survives
+from holdfast.urls import open_store
+from holdfast.writer import writer_for
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RANK: Final[dict[str, int]] = {"nothing": 0, "process-crash": 1, "power-loss": 2}
+
+
+class _Face:
+    """What both colours share: how a checkpointer is opened, and what it can be asked at any time."""
+
+    def __init__(
+        self,
+        store: Store | str | os.PathLike[str] | None = None,
+        *,
+        durability: Durability = "sync",
+        on_save_failure: OnSaveFailure = "raise",
+        retention: Retention | None = None,
+        max_state_bytes: int = MAX_STATE_BYTES,
+        deadline: float = DEADLINE,
+        survives: Survives | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        clock: Clock = SYSTEM_CLOCK,
+        entropy: Entropy = SYSTEM_ENTROPY,
+    ) -> None:
+        """Open a checkpointer on a store, given by URL, path or as an object; None is the default.
+
+        - `durability`: when `save` returns. "sync": the state is durable. "async": it is on its
+          way, in order; `flush` and `close` wait for it, and an error shows at the next call.
+          "exit": only the newest state of each run is kept, and written by `flush`, `close` or
+          at exit. Beginning a run always waits.
+        - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and go on.
+        - `retention`: what is deleted automatically; nothing unless given.
+        - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
+        - `deadline`: seconds a save may take, retries included.
+        - `survives`: what the store must survive; `DurabilityError` if it does not.
+        """
+        self._owns_store = not isinstance(store, Store)
+        if isinstance(store, Store):
+            self._store = store
+        else:
+            self._store = open_store(store, **({} if survives is None else {"survives": survives}))
+        if survives is not None:
+            self._require(survives)
+        self._core = Core(
+            Journals(self._store, writer_for(self._store, clock), clock, entropy, cache_bytes),
+            Settings(
+                durability=durability,
+                on_save_failure=on_save_failure,
+                deadline=deadline,
+                max_state_bytes=max_state_bytes,
+                retention=retention,
+            ),
+        )
+
+    @property
+    def store(self) -> Store:
+        """The store underneath."""
+        return self._store
+
+    @property
+    def degraded(self) -> HoldfastError | None:
+        """The error that `on_save_failure="warn"` passed over, until a save succeeds again."""
+        return self._core.degraded
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._store.url!r})"
+
+    def _require(self, survives: Survives) -> None:
+        actual = self._store.survives()
+        if _RANK[actual] < _RANK[survives]:
+            if self._owns_store:
+                self._store.close()
+            raise DurabilityError(
+                self._store.url, survives, actual, "use a store on a real disk, or require less"
+            )
+
+
+def _close(core: Core, owns_store: bool) -> Op[None]:
+    """Make everything durable and release it. A second call does nothing."""
+    if not core.closed:
+        core.closed = True
+        try:
+            yield from saving.flush(core)
+        finally:
+            if owns_store:
+                yield core.journals.writer.close
+                yield core.journals.store.close
+    core.release()
+
+
+def _awaits(
+    op: Callable[Concatenate[Core, P], Op[T]],
+) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
+    @functools.wraps(op)
+    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._core.drive_async(op(self._core, *args, **kwargs))
+
+    return method
+
+
+def _off_loop(
+    call: Callable[Concatenate[Core, P], T],
+) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
+    @functools.wraps(call)
+    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._core.off_loop(lambda: call(self._core, *args, **kwargs))
+
+    return method
+
+
+def _drives(
+    op: Callable[Concatenate[Core, P], Op[T]],
+) -> Callable[Concatenate[SyncCheckpointer, P], T]:
+    @functools.wraps(op)
+    def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._core.drive(op(self._core, *args, **kwargs))
+
+    return method
+
+
+def _calls(
+    call: Callable[Concatenate[Core, P], T],
+) -> Callable[Concatenate[SyncCheckpointer, P], T]:
+    @functools.wraps(call)
+    def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return call(self._core, *args, **kwargs)
+
+    return method
+
+
+class Checkpointer(_Face):
+    """Saves and loads the state of runs, for async programs. `SyncCheckpointer` is its blocking twin.
+
+    May be shared by tasks, threads and event loops, and several processes may open one store.
+    """
+
+    save = _awaits(saving.save)
+    save_many = _awaits(saving.save_many)
+    flush = _awaits(saving.flush)
+    fork = _awaits(saving.fork)
+    rollback = _awaits(saving.rollback)
+
+    load = _off_loop(reading.load)
+    list_checkpoints = _off_loop(reading.list_checkpoints)
+    run = _off_loop(reading.run)
+    runs = _off_loop(reading.runs)
+    thread = _off_loop(reading.thread)
+    stats = _off_loop(reading.stats)
+    diff = _off_loop(reading.diff)
+
+    delete = _off_loop(deleting.delete)
+    prune = _off_loop(deleting.prune)
+    clear = _off_loop(deleting.clear)
+    delete_thread = _off_loop(deleting.delete_thread)
+    apply_retention = _off_loop(deleting.apply_retention)
+
+    verify = _off_loop(integrity.verify)
+    export_run = _off_loop(transfer.export_run)
+    import_run = _off_loop(transfer.import_run)
+    copy_to = _off_loop(transfer.copy_to)
+
+    async def close(self) -> None:
+        """Make everything durable and release it. A second call does nothing."""
+        await self._core.drive_async(_close(self._core, self._owns_store))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class SyncCheckpointer(_Face):
+    """Saves and loads the state of runs, blocking. `Checkpointer` is its awaiting twin."""
+
+    save = _drives(saving.save)
+    save_many = _drives(saving.save_many)
+    flush = _drives(saving.flush)
+    fork = _drives(saving.fork)
+    rollback = _drives(saving.rollback)
+
+    load = _calls(reading.load)
+    list_checkpoints = _calls(reading.list_checkpoints)
+    run = _calls(reading.run)
+    runs = _calls(reading.runs)
+    thread = _calls(reading.thread)
+    stats = _calls(reading.stats)
+    diff = _calls(reading.diff)
+
+    delete = _calls(deleting.delete)
+    prune = _calls(deleting.prune)
+    clear = _calls(deleting.clear)
+    delete_thread = _calls(deleting.delete_thread)
+    apply_retention = _calls(deleting.apply_retention)
+
+    verify = _calls(integrity.verify)
+    export_run = _calls(transfer.export_run)
+    import_run = _calls(transfer.import_run)
+    copy_to = _calls(transfer.copy_to)
+
+    def close(self) -> None:
+        """Make everything durable and release it. A second call does nothing."""
+        self._core.drive(_close(self._core, self._owns_store))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+@atexit.register
+def _flush_at_exit() -> None:
+    for core in list(unsettled):
+        core.drive(saving.flush(core))

@@ -1,0 +1,125 @@
+"""What changed between two encodings: a few splices (skip, delete, insert).
+
+A differ for states that grow and change in places: it follows what both sides share with
+`startswith` and finds its way again with `find`, both at memory speed, and gives up early
+where a whole new encoding is the better answer. The bytes of a delta, repeated to its end:
+
+    varint  bytes of the old encoding to keep
+    varint  bytes of the old encoding to leave out
+    varint  length of the insert, and the insert
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.codec import varint
+
+MAX_SPLICES: Final = 64
+_ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
+_WINDOW: Final = 1 << 16  # how far one side may have run ahead of the other
+_IN_PLACE: Final = (1, 2, 4, 8, 16, 36)
+_SKIPS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+
+
+def diff(old: bytes, new: bytes) -> bytes | None:
+    """The delta that turns `old` into `new`, or None when it would hardly be smaller than `new`."""
+    out = bytearray()
+    budget = len(new) // 2
+    i = j = kept = 0
+    for _ in range(MAX_SPLICES):
+        same = _agreement(old, i, new, j)
+        i, j, kept = i + same, j + same, kept + same
+        if i == len(old) and j == len(new):
+            return bytes(out)
+        next_i, next_j = _in_step_again(old, i, new, j)
+        varint.put(out, kept)
+        varint.put(out, next_i - i)
+        varint.put(out, next_j - j)
+        out += new[j:next_j]
+        if len(out) > budget:
+            return None
+        i, j, kept = next_i, next_j, 0
+    return None
+
+
+def apply(encoding: bytearray, delta: bytes, limit: int) -> None:
+    """Turn the old encoding into the new one in place.
+
+    Raises `ValueError` when the delta does not fit it or would grow it past `limit` bytes.
+    """
+    splices: list[tuple[int, int, bytes]] = []
+    at = position = grown = 0
+    while at < len(delta):
+        keep, at = varint.take(delta, at)
+        leave, at = varint.take(delta, at)
+        length, at = varint.take(delta, at)
+        position += keep
+        if position + leave > len(encoding) or at + length > len(delta):
+            raise ValueError("a delta does not fit the encoding it is applied to")
+        splices.append((position, leave, delta[at : at + length]))
+        at += length
+        position += leave
+        grown += length - leave
+    if len(encoding) + grown > limit:
+        raise ValueError("a delta grows the state past its recorded size")
+    for position, leave, insert in reversed(splices):  # from the end: earlier offsets stay true
+        encoding[position : position + leave] = insert
+
+
+def _agreement(old: bytes, i: int, new: bytes, j: int) -> int:
+    """How many bytes agree from here on."""
+    most = min(len(old) - i, len(new) - j)
+    same = 0
+    step = 4096
+    while same < most:
+        step = min(step, most - same)
+        if old.startswith(new[j + same : j + same + step], i + same):
+            same += step
+            step *= 4
+        elif step == 1:
+            break
+        else:
+            step //= 8 if step > 8 else 2
+            most = min(most, same + max(step, 1) * 8)
+    return same
+
+
+def _in_step_again(old: bytes, i: int, new: bytes, j: int) -> tuple[int, int]:
+    """The nearest positions found from which both sides agree again; both ends if none."""
+    for skip in _IN_PLACE:  # a counter or an id was overwritten: by far the commonest change
+        anchor = old[i + skip : i + skip + _ANCHOR]
+        if len(anchor) == _ANCHOR and new.startswith(anchor, j + skip):
+            return _pull_back(old, i, i + skip, new, j, j + skip)
+    for skip in _SKIPS:
+        anchor = old[i + skip : i + skip + _ANCHOR]
+        found = new.find(anchor, j, j + skip + _WINDOW) if len(anchor) == _ANCHOR else -1
+        if found >= 0:
+            return _pull_back(old, i, i + skip, new, j, found)
+        anchor = new[j + skip : j + skip + _ANCHOR]
+        found = old.find(anchor, i, i + skip + _WINDOW) if len(anchor) == _ANCHOR else -1
+        if found >= 0:
+            return _pull_back(old, i, found, new, j, j + skip)
+    tail = _common_tail(old, i, new, j)
+    return len(old) - tail, len(new) - tail
+
+
+def _pull_back(old: bytes, i: int, a: int, new: bytes, j: int, b: int) -> tuple[int, int]:
+    """Move a meeting point towards the front while the bytes before it agree."""
+    while a > i and b > j and old[a - 1] == new[b - 1]:
+        a -= 1
+        b -= 1
+    return a, b
+
+
+def _common_tail(old: bytes, i: int, new: bytes, j: int) -> int:
+    """How many bytes agree at the very end, looking at a bounded number of them."""
+    most = min(len(old) - i, len(new) - j, 4096)
+    low, high = 0, most
+    while low < high:  # agreement of tails is monotone, so it can be halved
+        middle = (low + high + 1) // 2
+        if old.endswith(new[len(new) - middle :]):
+            low = middle
+        else:
+            high = middle - 1
+    return low

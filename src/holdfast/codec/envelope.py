@@ -1,0 +1,165 @@
+"""What stands in an entry's body: a checksummed envelope around a state, whole or as a delta.
+
+Two guards, made in this order:
+
+* the **digest** covers the digest of the entry before it, every index field and the content as
+  first stored. It is an index field itself, is chained, and never changes.
+* the **checksum** in the envelope covers the digest, every index field and the content stored
+  *now*; it is checked on every read, and made anew when retention rewrites a body.
+
+`docs/format.md` documents every byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Final, NamedTuple
+
+import ormsgpack
+
+from holdfast.codec import compress, varint
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry
+
+VERSION: Final = 1
+
+DELTA: Final = 0x01  # the content is a delta against another entry's state
+ZSTD: Final = 0x02  # the content is compressed
+REWRITTEN: Final = 0x04  # not the content that the digest was made over
+READABLE: Final = 0x08  # the content is JSON text
+_KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE
+
+COMPRESS_KEYFRAME: Final = 4096
+COMPRESS_DELTA: Final = 1024
+_HEADER: Final = 6
+
+_JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
+_JSON_CLOSE: Final = b"\n}"
+
+
+class Content(NamedTuple):
+    """What an envelope held, decompressed."""
+
+    flags: int
+    base: int  # the seq whose state a delta is applied to; the entry's own for a keyframe
+    key: int  # the seq of the keyframe at the start of the chain
+    payload: bytes
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether the payload is a delta rather than a whole encoded state."""
+        return bool(self.flags & DELTA)
+
+
+def keyframe(encoding: bytes) -> tuple[int, bytes]:
+    """Flags and content for a whole state."""
+    if len(encoding) >= COMPRESS_KEYFRAME:
+        packed = compress.compress(encoding)
+        if len(packed) < len(encoding):
+            return ZSTD, packed
+    return 0, encoding
+
+
+def delta(seq: int, base: int, key: int, change: bytes) -> tuple[int, bytes]:
+    """Flags and content for a state given as a change to the one at `base`."""
+    head = bytearray()
+    varint.put(head, seq - base)
+    varint.put(head, seq - key)
+    if len(change) >= COMPRESS_DELTA:
+        packed = compress.compress(change)
+        if len(packed) < len(change):
+            varint.put(head, len(change))
+            return DELTA | ZSTD, bytes(head) + packed
+    return DELTA, bytes(head) + change
+
+
+def seal(entry: Entry, previous: bytes, flags: int, content: bytes) -> Entry:
+    """The entry with its digest and body, ready to be appended after the one with digest `previous`."""
+    clear = _clear(entry, flags)
+    digest = hashlib.sha256(previous + clear + content).digest()
+    body = _wrap(flags, zlib.crc32(content, zlib.crc32(clear, zlib.crc32(digest))), content)
+    return Entry(*entry[:5], digest, *entry[6:17], body)
+
+
+def reseal(entry: Entry, flags: int, content: bytes) -> bytes:
+    """A new body for an entry that is stored already; its digest stays what it was."""
+    flags |= REWRITTEN
+    checksum = zlib.crc32(content, zlib.crc32(_clear(entry, flags), zlib.crc32(entry.digest)))
+    return _wrap(flags, checksum, content)
+
+
+def unseal(entry: Entry) -> Content:
+    """Check the entry against its checksum and open it. Raises `CheckpointCorruptedError`."""
+    try:
+        flags, content = _checked(entry)
+        if not flags & DELTA:
+            if flags & ZSTD:
+                content = compress.decompress(content, entry.size)
+            return Content(flags, entry.seq, entry.seq, content)
+        back, at = varint.take(content, 0)
+        to_key, at = varint.take(content, at)
+        if not 0 < back <= to_key <= entry.seq:
+            raise ValueError("a delta points outside its run")
+        if flags & ZSTD:
+            size, at = varint.take(content, at)
+            if size > 2 * entry.size + 1024:  # `diff` gives up long before
+                raise ValueError("a delta is larger than the state it makes")
+            payload = compress.decompress(content[at:], size)
+        else:
+            payload = content[at:]
+        return Content(flags, entry.seq - back, entry.seq - to_key, payload)
+    except ValueError as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+
+def proves(entry: Entry, previous: bytes) -> bool | None:
+    """Whether the digest vouches for the entry as stored; None if its body was rewritten since.
+
+    Raises `CheckpointCorruptedError` when not even the checksum holds.
+    """
+    try:
+        flags, content = _checked(entry)
+    except ValueError as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+    if flags & REWRITTEN:
+        return None
+    return hashlib.sha256(previous + _clear(entry, flags) + content).digest() == entry.digest
+
+
+def _clear(entry: Entry, flags: int) -> bytes:
+    """Every index field but the digest, in one unambiguous form, with the envelope's own."""
+    return ormsgpack.packb((VERSION, flags, *entry[:5], *entry[6:17]))
+
+
+def _wrap(flags: int, checksum: int, content: bytes) -> bytes:
+    if flags & READABLE:
+        return _JSON_OPEN % (flags, checksum) + (content or b"null") + _JSON_CLOSE
+    return bytes((VERSION, flags)) + checksum.to_bytes(4, "little") + content
+
+
+def _unwrap(body: bytes) -> tuple[int, int, bytes]:
+    if body[:1] == b"{":
+        flags = READABLE | (REWRITTEN if body.startswith(b'{"format": 1, "flags": 12,') else 0)
+        start = len(_JSON_OPEN % (flags, 0))
+        checksum = int(body[start - 20 : start - 12], 16)
+        content = body[start : -len(_JSON_CLOSE)]
+        if _wrap(flags, checksum, content) != body:
+            raise ValueError("the JSON envelope was altered")
+        return flags, checksum, content
+    if len(body) < _HEADER:
+        raise ValueError("the body is too short to be an envelope")
+    if body[0] != VERSION or body[1] & ~_KNOWN:
+        raise ValueError(
+            f"the envelope is of format {body[0]}.{body[1]}, which this version can't read"
+        )
+    return body[1], int.from_bytes(body[2:_HEADER], "little"), body[_HEADER:]
+
+
+def _checked(entry: Entry) -> tuple[int, bytes]:
+    flags, checksum, content = _unwrap(entry.body)
+    if flags & READABLE and not entry.size:
+        content = b""  # "null" stands for no state at all; the state None has a size
+    if zlib.crc32(content, zlib.crc32(_clear(entry, flags), zlib.crc32(entry.digest))) != checksum:
+        raise ValueError("its checksum does not match what is stored")
+    return flags, content

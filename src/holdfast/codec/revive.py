@@ -1,0 +1,293 @@
+"""Plain data as the caller's own types: what decoding left out because bytes choose no type.
+
+The type is always the caller's; stored data is never evaluated and names nothing. A dataclass
+takes exactly the fields it has: one that is missing needs a default, and one that the class does
+not know is refused rather than dropped, because dropping it would lose it at the next save. A
+TypedDict keeps unknown keys, and a pydantic model treats them as it is configured to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections import abc, defaultdict
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from itertools import repeat
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, overload
+
+from holdfast.codec.paths import Misplaced, key_step
+from holdfast.codec.records import Convert, made, misfit, record, stored_names
+from holdfast.codec.values import decode, encode
+from holdfast.errors import ReviveError
+
+T = TypeVar("T")
+
+
+@overload
+def revive(data: object, as_type: type[T], *, root: str = "state") -> T: ...
+@overload
+def revive(data: object, as_type: Any, *, root: str = "state") -> Any: ...
+def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
+    """Decoded data as an instance of `as_type`, at every level that its hints describe.
+
+    Knows dataclasses, pydantic models, TypedDicts, NamedTuples, Enums (by value), the generic
+    collections, unions, literals, aliases, subclasses of the plain types, and for the rest
+    whether the data is an instance. In a union a member that fits exactly goes before one that
+    merely accepts the data; then the first wins. An int may stand where a float is asked for.
+    Raises `ReviveError` with the path from `root` to the first part that does not fit.
+    """
+    try:
+        return _converter(as_type)(data)
+    except Misplaced as misplaced:
+        raise ReviveError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
+    except RecursionError:
+        raise ReviveError(root, "it is nested too deeply for the stack that is left") from None
+
+
+def _converter(hint: Any) -> Convert:
+    hint = _unwrap(hint)
+    try:
+        # `A | B` equals `B | A`, but its first member goes first: the text tells them apart.
+        return _compile(hint, "" if isinstance(hint, type) else repr(hint))
+    except TypeError:  # a hint that can't be hashed, such as list[Annotated[int, []]]
+        return _compile.__wrapped__(hint, "")
+
+
+@lru_cache(maxsize=2048)
+def _compile(hint: Any, _text: str) -> Convert:
+    if hint is Any or hint is object:
+        return lambda data: data
+    if hint is None or hint is type(None):
+        return _plain(type(None))
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Union or origin is types.UnionType:
+        return _union(args)
+    if origin is Literal:
+        return _literal(args)
+    if type(hint).__name__ == "TypeAliasType" or type(origin).__name__ == "TypeAliasType":
+        return _alias(hint)
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return _refuse(f"{hint!r} is no type that data can be revived as")
+    if issubclass(kind, Enum):
+        return _enum(kind)
+    return record(kind, args, _converter) or _collection(kind, args) or _plain(kind)
+
+
+def _unwrap(hint: Any) -> Any:
+    """The hint without names and qualifiers around it."""
+    while True:
+        origin = get_origin(hint)
+        if origin is Annotated or origin in _QUALIFIERS:
+            hint = get_args(hint)[0]
+        elif isinstance(hint, typing.NewType):
+            hint = hint.__supertype__
+        elif isinstance(hint, TypeVar):
+            hint = hint.__bound__ or (Union[hint.__constraints__] if hint.__constraints__ else Any)  # noqa: UP007
+        elif isinstance(hint, dataclasses.InitVar):
+            hint = hint.type
+        else:
+            return hint
+
+
+_QUALIFIERS: Final = (
+    typing.Required,
+    typing.NotRequired,
+    typing.Final,
+    typing.ClassVar,
+    getattr(typing, "ReadOnly", typing.Required),
+)
+
+
+def _alias(hint: Any) -> Convert:
+    """`type Tree = list[Tree]` names itself, so its meaning is looked up when it is needed."""
+
+    def convert(data: Any) -> Any:
+        origin = get_origin(hint)
+        return _converter(hint.__value__ if origin is None else origin.__value__[get_args(hint)])(
+            data
+        )
+
+    return convert
+
+
+def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
+    """The converter for a list, dict, ... of which `args` describe the members; None for others."""
+    bases = _ABSTRACT.get(kind) or tuple(base for base in _BASES if issubclass(kind, base))
+    if not bases:
+        return None
+    if dict in bases:
+        return _mapping(kind, args)
+    fixed = None
+    each: Convert = _anything
+    if tuple in bases and args and args[-1] is not Ellipsis and kind is tuple:
+        fixed = [_converter(arg) for arg in args]
+    elif args:
+        each = _converter(args[0])
+
+    def convert(data: Any) -> Any:
+        if type(data) not in bases:
+            if isinstance(data, kind):
+                return data  # a str is a Sequence, too
+            raise misfit(kind.__name__, data)
+        if fixed is not None and len(fixed) != len(data):
+            raise Misplaced(f"expected {len(fixed)} members, found {len(data)}")
+        revived = []
+        try:
+            for convert_one, item in zip(fixed or repeat(each), data, strict=False):
+                revived.append(convert_one(item))
+        except Misplaced as misplaced:
+            if not isinstance(data, set | frozenset):
+                misplaced.under(f"[{len(revived)}]")
+            raise
+        return made(type(data) if kind in _ABSTRACT else kind, revived)
+
+    return convert
+
+
+def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
+    convert_key, convert_item = [*map(_converter, args), _anything, _anything][:2]
+
+    def convert(data: Any) -> Any:
+        if type(data) is not dict:
+            if isinstance(data, kind):
+                return data
+            raise misfit(kind.__name__, data)
+        revived = {}
+        key: Any = None
+        try:
+            for key, item in data.items():
+                revived[convert_key(key)] = convert_item(item)
+        except Misplaced as misplaced:
+            misplaced.under(key_step(key))
+            raise
+        if len(revived) != len(data):
+            raise Misplaced("two of its keys are the same in the type asked for")
+        if kind is dict or kind in _ABSTRACT:
+            return revived
+        if issubclass(kind, defaultdict):
+            return made(kind, None, revived)  # its factory was not stored
+        return made(kind, revived)
+
+    return convert
+
+
+def _plain(kind: type) -> Convert:
+    """Instances as they are; for a subclass of a plain type, made of its plain value."""
+    accepted: tuple[type, ...] = (
+        (int,) if kind is float else (int, float) if kind is complex else ()
+    )
+    bases = () if kind is bool else _MADE_OF.get(kind, ())
+    for base in (int, float, str, bytes):
+        if kind is not base and kind is not bool and issubclass(kind, base):
+            bases = (base,)
+
+    def convert(data: Any) -> Any:
+        try:
+            if isinstance(data, accepted):
+                return data
+        except TypeError:  # a protocol that can't be asked
+            raise Misplaced(f"{kind.__name__} is no type that data can be revived as") from None
+        if type(data) in bases:
+            return made(kind, data)
+        raise misfit(kind.__name__, data)
+
+    return convert
+
+
+def _anything(data: Any) -> Any:
+    return data
+
+
+def _refuse(reason: str) -> Convert:
+    def convert(data: Any) -> Any:
+        raise Misplaced(reason)
+
+    return convert
+
+
+_BASES: Final = (list, tuple, set, frozenset, dict)
+_ABSTRACT: Final[dict[type, tuple[type, ...]]] = {
+    abc.Sequence: (list, tuple),
+    abc.MutableSequence: (list,),
+    abc.Set: (set, frozenset),
+    abc.MutableSet: (set,),
+    abc.Mapping: (dict,),
+    abc.MutableMapping: (dict,),
+    abc.Collection: (list, tuple, set, frozenset),
+    abc.Iterable: (list, tuple, set, frozenset),
+}
+_ACCEPTED: Final[dict[type, tuple[type, ...]]] = {float: (int,), complex: (int, float)}
+_MADE_OF: Final[dict[type, tuple[type, ...]]] = {bytearray: (bytes,), memoryview: (bytes,)}
+
+
+def _enum(kind: Any) -> Convert:
+    @lru_cache(maxsize=1)
+    def stored() -> list[tuple[Any, Enum]]:
+        # Members whose values are themselves objects are stored as plain data.
+        return [(decode(encode(member.value)), member) for member in kind]
+
+    def convert(data: Any) -> Any:
+        try:
+            return kind(data)
+        except ValueError:
+            for value, member in stored():
+                if type(value) is type(data) and value == data:
+                    return member
+        shown = repr(data)[:60]
+        raise Misplaced(f"{kind.__name__} has no member with the value {shown}; add one") from None
+
+    return convert
+
+
+def _literal(choices: tuple[Any, ...]) -> Convert:
+    stored = [(c.value if isinstance(c, Enum) else c, c) for c in choices]
+
+    def convert(data: Any) -> Any:
+        for value, choice in stored:
+            if data is choice or (type(data) is type(value) and data == value):
+                return choice
+        raise Misplaced(f"expected one of {', '.join(map(repr, choices))}, found {repr(data)[:60]}")
+
+    return convert
+
+
+def _union(members: tuple[Any, ...]) -> Convert:
+    exact = [_exactness(_unwrap(member)) for member in members]
+    converters = [_converter(member) for member in members]
+
+    def convert(data: Any) -> Any:
+        fits = [fit(data) for fit in exact]
+        order = sorted(range(len(members)), key=lambda index: not fits[index])
+        refusals = []
+        for index in order:
+            try:
+                return converters[index](data)
+            except Misplaced as misplaced:
+                refusals.append(misplaced)
+        # Only one member is of the right kind: what it says is more useful than a list of names.
+        if sum(fits) == 1:
+            raise refusals[0]
+        raise misfit(" or ".join(_name(member) for member in members), data)
+
+    return convert
+
+
+def _exactness(hint: Any) -> Callable[[Any], bool]:
+    """Whether data is just what an instance of this type is stored as, as far as one level shows."""
+    kind = get_origin(hint) or hint
+    if hint is None:
+        return lambda data: data is None
+    if not isinstance(kind, type):
+        return lambda data: False
+    names = stored_names(kind)
+    if names is not None:
+        return lambda data: type(data) is dict and data.keys() == names
+    return lambda data: type(data) is kind
+
+
+def _name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint)

@@ -1,0 +1,196 @@
+"""State as bytes and back: the packed form, MessagePack with a fixed table of Ext values.
+
+None, bool, 64-bit int, float, str, bytes, list and dict are MessagePack's own. A dict whose keys
+are all of exactly these scalar types is a MessagePack map. The rest are Ext values; the codes
+are part of the stored format, are never reused and name no Python type or module:
+
+    1 tuple   2 set   3 frozenset   4 map with other keys (key, value, key, value, ...)
+        Each is empty and stands first in an array, before the members: nesting costs no copies,
+        and the depth of the bytes is the depth of the value.
+    16 str with lone surrogates     25 numpy array: [dtype, shape, bytes]
+    17-24 see `holdfast.codec.scalars`    26 numpy scalar: [dtype, bytes]
+
+What comes back is equal and of the same type, with these exceptions, because bytes never choose
+a type: an Enum member comes back as its value; dataclasses and pydantic models as a dict of
+their fields; namedtuples as tuples; instances of subclasses (OrderedDict, defaultdict, Counter,
+np.str_, ...) as the plain base value; bytearray and memoryview as bytes. `holdfast.codec.revive`
+turns them into the caller's own types again. The order of dicts is kept, that of sets is not.
+Objects of ormsgpack itself (`Ext`, `Fragment`) do not belong in a state: most are written
+unchecked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import ormsgpack
+from ormsgpack import packb, unpackb
+
+from holdfast.codec.arrays import put_together
+from holdfast.codec.paths import Misplaced
+from holdfast.codec.reduce import (
+    ARRAY,
+    FROZENSET,
+    MAX_DEPTH,
+    NUMPY_SCALAR,
+    PAIRS,
+    PASS,
+    PASS_ALL_KEYS,
+    SET,
+    STR,
+    TUPLE,
+    Rebuilder,
+    reduce,
+)
+from holdfast.codec.scalars import SCALARS
+from holdfast.errors import SerializeError
+
+__all__ = ["MAX_DEPTH", "decode", "encode"]
+
+
+def encode(value: object, *, root: str = "state") -> bytes:
+    """The packed form of a value.
+
+    Raises `SerializeError` with the path from `root` to the part that can't be stored: of an
+    unsupported type, deeper than `MAX_DEPTH`, part of itself, or two keys of a dict (or members
+    of a set) that would come back as one, such as `Color.RED` and its value.
+    """
+    try:
+        return packb(value, default=reduce, option=PASS)
+    except TypeError:
+        pass  # keys that are not str, lone surrogates, or a part to refuse: look at each part
+    try:
+        return packb(Rebuilder(decode).rebuild(value), option=PASS_ALL_KEYS)
+    except Misplaced as misplaced:
+        raise SerializeError(misplaced.path(root), misplaced.reason) from misplaced.__cause__
+    except RecursionError:
+        reason = "too little stack is left to encode it; save from a less deeply nested call"
+        raise SerializeError(root, reason) from None
+    except RuntimeError as error:
+        reason = f"it changed while it was encoded ({error}); save a copy, or save between changes"
+        raise SerializeError(root, reason) from error
+
+
+def decode(data: bytes | bytearray | memoryview) -> Any:
+    """The value that these bytes are the packed form of, all of it newly made.
+
+    Nothing named by the bytes is run or imported. Raises ValueError for anything that `encode`
+    would not have written: truncated, trailing, unknown, malformed or too deeply nested data.
+    """
+    problems: list[str] = []
+    marks: list[_Mark] = []
+
+    def revive(code: int, payload: bytes) -> object:
+        mark = _MARKS.get(code)
+        if mark is not None and not payload:
+            marks.append(mark)
+            return mark
+        try:
+            return _UNPACK[code](payload)
+        except Exception as error:
+            # ormsgpack hides what its hook raises, so the reason is kept here.
+            problems.append(f"Ext {code}: {error}")
+            raise
+
+    try:
+        framed = b"".join((b"\x92", data, _END))
+        value, end = unpackb(framed, ext_hook=revive, option=ormsgpack.OPT_NON_STR_KEYS)
+        if type(end) is not bytes or end != _END_MARK:
+            raise ValueError("more follows after the value")
+        return _finish(value, 1) if marks else value
+    except ValueError as error:
+        reason = problems[0] if problems else error
+        raise ValueError(f"these bytes are not a stored value: {reason}") from None
+    except RecursionError:
+        raise ValueError("these bytes are nested too deeply for the stack that is left") from None
+
+
+class _Mark:
+    """What an empty Ext at the head of an array is decoded to: says what to make of the rest."""
+
+    def __init__(self, build: Callable[[list[Any]], object]) -> None:
+        self.build = build
+
+
+def _build_set(items: list[Any]) -> set[Any]:
+    return set(_unique(items))
+
+
+def _build_frozenset(items: list[Any]) -> frozenset[Any]:
+    return frozenset(_unique(items))
+
+
+def _build_map(items: list[Any]) -> dict[Any, Any]:
+    if len(items) % 2:
+        raise ValueError("a map with a key but no value")
+    return dict(zip(_unique(items[::2]), items[1::2], strict=True))
+
+
+def _unique(items: list[Any]) -> list[Any]:
+    try:
+        if len(set(items)) != len(items):
+            raise ValueError("the same key or member twice")
+    except TypeError as error:
+        raise ValueError(f"a key or member of a set that can't be one: {error}") from None
+    return items
+
+
+_MARKS: Final = {
+    TUPLE: _Mark(tuple),
+    SET: _Mark(_build_set),
+    FROZENSET: _Mark(_build_frozenset),
+    PAIRS: _Mark(_build_map),
+}
+
+# ormsgpack ignores what follows a value. Decoding it as the first of two, with the second known
+# and not to be guessed, shows whether the value ends where its bytes do.
+_END_MARK: Final = os.urandom(16)
+_END: Final = packb(_END_MARK)
+
+
+def _finish(node: Any, depth: int) -> Any:
+    """Turn marked arrays into what their marks say, from the innermost outwards."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+    kind = type(node)
+    if kind is dict:
+        for key, item in node.items():
+            if type(item) in _UNFINISHED:
+                node[key] = _finish(item, depth + 1)
+        return node
+    if kind is list:
+        mark = node[0] if node and type(node[0]) is _Mark else None
+        if mark is not None:
+            del node[0]
+        for index, item in enumerate(node):
+            if type(item) in _UNFINISHED:
+                node[index] = _finish(item, depth + 1)
+        return node if mark is None else mark.build(node)
+    if kind is _Mark:
+        raise ValueError("a mark that does not head an array")
+    return node
+
+
+_UNFINISHED: Final = frozenset({list, dict, _Mark})
+
+
+def _unpack_array(payload: bytes) -> object:
+    name, shape, data = unpackb(payload)
+    if shape is None:
+        raise ValueError("a numpy array without a shape")
+    return put_together(name, shape, data)
+
+
+def _unpack_numpy_scalar(payload: bytes) -> object:
+    name, data = unpackb(payload)
+    return put_together(name, None, data)
+
+
+_UNPACK: Final[dict[int, Callable[[bytes], object]]] = {
+    **{scalar.code: scalar.unpack for scalar in SCALARS},
+    STR: lambda payload: payload.decode("utf-8", "surrogatepass"),
+    ARRAY: _unpack_array,
+    NUMPY_SCALAR: _unpack_numpy_scalar,
+}

@@ -1,0 +1,130 @@
+"""What every operation of a checkpointer works with, and how the two colours drive it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from holdfast.errors import HoldfastError
+from holdfast.journal import Draft, Journals
+from holdfast.model import Entry
+from holdfast.retention import Retention
+from holdfast.seams import on_fork
+from holdfast.writer import Ticket
+
+T = TypeVar("T")
+
+Op = Generator[Callable[[], Any] | Ticket, Any, T]
+"""An operation written once for both colours. It yields a callable to have it called where
+blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
+
+Durability = Literal["sync", "async", "exit"]
+OnSaveFailure = Literal["raise", "warn"]
+
+DEADLINE: Final = 30.0
+WARN_STATE_BYTES: Final = 1 << 20
+MAX_STATE_BYTES: Final = 64 << 20
+_READERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a checkpointer saves. `Checkpointer` documents each."""
+
+    durability: Durability = "sync"
+    on_save_failure: OnSaveFailure = "raise"
+    deadline: float = DEADLINE
+    max_state_bytes: int = MAX_STATE_BYTES
+    retention: Retention | None = None
+
+
+class Pending(NamedTuple):
+    """A save on its way to the disk."""
+
+    ticket: Ticket
+    run: str
+    draft: Draft
+    entry: Entry  # where it stands if the ticket comes through
+
+
+unsettled: set[Core] = set()
+"""Checkpointers with saves that are not durable yet; kept alive, and flushed at exit."""
+
+
+class Core:
+    """The journals of a store, the settings, and what is still to be made durable."""
+
+    def __init__(self, journals: Journals, settings: Settings) -> None:
+        self.journals = journals
+        self.settings = settings
+        self.degraded: HoldfastError | None = None
+        self.closed = False
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self.backlog: deque[Pending] = deque()  # durability="async": submitted, not yet seen done
+        self.held_back: dict[str, Draft] = {}  # durability="exit": the newest state of each run
+        self.lock = threading.Lock()
+        self.warned: set[str] = set()  # runs whose state was called large already
+        self.saves_since_sweep = 0
+        self.swept_to = ""  # how far the last bite of retention got among the runs
+        self._pool: ThreadPoolExecutor | None = None
+
+    def drive(self, op: Op[T]) -> T:
+        """Run an operation to its end, blocking."""
+        writer = self.journals.writer
+        try:
+            request = next(op)
+            while True:
+                try:
+                    result = request() if callable(request) else writer.wait(request)
+                except BaseException as error:
+                    request = op.throw(error)
+                else:
+                    request = op.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    async def drive_async(self, op: Op[T]) -> T:
+        """Run an operation to its end, awaiting."""
+        writer = self.journals.writer
+        try:
+            request = next(op)
+            while True:
+                try:
+                    if callable(request):
+                        result = await self.off_loop(request)
+                    else:
+                        result = await writer.future(request)
+                except BaseException as error:
+                    request = op.throw(error)
+                else:
+                    request = op.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    async def off_loop(self, call: Callable[[], T]) -> T:
+        """Call something that blocks without holding the event loop up."""
+        if self.journals.store.inline:
+            return call()
+        with self.lock:
+            if self._pool is None:
+                # Our own: the loop's default pool may be full of the user's long-running steps.
+                self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="holdfast-reader")
+            pool = self._pool
+        return await asyncio.get_running_loop().run_in_executor(pool, call)
+
+    def release(self) -> None:
+        """Let the reading threads go."""
+        with self.lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False)

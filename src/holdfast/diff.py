@@ -1,0 +1,137 @@
+"""How one state differs from another: for people, in colour, and as a JSON Patch (RFC 6902)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final, Literal, NamedTuple
+
+from holdfast.codec import readable
+
+Path = tuple[str | int, ...]
+
+_SHOWN: Final = 100  # characters of a value that are shown to people
+_COLOURS: Final = {"add": "\x1b[32m", "remove": "\x1b[31m", "replace": "\x1b[33m"}
+_SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
+
+
+class Change(NamedTuple):
+    """One difference, at a path into the states' JSON form."""
+
+    op: Literal["add", "remove", "replace"]
+    path: Path
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        where = _readable_path(self.path)
+        if self.op == "add":
+            return f"+ {where}: {_shown(self.new)}"
+        if self.op == "remove":
+            return f"- {where}: {_shown(self.old)}"
+        return f"~ {where}: {_shown(self.old)} → {_shown(self.new)}"
+
+
+class Diff(NamedTuple):
+    """All that changed from one checkpoint to another. `str()` is for people."""
+
+    old_id: str
+    new_id: str
+    changes: tuple[Change, ...]
+
+    @property
+    def patch(self) -> list[dict[str, Any]]:
+        """The JSON Patch that turns the old state's JSON form into the new one's."""
+        return [
+            {"op": change.op, "path": _pointer(change.path)}
+            | ({} if change.op == "remove" else {"value": change.new})
+            for change in self.changes
+        ]
+
+    def text(self, *, colour: bool = False) -> str:
+        """A line per change: + added, - removed, ~ replaced."""
+        lines = [f"{self.old_id} → {self.new_id}"]
+        for change in self.changes:
+            lines.append(f"{_COLOURS[change.op]}{change}\x1b[0m" if colour else str(change))
+        if not self.changes:
+            lines.append("no difference")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+def diff_values(old: object, new: object, old_id: str = "old", new_id: str = "new") -> Diff:
+    """Compare two states."""
+    return Diff(old_id, new_id, tuple(_changes((), readable.to_json(old), readable.to_json(new))))
+
+
+def _changes(path: Path, old: Any, new: Any) -> Iterator[Change]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in old.items():
+            if key not in new:
+                yield Change("remove", (*path, key), value, None)
+            else:
+                yield from _changes((*path, key), value, new[key])
+        for key, value in new.items():
+            if key not in old:
+                yield Change("add", (*path, key), None, value)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _list_changes(path, old, new)
+    elif not _same(old, new):
+        yield Change("replace", path, old, new)
+
+
+def _list_changes(path: Path, old: list[Any], new: list[Any]) -> Iterator[Change]:
+    """Changes in an order in which they can be applied: indexes are right when their turn comes."""
+    start = 0
+    shorter = min(len(old), len(new))
+    while start < shorter and _same(old[start], new[start]):
+        start += 1
+    tail = 0
+    while tail < shorter - start and _same(old[-1 - tail], new[-1 - tail]):
+        tail += 1
+    old_end, new_end = len(old) - tail, len(new) - tail
+    both = min(old_end, new_end)
+    for index in range(start, both):
+        yield from _changes((*path, index), old[index], new[index])
+    for index in range(old_end - 1, both - 1, -1):
+        yield Change("remove", (*path, index), old[index], None)
+    for index in range(both, new_end):
+        yield Change("add", (*path, index), None, new[index])
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equality that tells True from 1 and 1 from 1.0, at every depth."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return bool(a == b)
+
+
+def _pointer(path: Path) -> str:
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _readable_path(path: Path) -> str:
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.isidentifier():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text or "(the whole state)"
+
+
+def _shown(value: Any) -> str:
+    # JSON escapes control characters, so a hostile state can't write to the reader's terminal.
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -1,0 +1,393 @@
+"""The journals of one store, as this process knows them: heads, states, and how they grow."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import delta, envelope, readable, values
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry, Kind, Status
+from holdfast.seams import Clock, Entropy, on_fork
+from holdfast.store import PAGE, Store
+from holdfast.writer import Line, Ticket, Writer
+
+SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
+MAX_LINKS: Final = 250  # deltas between keyframes: bounds what a cold load must read
+CACHE_BYTES: Final = 64 << 20
+KEEP: Final = -1
+CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
+
+
+class Tip(Line):
+    """The head of one run as this process knows it, and the state there.
+
+    Its fields run ahead of the store by what is queued: `Line.broken` says when they are wrong.
+    """
+
+    __slots__ = (
+        "chain_bytes", "damaged", "digest", "encoding", "flow", "key_bytes", "key_seq", "links", "owner",
+        "run", "seq", "state_seq", "status", "thread",
+    )  # fmt: skip
+
+    def __init__(self, run: str, head: Entry | None) -> None:
+        super().__init__()
+        self.run = run
+        self.seq = head.seq if head else -1
+        self.digest = head.digest if head else b""
+        self.status: str = head.status if head else Status.DELETED.value
+        self.flow = head.flow if head else None
+        self.thread = head.thread if head else None
+        self.owner = head.owner if head else None
+        self.state_seq = state_seq(head) if head else None
+        self.damaged = False  # the state could not be read: the next one must be whole
+        self.stand_on(None)
+
+    @property
+    def lacks_state(self) -> bool:
+        """Whether a delta could be written if only the store were asked for the current state."""
+        return self.encoding is None and self.state_seq is not None and not self.damaged
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a run to go on with, rather than none or a deleted one."""
+        return self.status != Status.DELETED
+
+    def stand_on(self, chain: Chain | None) -> None:
+        """Take over the state at `state_seq`, or forget it: the next save is then a keyframe."""
+        self.encoding = chain.encoding if chain else None
+        self.key_seq = chain.key_seq if chain else -1
+        self.key_bytes = chain.key_bytes if chain else 0
+        self.chain_bytes = chain.chain_bytes if chain else 0
+        self.links = chain.links if chain else 0
+
+
+class Chain(NamedTuple):
+    """A state put together from its keyframe and deltas, and what that took."""
+
+    encoding: bytes
+    key_seq: int
+    key_bytes: int
+    chain_bytes: int
+    links: int
+
+
+class Draft(NamedTuple):
+    """An entry to be: everything but its place in the journal."""
+
+    kind: str
+    status: str
+    encoding: bytes | None = None
+    parent: int | None = KEEP  # where a rollback or tombstone leads; else the tip's own state
+    step: str | None = None
+    step_index: int | None = None
+    type: str | None = None
+    duration: float | None = None
+    flow: str | None = None
+    thread: str | None = None
+    owner: str | None = None
+    meta: str = ""
+
+
+class Journals:
+    """Grows and reads journals. Thread-safe; blocks only in the methods that say so."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        clock: Clock,
+        entropy: Entropy,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self.store = store
+        self.writer = writer
+        self.clock = clock
+        self.entropy = entropy
+        self._cache_bytes = cache_bytes
+        if store.form == "readable":
+            self.encode, self.decode = _encode_readable, _decode_readable
+        else:
+            self.encode, self.decode = values.encode, values.decode
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._tips: OrderedDict[str, Tip] = OrderedDict()
+        self._held = 0
+
+    # --- growing
+
+    def tip(self, run: str) -> Tip | None:
+        """What is known of the run's head without asking the store."""
+        tip = self._tips.get(run)
+        return None if tip is None or tip.broken else tip
+
+    def fetch_tip(self, run: str, *, with_state: bool) -> Tip:
+        """Ask the store for the run's head, and for the state there if wanted. Blocks."""
+        head = self.store.last(run)
+        tip = Tip(run, head)
+        if with_state and tip.state_seq is not None:
+            try:
+                tip.stand_on(self.chain(run, tip.state_seq, head))
+            except CheckpointCorruptedError:
+                tip.damaged = True
+        with self._lock:
+            self._keep(tip)
+        return tip
+
+    def extend(
+        self, tip: Tip, drafts: list[Draft], deadline: float
+    ) -> tuple[Ticket, list[Entry]] | None:
+        """Put the drafts behind the tip and submit them; None if the tip was found broken.
+
+        Does not block. The tip moves on at once; what it says is true when the ticket says so.
+        """
+        with self._lock:
+            if tip.broken:
+                return None
+            held = len(tip.encoding or b"")
+            entries = [self._place(tip, draft) for draft in drafts]
+            ticket = Ticket(entries, tip, deadline)
+            self.writer.submit(ticket)
+            if self._tips.get(tip.run) is tip:
+                self._held += len(tip.encoding or b"") - held
+            self._keep(tip)
+        return ticket, entries
+
+    def place(self, tip: Tip, draft: Draft) -> Entry:
+        """The entry that would stand behind the tip, for `Store.trim` and `erase`; the tip stays."""
+        entry = self._compose(tip, draft)
+        return envelope.seal(entry, tip.digest, self._flags(), b"")
+
+    def recode(self, tip: Tip, entry: Entry, encoding: bytes | None) -> Entry:
+        """An entry from elsewhere with a body in this store's form; its digest stays.
+
+        `tip` is a scratch one that follows the entries of one run, in order, for their deltas.
+        """
+        if encoding is None:
+            return entry._replace(body=envelope.reseal(entry, self._flags(), b""))
+        if entry.parent != tip.state_seq:
+            tip.stand_on(None)  # a delta's base is its parent, always
+        entry = entry._replace(size=len(encoding))
+        entry = entry._replace(
+            body=envelope.reseal(entry, *self._content(tip, entry.seq, encoding))
+        )
+        tip.state_seq = entry.seq
+        return entry
+
+    def forget(self, run: str) -> None:
+        """Drop what is known of a run, because someone else changed it. Queued entries fail."""
+        with self._lock:
+            tip = self._tips.pop(run, None)
+            if tip is not None:
+                tip.broken = True
+                self._held -= len(tip.encoding or b"")
+
+    def _place(self, tip: Tip, draft: Draft) -> Entry:
+        entry = self._compose(tip, draft)
+        if draft.encoding is None:
+            sealed = envelope.seal(entry, tip.digest, self._flags(), b"")
+            if tip.state_seq != entry.parent:
+                tip.state_seq = entry.parent
+                tip.stand_on(None)
+        else:
+            sealed = envelope.seal(
+                entry, tip.digest, *self._content(tip, entry.seq, draft.encoding)
+            )
+            tip.state_seq = entry.seq
+        tip.seq = sealed.seq
+        tip.digest = sealed.digest
+        tip.status = sealed.status
+        tip.flow, tip.thread, tip.owner = sealed.flow, sealed.thread, sealed.owner
+        return sealed
+
+    def _compose(self, tip: Tip, draft: Draft) -> Entry:
+        return Entry(
+            tip.run,
+            tip.seq + 1,
+            draft.kind,
+            self.entropy(10),
+            tip.state_seq if draft.parent == KEEP else draft.parent,
+            b"",
+            draft.step,
+            draft.step_index,
+            draft.type,
+            draft.status,
+            self.clock.now(),
+            draft.duration,
+            0 if draft.encoding is None else len(draft.encoding),
+            tip.flow if draft.flow is None else draft.flow,
+            tip.thread if draft.thread is None else draft.thread,
+            tip.owner if draft.owner is None else draft.owner,
+            draft.meta,
+            b"",
+        )
+
+    def _content(self, tip: Tip, seq: int, encoding: bytes) -> tuple[int, bytes]:
+        """A delta where it pays, else a keyframe; the tip then stands on the new state."""
+        old = tip.encoding
+        tip.encoding = encoding
+        if self.store.form == "readable":
+            return envelope.READABLE, encoding
+        if (
+            len(encoding) > SMALL_STATE
+            and old is not None
+            and tip.state_seq is not None
+            and tip.links < MAX_LINKS
+        ):
+            change = delta.diff(old, encoding)
+            if change is not None and tip.chain_bytes + len(change) <= max(
+                tip.key_bytes, SMALL_STATE
+            ):
+                flags, content = envelope.delta(seq, tip.state_seq, tip.key_seq, change)
+                tip.links += 1
+                tip.chain_bytes += len(content)
+                return flags, content
+        flags, content = envelope.keyframe(encoding)
+        tip.key_seq, tip.key_bytes = seq, len(content)
+        tip.links = tip.chain_bytes = 0
+        return flags, content
+
+    def _flags(self) -> int:
+        return envelope.READABLE if self.store.form == "readable" else 0
+
+    def _keep(self, tip: Tip) -> None:
+        """Make the tip the newest of the cache; evict the oldest beyond its size."""
+        known = self._tips.get(tip.run)
+        if known is not tip:
+            if known is not None:
+                self._held -= len(known.encoding or b"")
+            self._tips[tip.run] = tip
+            self._held += len(tip.encoding or b"")
+        self._tips.move_to_end(tip.run)
+        while self._held + 512 * len(self._tips) > self._cache_bytes and len(self._tips) > 1:
+            _, oldest = self._tips.popitem(last=False)
+            self._held -= len(oldest.encoding or b"")
+
+    # --- reading; all of these block
+
+    def entry(self, run: str, seq: int, *, bodies: bool = False) -> Entry | None:
+        """The entry at one position; None where there is none, or only a stub."""
+        found = self.store.read(run, after=seq - 1, limit=1, bodies=bodies)
+        if not found or found[0].seq != seq or found[0].status == Status.DELETED:
+            return None
+        return found[0]
+
+    def head(self, run: str) -> Entry | None:
+        """The run's newest entry, without its body."""
+        found = self.store.read(run, newest_first=True, limit=1, bodies=False)
+        return found[0] if found else None
+
+    def current_state(self, head: Entry) -> bytes:
+        """The encoded state that this head stands on; from memory if it is the one we know."""
+        tip = self.tip(head.run)
+        if tip is not None and (tip.seq, tip.digest) == (head.seq, head.digest):
+            encoding = tip.encoding
+            if encoding is not None:
+                return encoding
+        tip = Tip(head.run, head)
+        assert tip.state_seq is not None, "only heads that stand on a state are asked about"
+        chain = self.chain(head.run, tip.state_seq)
+        tip.stand_on(chain)
+        with self._lock:
+            self._keep(tip)
+        return chain.encoding
+
+    def entries(
+        self,
+        run: str,
+        *,
+        bodies: bool = False,
+        newest_first: bool = False,
+        after: int | None = None,
+    ) -> Iterator[Entry]:
+        """Every entry of a run, stubs included, a page at a time."""
+        while page := self.store.read(run, after=after, newest_first=newest_first, bodies=bodies):
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1].seq
+
+    def branch(self, run: str) -> Iterator[Entry]:
+        """The live checkpoints from the current one back to the first, passing over abandoned ones."""
+        wanted: int | None = None
+        for index, entry in enumerate(self.entries(run, newest_first=True)):
+            if index == 0:
+                wanted = state_seq(entry)
+            if entry.seq == wanted:
+                wanted = entry.parent
+                if entry.status != Status.DELETED and entry.kind in CARRY_STATE:
+                    yield entry
+            if wanted is None:
+                return
+
+    def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
+        """Put the state at `seq` together from its keyframe and deltas.
+
+        Raises `CheckpointCorruptedError`, also where a link is missing.
+        """
+        entry = last if last is not None and last.seq == seq else self.entry(run, seq, bodies=True)
+        if entry is None:
+            raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
+        content = envelope.unseal(entry)
+        if not content.is_delta:
+            return Chain(self._checked(entry, content.payload), seq, len(entry.body), 0, 0)
+        links: list[tuple[Entry, bytes]] = []
+        found = self._range(run, content.key, seq)
+        chain_bytes = 0
+        while content.is_delta:
+            links.append((entry, content.payload))
+            chain_bytes += len(entry.body)
+            base = found.get(content.base)
+            if base is None or len(links) > len(found):
+                raise CheckpointCorruptedError(
+                    run, seq, f"the state it builds on, {run}@{content.base}, is gone"
+                )
+            entry, content = base, envelope.unseal(base)
+        encoding = bytearray(self._checked(entry, content.payload))
+        key_seq, key_bytes = entry.seq, len(entry.body)
+        for entry, change in reversed(links):
+            try:
+                delta.apply(encoding, change, entry.size)
+            except ValueError as error:
+                raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
+            self._checked(entry, encoding)
+        return Chain(bytes(encoding), key_seq, key_bytes, chain_bytes, len(links))
+
+    def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
+        """The live entries that carry state from `first` up to, not including, `end`."""
+        found: dict[int, Entry] = {}
+        after = first - 1
+        while after < end - 1:
+            page = self.store.read(run, after=after, limit=min(PAGE, end - 1 - after))
+            if not page:
+                break
+            found.update((e.seq, e) for e in page if e.size)
+            after = page[-1].seq
+        return found
+
+    def _checked(self, entry: Entry, encoding: bytes | bytearray) -> Any:
+        if len(encoding) != entry.size:
+            raise CheckpointCorruptedError(
+                entry.run, entry.seq, "its state does not have its recorded size"
+            )
+        return encoding
+
+
+def state_seq(entry: Entry) -> int | None:
+    """The seq of the state that is current once this entry is the head."""
+    return (
+        entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
+    )
+
+
+def _encode_readable(value: object) -> bytes:
+    return readable.dumps(value, indent=1).encode()
+
+
+def _decode_readable(data: bytes) -> Any:
+    return readable.loads(data.decode())

@@ -1,0 +1,225 @@
+"""Looking: load, lists, runs, totals and differences. Nothing here writes; everything blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
+from holdfast.codec.revive import revive
+from holdfast.core import Core
+from holdfast.diff import Diff, diff_values
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointLoadError,
+    CheckpointNotFoundError,
+    StoreClosedError,
+    StoreError,
+)
+from holdfast.journal import CARRY_STATE, Journals, state_seq
+from holdfast.model import (
+    Entry,
+    Kind,
+    Status,
+    check_id,
+    checkpoint_id as name_checkpoint,
+    split_checkpoint_id,
+    thread_journal,
+)
+from holdfast.store import RunFilter
+
+
+def load(
+    core: Core,
+    run_id: str,
+    *,
+    checkpoint_id: str | None = None,
+    seq: int | None = None,
+    step: str | None = None,
+    as_type: Any = None,
+) -> Checkpoint | None:
+    """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
+
+    None if there is no such checkpoint. With `as_type` the state comes back as that type: a
+    dataclass, a pydantic model, a TypedDict and so on. Raises `CheckpointLoadError` when the
+    store can't be read, `CheckpointCorruptedError` when what is there was altered, and
+    `ReviveError` when the state does not fit the type.
+    """
+    check_id("run_id", run_id)
+    if sum(given is not None for given in (checkpoint_id, seq, step)) > 1:
+        raise ValueError("give at most one of checkpoint_id, seq and step")
+    if checkpoint_id is not None:
+        run, seq = split_checkpoint_id(checkpoint_id)
+        if run != run_id:
+            return None
+    with _outages_named(run_id):
+        found = _find(core.journals, run_id, seq, step)
+    if found is None:
+        return None
+    decode = core.journals.decode
+    if as_type is None:
+        checkpoint = Checkpoint(*found, decode)
+    else:
+        checkpoint = Checkpoint(*found, lambda data: revive(decode(data), as_type))
+    _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
+    return checkpoint
+
+
+def require(core: Core, run_id: str, seq: int | None, checkpoint_id: str | None) -> Checkpoint:
+    """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
+    checkpoint = load(core, run_id, seq=seq, checkpoint_id=checkpoint_id)
+    if checkpoint is None:
+        wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
+        raise CheckpointNotFoundError(run_id, wanted)
+    return checkpoint
+
+
+def list_checkpoints(
+    core: Core,
+    run_id: str,
+    *,
+    limit: int = 20,
+    after: int | None = None,
+    oldest_first: bool = False,
+    step: str | None = None,
+    type: str | None = None,  # noqa: A002 - the word users know
+    status: str | None = None,
+) -> list[CheckpointInfo]:
+    """The run's checkpoints, newest first, without their states; an unknown run has none.
+
+    Those that a rollback left behind are listed too: history is never rewritten. Give the last
+    `seq` of one page as `after` for the next: paging is stable while others save.
+    """
+    check_id("run_id", run_id)
+    found: list[CheckpointInfo] = []
+    with _outages_named(run_id):
+        for entry in core.journals.entries(run_id, newest_first=not oldest_first, after=after):
+            if len(found) >= limit:
+                break
+            if entry.kind not in CARRY_STATE or entry.status == Status.DELETED:
+                continue
+            if (step is not None and entry.step != step) or (
+                type is not None and entry.type != type
+            ):
+                continue
+            info = CheckpointInfo(entry)
+            if status is None or info.status == status:
+                found.append(info)
+    return found
+
+
+def runs(
+    core: Core,
+    *,
+    status: str | None = None,
+    flow: str | None = None,
+    thread_id: str | None = None,
+    owner: str | None = None,
+    type: str | None = None,  # noqa: A002 - the word users know
+    prefix: str = "",
+    limit: int = 100,
+    after: str = "",
+) -> list[RunInfo]:
+    """The runs that match, ordered by id. Give the last `run_id` of one page as `after` for the next."""
+    where = RunFilter(status, flow, thread_id, owner, type, prefix)
+    with _outages_named(prefix or "*"):
+        return [
+            run_info(head) for head in core.journals.store.runs(where, after=after, limit=limit)
+        ]
+
+
+def run(core: Core, run_id: str) -> RunInfo | None:
+    """What one run is doing; None if there is no such run."""
+    check_id("run_id", run_id)
+    with _outages_named(run_id):
+        head = core.journals.head(run_id)
+    return None if head is None or head.status == Status.DELETED else run_info(head)
+
+
+def thread(core: Core, thread_id: str) -> list[RunInfo]:
+    """The runs of a thread, the one opened last first."""
+    name = thread_journal(check_id("thread_id", thread_id))
+    found: dict[str, RunInfo] = {}
+    with _outages_named(name):
+        for member in core.journals.entries(name, newest_first=True):
+            if member.kind != Kind.MEMBER:
+                continue
+            run_id = json.loads(member.meta)["run"]
+            info = None if run_id in found else run(core, run_id)
+            if info is not None and info.thread_id == thread_id:
+                found[run_id] = info
+    return list(found.values())
+
+
+def stats(core: Core, run_id: str | None = None) -> Stats:
+    """Counts and bytes of one run, or of everything in the store."""
+    if run_id is not None:
+        check_id("run_id", run_id)
+    with _outages_named(run_id or "*"):
+        totals = core.journals.store.stats(run_id)
+    oldest, newest = (None if at is None else to_datetime(at) for at in totals[4:])
+    return Stats(*totals[:4], oldest, newest)
+
+
+def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
+    """How the state at `b` differs from the one at `a`, each a seq of the run or a checkpoint_id.
+
+    A checkpoint_id may name another run, a fork for example. Raises `CheckpointNotFoundError`.
+    """
+    old, new = (_named(core, run_id, where) for where in (a, b))
+    return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
+
+
+def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
+    if isinstance(where, int):
+        return require(core, run_id, where, None)
+    return require(core, split_checkpoint_id(where)[0], None, where)
+
+
+def _find(
+    journals: Journals, run: str, seq: int | None, step: str | None
+) -> tuple[Entry, bytes] | None:
+    """The checkpoint's entry and encoded state, read anew if retention got in between."""
+    head = journals.head(run)
+    while True:
+        try:
+            if head is None:
+                return None
+            if seq is None and step is None:
+                return _current(journals, head)
+            entry = journals.entry(run, seq) if seq is not None else _newest_of(journals, run, step)
+            if entry is None or entry.kind not in CARRY_STATE:
+                return None
+            return entry, journals.chain(run, entry.seq).encoding
+        except CheckpointCorruptedError:
+            before, head = head, journals.head(run)
+            if head == before:
+                raise
+
+
+def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
+    """The state the head stands on: from memory if the head is the one we know, else read."""
+    wanted = state_seq(head)
+    if wanted is None:
+        return None
+    entry = head if wanted == head.seq else journals.entry(head.run, wanted)
+    if entry is None:
+        raise CheckpointCorruptedError(head.run, wanted, "the run's current state is gone")
+    return entry, journals.current_state(head)
+
+
+def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:
+    return next((entry for entry in journals.branch(run) if entry.step == step), None)
+
+
+@contextmanager
+def _outages_named(run_id: str) -> Iterator[None]:
+    """An outage is said as such, and never looks like "nothing there"."""
+    try:
+        yield
+    except StoreClosedError:
+        raise
+    except StoreError as error:
+        raise CheckpointLoadError(run_id, str(error)) from error

@@ -1,0 +1,234 @@
+"""The directory a file store lives in: its lock, its temporary files, and how things get durable.
+
+    root/.lock               held by whoever changes the store; holds the token of who did last
+    root/.tmp/PID-TOKEN/     one open store's temporary files, locked while its process lives
+    root/RUN/                a run
+
+Nothing below the root is ever followed through a symbolic link.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import StoreUnavailableError
+from holdfast.seams import on_fork
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST_SLEEP: Final = 0.01
+_TOKEN_BYTES: Final = 16
+
+
+class Root:
+    """An existing or new directory. All methods may raise `OSError`."""
+
+    _mutex: threading.Lock
+    _lock_fd: int | None
+    _temp_fd: int | None
+    _token: bytes
+    _temp_name: str
+
+    def __init__(self, path: Path, lock_seconds: float) -> None:
+        self.path = path
+        self._lock_seconds = lock_seconds
+        _make_durably(path)
+        self._identity = _identity(path.stat())
+        self._start()
+        on_fork(self._after_fork)
+
+    @contextmanager
+    def open(self) -> Iterator[int]:
+        """A handle of the directory, opened anew: one kept could outlive what stands there now."""
+        fd = os.open(self.path, _DIRECTORY & ~os.O_NOFOLLOW)
+        try:
+            if _identity(os.fstat(fd)) != self._identity:
+                raise FileNotFoundError(f"{self.path} was replaced while the store was open")
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def lock(self) -> Iterator[bool]:
+        """Keep every other writer out, of this process and of others.
+
+        Yields whether this root was also the last to hold the lock: then nobody else can have
+        changed the store since. Waits for its turn up to `lock_seconds`.
+        """
+        deadline = time.monotonic() + self._lock_seconds
+        if not self._mutex.acquire(timeout=self._lock_seconds):
+            raise StoreUnavailableError(f"{self.path} is locked by another thread")
+        try:
+            if self._lock_fd is None:
+                with self.open() as root:
+                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                    self._lock_fd = os.open(".lock", flags, 0o600, dir_fd=root)
+            self._wait_for_lock(self._lock_fd, deadline)
+            try:
+                unchanged = os.pread(self._lock_fd, _TOKEN_BYTES, 0) == self._token
+                if not unchanged:
+                    os.pwrite(self._lock_fd, self._token, 0)
+                yield unchanged
+            finally:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+        finally:
+            self._mutex.release()
+
+    @contextmanager
+    def temporary(self) -> Iterator[int]:
+        """A handle of a directory for files that are not yet, or no longer, part of the store."""
+        if self._temp_fd is None:
+            with self.lock():
+                self._open_temp()
+        with (
+            self.open() as root,
+            opened(".tmp", root) as temps,
+            opened(self._temp_name, temps) as temp,
+        ):
+            yield temp
+
+    def close(self) -> None:
+        """Let go of the lock file and remove this store's temporary directory."""
+        with self._mutex:
+            if self._temp_fd is not None:
+                with suppress(OSError), self.open() as root, opened(".tmp", root) as temps:
+                    remove_tree(self._temp_name, temps)
+            self._forget()
+
+    def _start(self) -> None:
+        self._mutex = threading.Lock()
+        self._lock_fd = self._temp_fd = None
+        self._token = os.urandom(_TOKEN_BYTES)
+        self._temp_name = f"{os.getpid()}-{self._token.hex()}"
+
+    def _after_fork(self) -> None:
+        # Closing the child's copies does not release what the parent has locked.
+        self._forget()
+        self._start()
+
+    def _forget(self) -> None:
+        for fd in (self._lock_fd, self._temp_fd):
+            if fd is not None:
+                os.close(fd)
+        self._lock_fd = self._temp_fd = None
+
+    def _wait_for_lock(self, fd: int, deadline: float) -> None:
+        sleep = 0.0002
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailableError(
+                        f"{self.path} is locked by another process"
+                    ) from None
+            time.sleep(sleep)
+            sleep = min(2 * sleep, _LONGEST_SLEEP)
+
+    def _open_temp(self) -> None:
+        """Make the temporary directory and clear away those whose process is gone.
+
+        Made and locked under the store's lock, so that no sweep meets it unlocked. A lock says
+        who lives better than a pid does: pids are reused, and differ between containers.
+        """
+        if self._temp_fd is not None:
+            return
+        with self.open() as root:
+            make_directory(".tmp", root)
+            with opened(".tmp", root) as temps:
+                os.mkdir(self._temp_name, 0o700, dir_fd=temps)
+                self._temp_fd = open_directory(self._temp_name, temps)
+                fcntl.flock(self._temp_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for name in os.listdir(temps):  # noqa: PTH208 - by handle
+                    if name != self._temp_name:
+                        _remove_if_abandoned(name, temps)
+
+
+def open_directory(name: str, parent: int) -> int:
+    """A handle of a real directory; a symbolic link raises `OSError`."""
+    return os.open(name, _DIRECTORY, dir_fd=parent)
+
+
+@contextmanager
+def opened(name: str, parent: int) -> Iterator[int]:
+    """The same, closed at the end."""
+    fd = open_directory(name, parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def make_directory(name: str, parent: int) -> None:
+    """Make a directory unless it is there; durable once the parent is synced."""
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=parent)
+
+
+def write_durably(name: str, content: bytes, parent: int) -> None:
+    """Write a new file and wait for the disk. On failure nothing of it is left."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, 0o600, dir_fd=parent)
+    try:
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            sync(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        remove_file(name, parent)
+        raise
+
+
+def sync(fd: int) -> None:
+    """Wait until the disk has it. After a failure the outcome is unknown, and stays so:
+    the kernel reports a lost write once, so a second try would succeed and prove nothing.
+    """
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # macOS: fsync() alone leaves it in the drive's cache
+    else:
+        os.fsync(fd)
+
+
+def remove_file(name: str, parent: int) -> None:
+    """Remove a file if it is there and can be removed."""
+    with suppress(OSError):
+        os.unlink(name, dir_fd=parent)
+
+
+def remove_tree(name: str, parent: int, *, missing_ok: bool = False) -> None:
+    """Remove a directory with all that is in it, following no link."""
+    shutil.rmtree(name, ignore_errors=missing_ok, dir_fd=parent)
+
+
+def _remove_if_abandoned(name: str, parent: int) -> None:
+    with suppress(OSError), opened(name, parent) as fd:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        remove_tree(name, parent)
+
+
+def _make_durably(path: Path) -> None:
+    """Make the directory and whatever is missing above it, so that a power loss keeps them."""
+    missing = [path, *path.parents]
+    missing = [place for place in missing if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(place.parent, _DIRECTORY & ~os.O_NOFOLLOW)
+        try:
+            sync(fd)
+        finally:
+            os.close(fd)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,388 @@
+"""Journals as plain files: one directory per run, one JSON file per entry, for people to read.
+
+An append writes and syncs a temporary file, then links it to the entry's name: link(2) fails
+where the name is taken, and that is the conflict. The run's directory is synced once a batch.
+
+A trim or erase prepares everything it will change in a directory, the *intent*, and moves that
+into the run. Linking the marker is the commit; what follows is only renaming and removing, and
+whoever meets an intent first completes it if its marker is in place and throws it away if not.
+
+Readers take no lock. They read, and read again if a trim went on meanwhile.
+"""
+
+# ruff: noqa: D102 - what the methods promise is said once, in Store
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar, Final
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointLoadError,
+    HoldfastError,
+    OutcomeUnknownError,
+    SchemaError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import HIDDEN, Entry, stub
+from holdfast.seams import fault
+from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives
+from holdfast.stores import _file_format as form
+from holdfast.stores import _file_run as journal
+from holdfast.stores._disk import volatile_file_system
+from holdfast.stores._file_root import (
+    Root,
+    make_directory,
+    open_directory,
+    opened,
+    remove_file,
+    sync,
+    write_durably,
+)
+from holdfast.stores._totals import totals
+
+LOCK_SECONDS: Final = 30.0
+_RETRIES: Final = 100
+_KNOWN_RUNS: Final = 50_000
+
+
+class FileStore(Store):
+    """Journals below one directory, for any number of threads and processes of one machine.
+
+    The directory is made if it is missing, readable by its owner only.
+    """
+
+    form: ClassVar[Form] = "readable"
+
+    def __init__(self, path: str | os.PathLike[str], *, lock_seconds: float = LOCK_SECONDS) -> None:
+        self.path = Path(path).absolute()
+        self.url = f"file://{self.path}"
+        self._closed = False
+        # The heads are true while nobody else has changed the store, which the lock tells:
+        # only then may an append do without listing the directory to see if it is below one.
+        self._heads: dict[str, int] = {}
+        self._settled: set[str] = set()  # runs whose directory is known to be durable
+        self._long_names: dict[str, str] = {}
+        try:
+            self._root = Root(self.path, lock_seconds)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise SchemaError(self.url, "it is a file, not a directory; name another") from error
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.url}: {_reason(error)}") from error
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._check_open()
+        if not entries:
+            return []
+        with self._attempt(entries) as attempt, self._root.temporary() as temp:
+            names: list[str] = []
+            try:
+                for entry in entries:
+                    names.append(os.urandom(8).hex())
+                    write_durably(names[-1], form.encode(entry), temp)
+                fault("file.append.temp")
+                outcomes = self._link_all(entries, names, temp, attempt)
+                fault("file.append.linked")
+                self._sync_runs({entry.run for entry in entries})
+                fault("file.append.synced")
+                return outcomes
+            finally:
+                for name in names:
+                    remove_file(name, temp)
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        def page(seqs: list[int]) -> list[int]:
+            if newest_first:
+                end = len(seqs) if after is None else bisect_left(seqs, after)
+                return seqs[max(0, end - limit) : end][::-1]
+            start = 0 if after is None else bisect_right(seqs, after)
+            return seqs[start : start + limit]
+
+        self._check_open()
+        return [entry for entry, _ in self._snapshot(run, page, bodies=bodies)]
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        self._check_open()
+        found: list[Entry] = []
+        for run in self._run_ids(where.prefix):
+            if len(found) >= limit:
+                break
+            if run > after:
+                head = self._snapshot(run, lambda seqs: seqs[-1:], bodies=False)
+                found += [entry for entry, _ in head if where.matches(entry)]
+        return found
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        def changes(run: int) -> dict[int, Entry]:
+            changed = {}
+            for seq in journal.seqs(run):
+                if seq in drop or (rewrite and seq in rewrite):
+                    entry, _ = journal.load(run, marker.run, seq, bodies=False)
+                    new = stub(entry) if seq in drop else entry._replace(body=(rewrite or {})[seq])
+                    changed[seq] = new
+            return changed
+
+        return self._thin(marker, changes)
+
+    def erase(self, tombstone: Entry) -> bool:
+        return self._thin(tombstone, lambda run: None)
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        self._check_open()
+        if run is not None:
+            return totals([self._snapshot(run, list, bodies=False)])
+        journals = (self._snapshot(name, list, bodies=False) for name in self._run_ids(""))
+        return totals(found for found in journals if found and RunFilter().matches(found[-1][0]))
+
+    def survives(self) -> Survives:
+        self._check_open()
+        return "process-crash" if volatile_file_system(self.path) else "power-loss"
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._root.close()
+
+    # writing
+
+    def _link_all(
+        self, entries: Sequence[Entry], names: list[str], temp: int, attempt: _Attempt
+    ) -> list[bool]:
+        lost: set[str] = set()
+        outcomes = []
+        with self._locked(), self._root.open() as root:
+            for entry, name in zip(entries, names, strict=True):
+                won = entry.run not in lost and self._link(entry, name, temp, root)
+                if won:
+                    attempt.visible = True
+                else:
+                    lost.add(entry.run)
+                outcomes.append(won)
+        return outcomes
+
+    def _link(self, entry: Entry, name: str, temp: int, root: int) -> bool:
+        with self._directory(root, entry.run, make=True) as run:
+            if entry.seq <= self._head(entry.run, run):
+                return False
+            try:
+                journal.link(name, temp, form.file_name(entry.seq), run)
+            except FileExistsError:  # only where locks do not work, as on some network disks
+                return False
+        self._heads[entry.run] = entry.seq
+        return True
+
+    def _thin(self, marker: Entry, changes: Callable[[int], dict[int, Entry] | None]) -> bool:
+        self._check_open()
+        with (
+            self._attempt([marker]) as attempt,
+            self._root.temporary() as temp,
+            self._locked(),
+            self._root.open() as root,
+            self._directory(root, marker.run, make=True) as run,
+        ):
+            if marker.seq <= self._head(marker.run, run):
+                return False
+            journal.place_intent(marker, changes(run), temp, run)
+            if marker.run not in self._settled:
+                sync(root)
+            fault("file.thin.intent")
+            journal.commit(marker, run)
+            attempt.visible = True
+            fault("file.thin.marked")
+            journal.finish(run)
+            self._heads[marker.run] = marker.seq
+            return True
+
+    def _head(self, name: str, run: int) -> int:
+        """The run's highest seq, or -1. The lock is held, so nothing of it is left half done."""
+        head = self._heads.get(name)
+        if head is None:
+            journal.finish(run)
+            head = max(journal.seqs(run), default=-1)
+            self._heads[name] = head
+        return head
+
+    def _sync_runs(self, names: set[str]) -> None:
+        """Make the names durable, won or lost: one may be told that another's entry is there."""
+        with self._root.open() as root:
+            for name in names:
+                with self._directory(root, name, make=True) as run:
+                    sync(run)
+            if not names <= self._settled:
+                # Another thread or process may have made the directory and not synced it yet.
+                sync(root)
+                self._settled |= names
+                if len(self._settled) > _KNOWN_RUNS:
+                    self._settled.clear()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._root.lock() as unchanged:
+            if not unchanged or len(self._heads) > _KNOWN_RUNS:
+                self._heads.clear()
+            yield
+
+    @contextmanager
+    def _attempt(self, entries: Sequence[Entry]) -> Iterator[_Attempt]:
+        """Report a failure as what it is, by how far the write came."""
+        attempt = _Attempt()
+        try:
+            yield attempt
+        except BaseException as error:
+            for entry in entries:
+                self._heads.pop(entry.run, None)
+                self._settled.discard(entry.run)
+            if isinstance(error, HoldfastError) or not isinstance(error, OSError):
+                raise
+            self._check_open()
+            if attempt.visible:
+                raise OutcomeUnknownError(entries[0].run, _reason(error)) from error
+            raise StoreUnavailableError(f"{self.url}: {_reason(error)}") from error
+
+    # reading
+
+    def _snapshot(
+        self, name: str, choose: Callable[[list[int]], list[int]], *, bodies: bool
+    ) -> list[tuple[Entry, int]]:
+        """Entries and their bodies' sizes, as they stood together at one moment.
+
+        A trim places its intent, links its marker, changes `.thinned`, applies, removes the
+        intent, in this order. If there is no intent before and after, and `.thinned` is the
+        same, then no part of a trim fell between.
+        """
+        with self._reading(name), self._root.open() as root:
+            for _ in range(_RETRIES):
+                try:
+                    with self._directory(root, name) as run:
+                        before = self._quiet(run)
+                        found = [
+                            journal.load(run, name, seq, bodies)
+                            for seq in choose(journal.seqs(run))
+                        ]
+                        if self._quiet(run) == before:
+                            return found
+                except _NoRunError:
+                    return []
+                except FileNotFoundError:
+                    continue  # erased between listing and reading
+        raise CheckpointLoadError(name, "it is trimmed faster than it can be read")
+
+    def _quiet(self, run: int) -> bytes:
+        """Wait for, or complete, a trim under way; return which one was the last."""
+        while True:
+            thinned = journal.last_thinned(run)
+            if journal.has_intent(run):
+                with self._locked():
+                    journal.finish(run)
+            elif journal.last_thinned(run) == thinned:
+                return thinned
+
+    def _run_ids(self, prefix: str) -> list[str]:
+        with self._reading(prefix), self._root.open() as root:
+            with os.scandir(root) as places:
+                names = [place.name for place in places if place.is_dir(follow_symlinks=False)]
+            runs = [
+                self._run_in(root, name) if form.is_cut(name) else form.run_of(name)
+                for name in names
+            ]
+        hidden = prefix.startswith(HIDDEN)
+        return sorted(
+            run
+            for run in runs
+            if run and run.startswith(prefix) and run.startswith(HIDDEN) == hidden
+        )
+
+    def _run_in(self, root: int, name: str) -> str | None:
+        """The run whose id is too long for a name: any of its entries tells it."""
+        problem: CheckpointCorruptedError | None = None
+        with suppress(FileNotFoundError), opened(name, root) as run:
+            for seq in journal.seqs(run) if name not in self._long_names else ():
+                try:
+                    said = journal.named_in(run, seq)
+                except CheckpointCorruptedError as error:
+                    problem = error
+                    continue
+                if form.directory_name(said) == name:
+                    self._long_names[name] = said
+                    break
+            else:
+                if problem is not None and name not in self._long_names:
+                    raise problem
+        return self._long_names.get(name)
+
+    @contextmanager
+    def _directory(self, root: int, run: str, *, make: bool = False) -> Iterator[int]:
+        name = form.directory_name(run)
+        if make and run not in self._settled:
+            make_directory(name, root)
+        try:
+            fd = open_directory(name, root)
+        except FileNotFoundError:
+            raise _NoRunError from None
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise
+            problem = f"{name!r} in {self.path} is not a directory; something else put it there"
+            raise (
+                StoreError(problem) if make else CheckpointCorruptedError(run, None, problem)
+            ) from error
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _reading(self, run: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, HoldfastError):
+                raise
+            self._check_open()
+            raise CheckpointLoadError(run, f"{self.url}: {_reason(error)}") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)
+
+
+class _Attempt:
+    """How far a write came: whether others may have seen some of it."""
+
+    visible = False
+
+
+class _NoRunError(FileNotFoundError):
+    """There is no directory for the run."""
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

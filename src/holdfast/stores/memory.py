@@ -1,0 +1,155 @@
+"""Journals in this process's memory: for tests, and for work that may be lost."""
+
+# ruff: noqa: D102 - what the methods promise is said once, in Store
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
+from threading import Lock
+from typing import ClassVar
+
+from holdfast.errors import StoreClosedError
+from holdfast.model import Entry, stub
+from holdfast.seams import on_fork
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
+from holdfast.stores._totals import totals
+
+_seq = attrgetter("seq")
+
+
+class MemoryStore(Store):
+    """Survives nothing. Closing it forgets everything.
+
+    Entries are immutable, so they are kept as they come; lists are never shared with callers.
+    """
+
+    inline: ClassVar[bool] = True
+    url = "memory://"
+
+    def __init__(self) -> None:
+        self._renew_lock()
+        on_fork(self._renew_lock)  # another thread may have held it at the fork
+        self._closed = False
+        # An append below the head loses, so each list is in seq order and its end is the head.
+        self._journals: dict[str, list[Entry]] = {}
+        self._names: list[str] = []  # the keys, sorted: a page of runs is found by bisection
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        with self._lock:
+            self._check_open()
+            if len(entries) == 1:
+                return [self._append(entries[0])]
+            outcomes = []
+            lost: set[str] = set()
+            for entry in entries:
+                won = entry.run not in lost and self._append(entry)
+                if not won:
+                    lost.add(entry.run)
+                outcomes.append(won)
+            return outcomes
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        with self._lock:
+            self._check_open()
+            journal = self._journals.get(run, [])
+            if newest_first:
+                end = len(journal) if after is None else bisect_left(journal, after, key=_seq)
+                page = journal[max(0, end - limit) : end][::-1]
+            else:
+                start = 0 if after is None else bisect_right(journal, after, key=_seq)
+                page = journal[start : start + limit]
+        return page if bodies else [entry._replace(body=b"") for entry in page]
+
+    def last(self, run: str) -> Entry | None:
+        with self._lock:
+            self._check_open()
+            journal = self._journals.get(run)
+            return journal[-1] if journal else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        found: list[Entry] = []
+        with self._lock:
+            self._check_open()
+            for place in range(bisect_right(self._names, after), len(self._names)):
+                if len(found) >= limit:
+                    break
+                head = self._journals[self._names[place]][-1]
+                if where.matches(head):
+                    found.append(head._replace(body=b""))
+        return found
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        with self._lock:
+            self._check_open()
+            if not self._append(marker):
+                return False
+            journal = self._journals[marker.run]
+            for place, entry in enumerate(journal[:-1]):
+                if entry.seq in drop:
+                    journal[place] = stub(entry)
+                elif rewrite and entry.seq in rewrite:
+                    journal[place] = entry._replace(body=rewrite[entry.seq])
+            return True
+
+    def erase(self, tombstone: Entry) -> bool:
+        with self._lock:
+            self._check_open()
+            if not self._append(tombstone):
+                return False
+            self._journals[tombstone.run] = [tombstone]
+            return True
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        with self._lock:
+            self._check_open()
+            if run is None:
+                found = [j for j in self._journals.values() if RunFilter().matches(j[-1])]
+            else:
+                found = [self._journals.get(run, [])]
+            return totals(((entry, len(entry.body)) for entry in journal) for journal in found)
+
+    def survives(self) -> Survives:
+        self._check_open()
+        return "nothing"
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self._journals.clear()
+            self._names.clear()
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run)
+        if journal is None:
+            self._journals[entry.run] = [entry]
+            insort(self._names, entry.run)
+            return True
+        if entry.seq <= journal[-1].seq:
+            return False
+        journal.append(entry)
+        return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)

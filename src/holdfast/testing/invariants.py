@@ -1,0 +1,127 @@
+"""What must hold of any store at any time, and the small entries tests are made of."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final
+
+from holdfast.model import HIDDEN, Entry
+from holdfast.store import RunFilter, Store, StoreStats
+
+_PAGE: Final = 7  # small, so that every check also pages
+
+
+def entry(run: str, seq: int, body: bytes = b"", **fields: Any) -> Entry:
+    """An entry with plausible fields and an id of its own; any field may be given."""
+    defaults: dict[str, Any] = {
+        "kind": "checkpoint",
+        "entry_id": secrets.token_bytes(16),
+        "parent": seq - 1 if seq else None,
+        "digest": hashlib.sha256(f"{run}@{seq}".encode()).digest(),
+        "step": f"step-{seq}",
+        "step_index": seq,
+        "type": None,
+        "status": "open",
+        "at": 1_700_000_000_000_000 + seq,
+        "duration": 0.25,
+        "size": len(body),
+        "flow": None,
+        "thread": None,
+        "owner": None,
+        "meta": "",
+    }
+    return Entry(run=run, seq=seq, body=body, **(defaults | fields))
+
+
+def tombstone(run: str, seq: int, **fields: Any) -> Entry:
+    """What `erase` is given: a deleted head that carries nothing."""
+    empty = {"kind": "tombstone", "status": "deleted", "step": None, "step_index": None}
+    return entry(run, seq, b"", **(empty | fields))
+
+
+def read_all(
+    store: Store, run: str, *, newest_first: bool = False, bodies: bool = True
+) -> list[Entry]:
+    """Every entry of a run, page by page."""
+    found: list[Entry] = []
+    after: int | None = None
+    while page := store.read(
+        run, after=after, limit=_PAGE, newest_first=newest_first, bodies=bodies
+    ):
+        found += page
+        after = page[-1].seq
+    return found
+
+
+def all_heads(store: Store, where: RunFilter = RunFilter()) -> list[Entry]:
+    """The heads of every run that matches, page by page."""
+    found: list[Entry] = []
+    while page := store.runs(where, after=found[-1].run if found else "", limit=_PAGE):
+        found += page
+    return found
+
+
+def check_store(store: Store) -> list[str]:
+    """Read everything by the public methods and return what is wrong with it; empty when sound."""
+    return list(_violations(store))
+
+
+def _violations(store: Store) -> Iterator[str]:
+    listed: list[list[Entry]] = []
+    for prefix in ("", HIDDEN):
+        live = all_heads(store, RunFilter(prefix=prefix))
+        dead = all_heads(store, RunFilter(prefix=prefix, status="deleted"))
+        for heads in (live, dead):
+            names = [head.run for head in heads]
+            if names != sorted(set(names)):
+                yield f"runs are not in order, each once: {names}"
+        if twice := {head.run for head in live} & {head.run for head in dead}:
+            yield f"listed as live and as deleted: {sorted(twice)}"
+        for head in live + dead:
+            if head.run.startswith(HIDDEN) != bool(prefix):
+                yield f"{head.run!r} is listed under the prefix {prefix!r}"
+            if (head.status == "deleted") != (head in dead):
+                yield f"{head.run!r} has the status {head.status} and is listed as another"
+            journal = read_all(store, head.run)
+            yield from _journal_violations(store, head, journal)
+            if head in live and not prefix:
+                listed.append(journal)
+    if (stats := store.stats()) != (sums := _sums(listed)):
+        yield f"stats() says {stats}, the entries say {sums}"
+
+
+def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iterator[str]:
+    run = head.run
+    if not journal:
+        yield f"{run!r} is listed and has no entry"
+        return
+    seqs = [item.seq for item in journal]
+    if seqs != sorted(set(seqs)):
+        yield f"{run!r} has its seqs out of order or twice: {seqs}"
+    if any(item.run != run for item in journal):
+        yield f"{run!r} holds another run's entries"
+    if head != journal[-1]._replace(body=b""):
+        yield f"{run!r} is listed with the head {head}, which is not its last entry"
+    if store.last(run) != journal[-1]:
+        yield f"{run!r}: last() is not the last entry"
+    if read_all(store, run, newest_first=True) != journal[::-1]:
+        yield f"{run!r} reads differently from its end"
+    if read_all(store, run, bodies=False) != [item._replace(body=b"") for item in journal]:
+        yield f"{run!r} reads differently without bodies"
+    if (stats := store.stats(run)) != (sums := _sums([journal])):
+        yield f"stats({run!r}) says {stats}, the entries say {sums}"
+
+
+def _sums(journals: list[list[Entry]]) -> StoreStats:
+    with_state = [[item for item in journal if item.size > 0] for journal in journals]
+    items = [item for journal in with_state for item in journal]
+    return StoreStats(
+        runs=sum(1 for journal in with_state if journal),
+        checkpoints=len(items),
+        state_bytes=sum(item.size for item in items),
+        stored_bytes=sum(len(item.body) for item in items),
+        oldest=min((item.at for item in items), default=None),
+        newest=max((item.at for item in items), default=None),
+    )

@@ -1,0 +1,110 @@
+"""From a URL, a path or nothing at all to a store."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from holdfast.errors import StoreURLError
+from holdfast.store import Store
+
+DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
+_SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
+
+Opener = Callable[..., Store]
+_openers: dict[str, Opener] = {}
+
+
+def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> Store:
+    """Open the store that a URL or path names; None is the default store.
+
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`;
+    a path ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may
+    also stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
+    `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
+
+    Raises `StoreURLError` for anything else.
+    """
+    text = os.fspath(where) if where is not None else default_url()
+    scheme, separator, _ = text.partition("://")
+    if not separator:
+        return _open_path(text, options)
+    opener = _openers.get(scheme)
+    if opener is None:
+        known = ", ".join(sorted(_openers))
+        raise StoreURLError(text, f"no store speaks {scheme}://; known are {known}")
+    query = dict(parse_qsl(urlsplit(text).query))
+    try:
+        return opener(text, **query, **options)
+    except TypeError as error:
+        raise StoreURLError(text, f"an option does not fit this store: {error}") from None
+
+
+def register_store(scheme: str, opener: Opener) -> None:
+    """Let URLs of a scheme open your own store: `opener(url, **options)` returns it."""
+    _openers[scheme] = opener
+
+
+def default_url() -> str:
+    """The URL of the default store, from the environment, pyproject.toml or the built-in one."""
+    from_environment = os.environ.get("HOLDFAST_STORE")
+    if from_environment:
+        return from_environment
+    for directory in (Path.cwd(), *Path.cwd().parents):
+        project = directory / "pyproject.toml"
+        if project.is_file():
+            try:
+                tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
+            except (tomllib.TOMLDecodeError, OSError) as error:
+                raise StoreURLError(str(project), f"can't be read: {error}") from error
+            return str(tool.get("store", DEFAULT_URL))
+    return DEFAULT_URL
+
+
+def _open_path(text: str, options: dict[str, Any]) -> Store:
+    path = Path(text)
+    if path.suffix in _SQLITE_SUFFIXES:
+        return _store_class("sqlite", "SQLiteStore")(path, **options)
+    if path.is_dir() or text.endswith(("/", os.sep)):
+        return _store_class("file", "FileStore")(path, **_without_default_survival(options))
+    raise StoreURLError(text, "name a .db file, a directory that exists or ends in /, or a URL")
+
+
+def _open_sqlite(url: str, **options: Any) -> Store:
+    path = unquote(urlsplit(url).path)
+    if urlsplit(url).netloc or len(path) < 2:
+        raise StoreURLError(url, "use sqlite:///relative.db or sqlite:////absolute.db")
+    if path == "/:memory:":
+        raise StoreURLError(url, "an in-memory SQLite keeps nothing; use memory://")
+    return _store_class("sqlite", "SQLiteStore")(path[1:], **options)
+
+
+def _open_file(url: str, **options: Any) -> Store:
+    path = unquote(urlsplit(url).path)
+    if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
+        raise StoreURLError(url, "use file:///absolute/directory")
+    return _store_class("file", "FileStore")(path, **_without_default_survival(options))
+
+
+def _open_memory(url: str, **options: Any) -> Store:
+    return _store_class("memory", "MemoryStore")(**_without_default_survival(options))
+
+
+def _without_default_survival(options: dict[str, Any]) -> dict[str, Any]:
+    """Only SQLite can be told how much to survive; others are probed by whoever requires it."""
+    return {name: value for name, value in options.items() if name != "survives"}
+
+
+def _store_class(module: str, name: str) -> Opener:
+    opener: Opener = getattr(importlib.import_module(f"holdfast.stores.{module}"), name)
+    return opener
+
+
+register_store("sqlite", _open_sqlite)
+register_store("file", _open_file)
+register_store("memory", _open_memory)

@@ -1,0 +1,362 @@
+"""One writer per store: group commit, order, backpressure and both colours in one place.
+
+Whatever gathers while a commit runs goes into the next one. A blocking caller who finds the
+queue empty commits by itself; everyone else hands a `Ticket` to the writer's thread and waits
+for it, blocking or awaiting.
+
+The fence of DESIGN rests on `Line`: after a conflict or an unknown outcome the line is broken,
+and everything else queued on it fails until its owner has re-read the head and drawn a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.errors import (
+    CheckpointSaveError,
+    ConflictError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import Entry
+from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
+from holdfast.store import Store
+
+MAX_BATCH_ENTRIES: Final = 512
+MAX_BATCH_BYTES: Final = 16 << 20
+MAX_QUEUE_BYTES: Final = 64 << 20
+MAX_QUEUE_TICKETS: Final = 10_000
+IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next ticket starts another
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 1.0
+
+
+class Line:
+    """What one owner believes about one run's head; broken once it was found to be wrong."""
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        self.broken = False
+
+
+class Ticket:
+    """Entries of one run on their way to the store. Resolved exactly once."""
+
+    __slots__ = (
+        "_done",
+        "_future",
+        "_lock",
+        "_loop",
+        "deadline",
+        "entries",
+        "error",
+        "line",
+        "size",
+        "unknown",
+    )
+
+    def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
+        self.entries = entries
+        self.line = line
+        self.deadline = deadline
+        self.size = sum(len(entry.body) for entry in entries) + 256 * len(entries)
+        self.error: HoldfastError | None = None
+        self.unknown = False  # a commit failed, and what it left could not be looked at yet
+        self._done = False
+        self._lock: threading.Lock | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._future: asyncio.Future[None] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is known: `error` is then final, and None means durable."""
+        return self._done
+
+
+class Writer:
+    """Appends to one store on behalf of everyone in this process."""
+
+    def __init__(self, store: Store, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._store = store
+        self._clock = clock
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        """A child of fork() starts afresh: what was queued is the parent's to write."""
+        self._commit = threading.Lock()  # held by whoever is talking to the store
+        self._mutex = threading.Lock()  # guards everything below, never held during I/O
+        self._work = threading.Condition(self._mutex)
+        self._room = threading.Condition(self._mutex)
+        self._queue: deque[Ticket] = deque()
+        self._queued_bytes = 0
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def submit(self, ticket: Ticket) -> None:
+        """Queue a ticket behind those submitted before it, without waiting.
+
+        Follow it with `wait`, `future` or `kick`, or nobody may come to write it.
+        """
+        if self._store.inline:
+            with self._commit:
+                self._refuse_if_closed()
+                self._write([ticket])
+            return
+        with self._mutex:
+            self._refuse_if_closed()
+            self._queue.append(ticket)
+            self._queued_bytes += ticket.size
+
+    @property
+    def full(self) -> bool:
+        """Whether a well-behaved caller should `wait_for_room` before submitting more."""
+        return self._queued_bytes > MAX_QUEUE_BYTES or len(self._queue) >= MAX_QUEUE_TICKETS
+
+    def wait_for_room(self) -> None:
+        """Block while the queue is full."""
+        with self._mutex:
+            while self.full and not self._closed:
+                self._start_work()
+                self._room.wait()
+
+    def wait(self, ticket: Ticket) -> None:
+        """Block until the ticket is resolved, writing it here if the store is idle."""
+        while not ticket.done and self._commit.acquire(blocking=False):
+            try:
+                self._write(self._take())
+            finally:
+                self._commit.release()
+        with self._mutex:
+            if self._queue:
+                self._start_work()  # others queued up meanwhile, perhaps this very ticket
+            if ticket.done:
+                return
+            ticket._lock = threading.Lock()
+            ticket._lock.acquire()
+        ticket._lock.acquire()
+
+    def future(self, ticket: Ticket) -> asyncio.Future[None]:
+        """A future of the running loop that is done when the ticket is resolved."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        with self._mutex:
+            if not ticket.done:
+                ticket._loop, ticket._future = loop, future
+                self._start_work()
+                return future
+        future.set_result(None)
+        return future
+
+    def kick(self) -> None:
+        """See to it that what was submitted is written, without waiting for it."""
+        with self._mutex:
+            if self._queue:
+                self._start_work()
+
+    def drain(self) -> None:
+        """Block until everything submitted so far is resolved."""
+        with self._mutex:
+            last = self._queue[-1] if self._queue else None
+        if last is not None:
+            self.wait(last)
+        with self._commit:
+            pass  # the batch that was under way is through
+
+    def close(self) -> None:
+        """Drain, then refuse further tickets. The store is left open."""
+        self.drain()
+        with self._mutex:
+            self._closed = True
+            self._work.notify()
+            self._room.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self._store.url)
+
+    # --- the thread
+
+    def _start_work(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
+            self._thread.start()
+            _busy.add(self)
+        else:
+            self._work.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._mutex:
+                while not self._queue:
+                    if self._closed or not self._work.wait(IDLE_SECONDS):
+                        if self._queue:
+                            break
+                        self._thread = None
+                        _busy.discard(self)
+                        return
+            with self._commit:
+                self._write(self._take())
+
+    def _take(self) -> list[Ticket]:
+        batch: list[Ticket] = []
+        entries = size = 0
+        with self._mutex:
+            while self._queue and entries < MAX_BATCH_ENTRIES and size < MAX_BATCH_BYTES:
+                ticket = self._queue.popleft()
+                batch.append(ticket)
+                entries += len(ticket.entries)
+                size += ticket.size
+            self._queued_bytes -= size
+            self._room.notify_all()
+        return batch
+
+    # --- committing, under self._commit
+
+    def _write(self, batch: list[Ticket]) -> None:
+        """Append the batch, again and again until each ticket has an outcome or is too late."""
+        pause = _FIRST_PAUSE
+        reason = "its deadline passed while it was queued"
+        try:
+            while batch := self._still_wanted(batch, reason):
+                try:
+                    batch = self._append(batch)
+                except OutcomeUnknownError as error:
+                    reason = error.reason
+                    batch = self._look(batch)
+                except StoreUnavailableError as error:
+                    reason = str(error)
+                if batch:
+                    time.sleep(pause)
+                    pause = min(pause * 2, _LONGEST_PAUSE)
+        except BaseException as error:
+            self._resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
+            raise
+
+    def _still_wanted(self, batch: list[Ticket], reason: str) -> list[Ticket]:
+        now = self._clock.monotonic()
+        wanted = []
+        for ticket in batch:
+            first = ticket.entries[0]
+            if ticket.line.broken:
+                self._resolve([ticket], ConflictError(first.run, first.seq))
+            elif ticket.deadline < now:
+                error = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
+                self._resolve([ticket], error(first.run, reason))
+            else:
+                wanted.append(ticket)
+        return wanted
+
+    def _append(self, batch: list[Ticket]) -> list[Ticket]:
+        """One attempt; returns the tickets to try again."""
+        # Sorted: two processes that share runs would else wait for each other's locks.
+        entries = sorted((e for ticket in batch for e in ticket.entries), key=_position)
+        fault("writer.append.before")
+        try:
+            outcomes = self._store.append(entries)
+        except (StoreUnavailableError, OutcomeUnknownError):
+            raise
+        except HoldfastError as error:
+            if len(batch) == 1:
+                self._resolve(batch, error)
+            else:  # one bad entry must not fail the others
+                for ticket in batch:
+                    self._write([ticket])
+            return []
+        fault("writer.append.after")
+        if all(outcomes):
+            self._resolve(batch, None)
+            return []
+        losers = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
+        self._resolve([t for t in batch if t.entries[0].run not in losers], None)
+        return self._look([t for t in batch if t.entries[0].run in losers])
+
+    def _look(self, batch: list[Ticket]) -> list[Ticket]:
+        """After a conflict or a lost reply: one's own entry ids in place mean success.
+
+        Returns the tickets to try again, because nothing of theirs is there or because
+        looking failed too: an append that did happen will then be found by its own ids.
+        """
+        again = []
+        for ticket in batch:
+            first = ticket.entries[0]
+            try:
+                found = self._store.read(
+                    first.run, after=first.seq - 1, limit=len(ticket.entries), bodies=False
+                )
+                head = self._store.read(first.run, newest_first=True, limit=1, bodies=False)
+            except HoldfastError:
+                ticket.unknown = True
+                again.append(ticket)
+                continue
+            ticket.unknown = False
+            if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
+                self._resolve([ticket], None)
+            elif not head or head[0].seq < first.seq:
+                again.append(ticket)
+            else:
+                self._resolve([ticket], ConflictError(first.run, first.seq))
+        return again
+
+    def _resolve(self, batch: Sequence[Ticket], error: HoldfastError | None) -> None:
+        """Give every ticket its outcome; wake each loop once, however many it waits for."""
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        with self._mutex:
+            for ticket in batch:
+                if error is not None:
+                    ticket.line.broken = True
+                    ticket.error = error
+                ticket._done = True
+                if ticket._loop is not None and ticket._future is not None:
+                    loops.setdefault(ticket._loop, []).append(ticket._future)
+                if ticket._lock is not None:
+                    ticket._lock.release()
+        for loop, futures in loops.items():
+            try:
+                loop.call_soon_threadsafe(_wake, futures)
+            except RuntimeError:  # the loop is closed: nobody waits there any more
+                continue
+
+
+def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
+    """The store's one writer in this process."""
+    with _registry:
+        writer = _by_store.get(id(store))
+        if writer is None:
+            writer = _by_store[id(store)] = Writer(store, clock)  # which keeps the store alive
+        return writer
+
+
+def _position(entry: Entry) -> tuple[str, int]:
+    return entry.run, entry.seq
+
+
+def _wake(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+_registry = threading.Lock()
+_by_store: weakref.WeakValueDictionary[int, Writer] = weakref.WeakValueDictionary()
+_busy: set[Writer] = set()
+
+
+@atexit.register
+def _drain_at_exit() -> None:
+    for writer in list(_busy):
+        writer.close()

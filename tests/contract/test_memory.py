@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.store import Store
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.contract import StoreContract, entry
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def open_store(self) -> Callable[[], Store]:
+        store = MemoryStore()
+        return lambda: store
+
+
+def test_it_survives_nothing_and_answers_inline() -> None:
+    store = MemoryStore()
+    assert store.survives() == "nothing"
+    assert store.inline
+    assert store.url == "memory://"
+
+
+def test_two_stores_share_nothing() -> None:
+    one, other = MemoryStore(), MemoryStore()
+    one.append([entry("run", 0)])
+    assert other.read("run") == []
