@@ -27,6 +27,11 @@ class CheckpointInfo:
         self._meta: dict[str, Any] | None = None
 
     @property
+    def entry(self) -> Entry:
+        """The journal entry underneath."""
+        return self._entry
+
+    @property
     def checkpoint_id(self) -> str:
         """Names the checkpoint for good, and leads to it in any store: RUN@SEQ."""
         return checkpoint_id(self._entry.run, self._entry.seq)
@@ -60,12 +65,13 @@ class CheckpointInfo:
     @property
     def step_name(self) -> str | None:
         """That step's name for people; the step itself unless another was given."""
-        return self._extra("step_name", self._entry.step)
+        name: str | None = self.meta_field("step_name", self._entry.step)
+        return name
 
     @property
     def next_steps(self) -> tuple[str, ...]:
         """What was to run next, as far as it was known."""
-        return tuple(self._extra("next_steps", ()))
+        return tuple(self.meta_field("next_steps", ()))
 
     @property
     def status(self) -> str:
@@ -91,12 +97,13 @@ class CheckpointInfo:
     @property
     def iteration(self) -> int | None:
         """Which round of its loop the step was in, if given."""
-        return self._extra("iteration", None)
+        iteration: int | None = self.meta_field("iteration")
+        return iteration
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Whatever the caller attached; a copy."""
-        return dict(readable.from_json(self._extra("metadata", {})))
+        return dict(readable.from_json(self.meta_field("metadata", {})))
 
     @property
     def flow(self) -> str | None:
@@ -106,12 +113,14 @@ class CheckpointInfo:
     @property
     def flow_version(self) -> str | None:
         """The version of that flow."""
-        return self._extra("flow_version", None)
+        version: str | None = self.meta_field("flow_version")
+        return version
 
     @property
     def schema_version(self) -> int | None:
         """The version of the state's own shape, if the caller keeps one."""
-        return self._extra("schema_version", None)
+        version: int | None = self.meta_field("schema_version")
+        return version
 
     @property
     def thread_id(self) -> str | None:
@@ -184,7 +193,8 @@ class CheckpointInfo:
                 ) from None
         return self._meta
 
-    def _extra(self, name: str, default: Any) -> Any:
+    def meta_field(self, name: str, default: Any = None) -> Any:
+        """One of the entry's extra fields, as stored."""
         return self._metas().get(name, default) if self._entry.meta else default
 
 

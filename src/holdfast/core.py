@@ -83,8 +83,12 @@ class Core:
             request = next(op)
             while True:
                 try:
-                    result = request() if callable(request) else writer.wait(request)
-                except BaseException as error:
+                    result = None
+                    if callable(request):
+                        result = request()
+                    else:
+                        writer.wait(request)
+                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
                     request = op.throw(error)
                 else:
                     request = op.send(result)
@@ -99,11 +103,12 @@ class Core:
             request = next(op)
             while True:
                 try:
+                    result = None
                     if callable(request):
                         result = await self.off_loop(request)
                     else:
-                        result = await writer.future(request)
-                except BaseException as error:
+                        await writer.future(request)
+                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
                     request = op.throw(error)
                 else:
                     request = op.send(result)

@@ -12,7 +12,6 @@ Path = tuple[str | int, ...]
 
 _SHOWN: Final = 100  # characters of a value that are shown to people
 _COLOURS: Final = {"add": "\x1b[32m", "remove": "\x1b[31m", "replace": "\x1b[33m"}
-_SIGNS: Final = {"add": "+", "remove": "-", "replace": "~"}
 
 
 class Change(NamedTuple):
@@ -50,12 +49,11 @@ class Diff(NamedTuple):
 
     def text(self, *, colour: bool = False) -> str:
         """A line per change: + added, - removed, ~ replaced."""
-        lines = [f"{self.old_id} → {self.new_id}"]
-        for change in self.changes:
-            lines.append(f"{_COLOURS[change.op]}{change}\x1b[0m" if colour else str(change))
-        if not self.changes:
-            lines.append("no difference")
-        return "\n".join(lines)
+        lines = [
+            f"{_COLOURS[change.op]}{change}\x1b[0m" if colour else str(change)
+            for change in self.changes
+        ]
+        return "\n".join([f"{self.old_id} → {self.new_id}", *(lines or ["no difference"])])
 
     def __str__(self) -> str:
         return self.text()

@@ -86,7 +86,7 @@ def _digest_before(entry: Entry, previous: Entry | None) -> bytes:
     if (
         entry.kind == Kind.TOMBSTONE
     ):  # what stood before was erased; the tombstone remembers its digest
-        return bytes.fromhex(CheckpointInfo(entry)._extra("after", ""))
+        return bytes.fromhex(CheckpointInfo(entry).meta_field("after", ""))
     return b""
 
 

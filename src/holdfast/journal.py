@@ -109,8 +109,10 @@ class Journals:
         self._cache_bytes = cache_bytes
         if store.form == "readable":
             self.encode, self.decode = _encode_readable, _decode_readable
+            self._flags = envelope.READABLE
         else:
             self.encode, self.decode = values.encode, values.decode
+            self._flags = 0
         self._reset()
         on_fork(self._reset)
 
@@ -160,8 +162,7 @@ class Journals:
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
         """The entry that would stand behind the tip, for `Store.trim` and `erase`; the tip stays."""
-        entry = self._compose(tip, draft)
-        return envelope.seal(entry, tip.digest, self._flags(), b"")
+        return envelope.seal(*self._parts(tip, draft), tip.digest, self._flags, b"")
 
     def recode(self, tip: Tip, entry: Entry, encoding: bytes | None) -> Entry:
         """An entry from elsewhere with a body in this store's form; its digest stays.
@@ -169,7 +170,7 @@ class Journals:
         `tip` is a scratch one that follows the entries of one run, in order, for their deltas.
         """
         if encoding is None:
-            return entry._replace(body=envelope.reseal(entry, self._flags(), b""))
+            return entry._replace(body=envelope.reseal(entry, self._flags, b""))
         if entry.parent != tip.state_seq:
             tip.stand_on(None)  # a delta's base is its parent, always
         entry = entry._replace(size=len(encoding))
@@ -188,50 +189,64 @@ class Journals:
                 self._held -= len(tip.encoding or b"")
 
     def _place(self, tip: Tip, draft: Draft) -> Entry:
-        entry = self._compose(tip, draft)
+        """The next entry; the tip moves on to it."""
+        front, back = self._parts(tip, draft)
         if draft.encoding is None:
-            sealed = envelope.seal(entry, tip.digest, self._flags(), b"")
-            if tip.state_seq != entry.parent:
-                tip.state_seq = entry.parent
-                tip.stand_on(None)
+            flags, content = self._flags, b""
         else:
-            sealed = envelope.seal(
-                entry, tip.digest, *self._content(tip, entry.seq, draft.encoding)
-            )
+            flags, content = self._content(tip, front[1], draft.encoding)
+        entry = envelope.seal(front, back, tip.digest, flags, content)
+        if draft.encoding is not None:
             tip.state_seq = entry.seq
-        tip.seq = sealed.seq
-        tip.digest = sealed.digest
-        tip.status = sealed.status
-        tip.flow, tip.thread, tip.owner = sealed.flow, sealed.thread, sealed.owner
-        return sealed
+        elif tip.state_seq != entry.parent:
+            tip.state_seq = entry.parent
+            tip.stand_on(None)
+        tip.seq = entry.seq
+        tip.digest = entry.digest
+        tip.status = entry.status
+        tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
+        return entry
 
-    def _compose(self, tip: Tip, draft: Draft) -> Entry:
-        return Entry(
+    def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
+        (
+            kind,
+            status,
+            encoding,
+            parent,
+            step,
+            step_index,
+            type_,
+            duration,
+            flow,
+            thread,
+            owner,
+            meta,
+        ) = draft
+        return (
             tip.run,
             tip.seq + 1,
-            draft.kind,
+            kind,
             self.entropy(10),
-            tip.state_seq if draft.parent == KEEP else draft.parent,
-            b"",
-            draft.step,
-            draft.step_index,
-            draft.type,
-            draft.status,
+            tip.state_seq if parent == KEEP else parent,
+        ), (
+            step,
+            step_index,
+            type_,
+            status,
             self.clock.now(),
-            draft.duration,
-            0 if draft.encoding is None else len(draft.encoding),
-            tip.flow if draft.flow is None else draft.flow,
-            tip.thread if draft.thread is None else draft.thread,
-            tip.owner if draft.owner is None else draft.owner,
-            draft.meta,
-            b"",
+            duration,
+            0 if encoding is None else len(encoding),
+            tip.flow if flow is None else flow,
+            tip.thread if thread is None else thread,
+            tip.owner if owner is None else owner,
+            meta,
         )
 
     def _content(self, tip: Tip, seq: int, encoding: bytes) -> tuple[int, bytes]:
         """A delta where it pays, else a keyframe; the tip then stands on the new state."""
         old = tip.encoding
         tip.encoding = encoding
-        if self.store.form == "readable":
+        if self._flags & envelope.READABLE:
             return envelope.READABLE, encoding
         if (
             len(encoding) > SMALL_STATE
@@ -251,9 +266,6 @@ class Journals:
         tip.key_seq, tip.key_bytes = seq, len(content)
         tip.links = tip.chain_bytes = 0
         return flags, content
-
-    def _flags(self) -> int:
-        return envelope.READABLE if self.store.form == "readable" else 0
 
     def _keep(self, tip: Tip) -> None:
         """Make the tip the newest of the cache; evict the oldest beyond its size."""

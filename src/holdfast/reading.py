@@ -24,9 +24,11 @@ from holdfast.model import (
     Kind,
     Status,
     check_id,
-    checkpoint_id as name_checkpoint,
     split_checkpoint_id,
     thread_journal,
+)
+from holdfast.model import (
+    checkpoint_id as name_checkpoint,
 )
 from holdfast.store import RunFilter
 

@@ -30,7 +30,6 @@ from holdfast.model import (
     Kind,
     Status,
     check_id,
-    checkpoint_id as name_checkpoint,
     thread_journal,
 )
 from holdfast.reading import require
@@ -95,9 +94,14 @@ def compose(
     it before the deadline.
     """
     run = _run_id(core, run_id)
-    for what, value in (("thread_id", thread_id), ("owner", owner), ("flow", flow), ("step", step)):
-        if value is not None:
-            check_id(what, value)
+    if step is not None:
+        check_id("step", step)
+    if flow is not None:
+        check_id("flow", flow)
+    if thread_id is not None:
+        check_id("thread_id", thread_id)
+    if owner is not None:
+        check_id("owner", owner)
     if status not in _RUN_STATUS:
         raise ValueError(f"status must be one of {', '.join(_RUN_STATUS)}, not {status!r}")
     meta: dict[str, Any] = {}
@@ -129,13 +133,14 @@ def compose(
     return run, draft, expect
 
 
-def _saving(
-    composed: Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]],
-) -> Callable[Concatenate[Core, P], Op[Checkpoint]]:
+Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
+
+
+def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoint]]:
     """`save`, with the signature and the contract of what it saves."""
 
     @functools.wraps(composed)
-    def save(core: Core, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
+    def save(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
         run, draft, expect = composed(core, *args, **kwargs)
         try:
             if core.settings.durability == "sync" or expect is not None:
@@ -209,7 +214,7 @@ def fork(
     """
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
     run = _run_id(core, run_id)
-    entry = source._entry
+    entry = source.entry
     draft = Draft(
         Kind.CHECKPOINT.value,
         Status.OPEN.value,
@@ -264,7 +269,9 @@ def _append(
     """Append the draft as the run's next entry, however often others are faster."""
     deadline = _deadline(core)
     while True:
-        pending = yield from _submit(core, run, draft, deadline, expect=expect, origin=origin)
+        pending = None if expect or origin else _submit_at_once(core, run, draft, deadline)
+        if pending is None:
+            pending = yield from _submit(core, run, draft, deadline, expect=expect, origin=origin)
         ticket = pending.ticket
         if not ticket.done:
             yield ticket
@@ -274,6 +281,24 @@ def _append(
             raise _as_save_error(run, ticket.error)
         if core.journals.clock.monotonic() > deadline:
             raise CheckpointSaveError(run, "others kept saving to it until the deadline")
+
+
+def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
+    """What `_submit` comes to when the run's head is known, which is nearly always."""
+    journals = core.journals
+    tip = journals.tip(run)
+    if (
+        tip is None
+        or not tip.exists
+        or tip.lacks_state
+        or (draft.flow is not None and draft.flow != tip.flow)
+        or (draft.thread is not None and draft.thread != tip.thread)
+        or (draft.owner is not None and draft.owner != tip.owner)
+        or journals.writer.full
+    ):
+        return None
+    placed = journals.extend(tip, [draft], deadline)
+    return None if placed is None else Pending(placed[0], run, draft, placed[1][-1])
 
 
 def _submit(

@@ -23,9 +23,11 @@ class SystemClock:
     """The real time."""
 
     def now(self) -> int:
+        """Microseconds since the epoch."""
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
+        """Seconds that never step back."""
         return time.monotonic()
 
 

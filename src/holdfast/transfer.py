@@ -137,16 +137,14 @@ def _recoded(source: Journals, target: Journals, tip: Tip, entry: Entry) -> Entr
 
 def _add(store: Store, entries: list[Entry]) -> None:
     """Append what is not there yet; whatever holds its place must be the very same entry."""
-    for entry, won in zip(entries, store.append(entries), strict=True):
-        if not won:
+    while entries:
+        outcomes = store.append(entries)
+        lost = [entry for entry, won in zip(entries, outcomes, strict=True) if not won]
+        for entry in lost[:1]:
             found = store.read(entry.run, after=entry.seq - 1, limit=1, bodies=False)
             if not found or (found[0].seq, found[0].digest) != (entry.seq, entry.digest):
                 raise RunExistsError(entry.run)
-            if entry.seq == entries[-1].seq:
-                return
-            # The rest of the batch lost with it: see what of it is there.
-            rest = [later for later in entries if later.run == entry.run and later.seq > entry.seq]
-            return _add(store, rest)
+        entries = lost[1:]  # they lost with the first, and may yet win without it
 
 
 def _all_names(store: Store) -> Iterator[str]:
@@ -184,8 +182,8 @@ def _from_line(journals: Journals, line: dict[str, Any], tips: dict[str, Tip]) -
         fields[name] = bytes.fromhex(fields[name])
     fields["meta"] = dump_meta(fields["meta"])
     entry = Entry(**fields, body=b"")
-    if not isinstance(entry.seq, int) or entry.seq < 0 or not isinstance(entry.run, str):
-        raise ValueError("seq and run do not fit")
+    if type(line["seq"]) is not int or entry.seq < 0:
+        raise ValueError(f"seq can't be {entry.seq!r}")
     if entry.status == Status.DELETED and entry.kind != "tombstone":
         return entry
     encoding = journals.encode(readable.from_json(line["state"])) if "state" in line else None

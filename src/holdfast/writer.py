@@ -53,35 +53,35 @@ class Line:
 class Ticket:
     """Entries of one run on their way to the store. Resolved exactly once."""
 
-    __slots__ = (
-        "_done",
-        "_future",
-        "_lock",
-        "_loop",
-        "deadline",
-        "entries",
-        "error",
-        "line",
-        "size",
-        "unknown",
-    )
+    __slots__ = ("_waiter", "deadline", "done", "entries", "error", "line", "size", "unknown")
 
     def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
         self.entries = entries
         self.line = line
         self.deadline = deadline
-        self.size = sum(len(entry.body) for entry in entries) + 256 * len(entries)
+        self.size = 256 * len(entries)
+        for entry in entries:
+            self.size += len(entry.body)
+        self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self._done = False
-        self._lock: threading.Lock | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._future: asyncio.Future[None] | None = None
+        self._waiter: threading.Lock | asyncio.Future[None] | None = None
 
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is known: `error` is then final, and None means durable."""
-        return self._done
+    def wait_by(self, waiter: threading.Lock | asyncio.Future[None]) -> None:
+        """Release this lock, or finish this future on its loop, once the outcome is known."""
+        self._waiter = waiter
+
+    def resolve(self, error: HoldfastError | None) -> asyncio.Future[None] | None:
+        """Set the outcome; returns the future to finish, if it is one that waits."""
+        if error is not None:
+            self.line.broken = True
+            self.error = error
+        self.done = True
+        if isinstance(self._waiter, asyncio.Future):
+            return self._waiter
+        if self._waiter is not None:
+            self._waiter.release()
+        return None
 
 
 class Writer:
@@ -112,7 +112,10 @@ class Writer:
         if self._store.inline:
             with self._commit:
                 self._refuse_if_closed()
-                self._write([ticket])
+                if all(self._store.append(ticket.entries)):
+                    ticket.resolve(None)
+                else:
+                    self._look([ticket])
             return
         with self._mutex:
             self._refuse_if_closed()
@@ -143,17 +146,17 @@ class Writer:
                 self._start_work()  # others queued up meanwhile, perhaps this very ticket
             if ticket.done:
                 return
-            ticket._lock = threading.Lock()
-            ticket._lock.acquire()
-        ticket._lock.acquire()
+            done = threading.Lock()
+            done.acquire()
+            ticket.wait_by(done)
+        done.acquire()  # by whoever resolves the ticket
 
     def future(self, ticket: Ticket) -> asyncio.Future[None]:
         """A future of the running loop that is done when the ticket is resolved."""
-        loop = asyncio.get_running_loop()
-        future = loop.create_future()
+        future = asyncio.get_running_loop().create_future()
         with self._mutex:
             if not ticket.done:
-                ticket._loop, ticket._future = loop, future
+                ticket.wait_by(future)
                 self._start_work()
                 return future
         future.set_result(None)
@@ -240,9 +243,10 @@ class Writer:
                     batch = self._look(batch)
                 except StoreUnavailableError as error:
                     reason = str(error)
-                if batch:
-                    time.sleep(pause)
-                    pause = min(pause * 2, _LONGEST_PAUSE)
+                if not batch:
+                    return
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
         except BaseException as error:
             self._resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
             raise
@@ -317,14 +321,9 @@ class Writer:
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         with self._mutex:
             for ticket in batch:
-                if error is not None:
-                    ticket.line.broken = True
-                    ticket.error = error
-                ticket._done = True
-                if ticket._loop is not None and ticket._future is not None:
-                    loops.setdefault(ticket._loop, []).append(ticket._future)
-                if ticket._lock is not None:
-                    ticket._lock.release()
+                future = ticket.resolve(error)
+                if future is not None:
+                    loops.setdefault(future.get_loop(), []).append(future)
         for loop, futures in loops.items():
             try:
                 loop.call_soon_threadsafe(_wake, futures)

@@ -1,0 +1,1 @@
+"""State to bytes and back: values, deltas, compression, envelopes. Knows no store."""

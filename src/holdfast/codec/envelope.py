@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import ormsgpack
 
@@ -36,6 +36,10 @@ _HEADER: Final = 6
 
 _JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
+
+
+Front = tuple[str, int, str, bytes, int | None]
+Back = tuple[Any, ...]  # step to meta; mypy can't follow the slices, and Entry names them
 
 
 class Content(NamedTuple):
@@ -74,12 +78,16 @@ def delta(seq: int, base: int, key: int, change: bytes) -> tuple[int, bytes]:
     return DELTA, bytes(head) + change
 
 
-def seal(entry: Entry, previous: bytes, flags: int, content: bytes) -> Entry:
-    """The entry with its digest and body, ready to be appended after the one with digest `previous`."""
-    clear = _clear(entry, flags)
+def seal(front: Front, back: Back, previous: bytes, flags: int, content: bytes) -> Entry:
+    """The entry, with its digest and body, to be appended after the one with digest `previous`.
+
+    Its other fields come in two parts, as they stand before and after the digest: an entry is
+    made on every save, and only once.
+    """
+    clear = ormsgpack.packb((VERSION, flags, *front, *back))
     digest = hashlib.sha256(previous + clear + content).digest()
     body = _wrap(flags, zlib.crc32(content, zlib.crc32(clear, zlib.crc32(digest))), content)
-    return Entry(*entry[:5], digest, *entry[6:17], body)
+    return Entry._make((*front, digest, *back, body))
 
 
 def reseal(entry: Entry, flags: int, content: bytes) -> bytes:

@@ -81,16 +81,16 @@ class Rebuilder:
             if type(value) is dict:
                 for key, item in value.items():
                     try:
-                        rebuilt.append(self.rebuild(item, depth + 1))
+                        rebuilt.append(item if _is_native(item) else self.rebuild(item, depth + 1))
                     except Misplaced as misplaced:
                         misplaced.under(key_step(key))
                         raise
                 return self._map(value, rebuilt, depth)
-            mark = next((mark for mark in _MARKS if value and value[0] is mark), None)
+            mark = value[0] if value and type(value[0]) is Ext and value[0] in _MARKS else None
             members = value if mark is None else value[1:]
             for index, item in enumerate(members):
                 try:
-                    rebuilt.append(self.rebuild(item, depth + 1))
+                    rebuilt.append(item if _is_native(item) else self.rebuild(item, depth + 1))
                 except Misplaced as misplaced:
                     if mark is not _SET and mark is not _FROZENSET:
                         misplaced.under(f"[{index}]")
@@ -142,8 +142,8 @@ class Rebuilder:
                 seen.add(came_back)
             except TypeError:
                 raise Misplaced(
-                    f"{name} as {role} would come back as {type(came_back).__name__}, which "
-                    "can't be one; use a tuple, a str or a number instead"
+                    f"{name} as {role} would come back as plain data that can't be hashed, as "
+                    "dicts can't; use a str, a number or a tuple of them instead"
                 ) from None
 
 

@@ -120,6 +120,8 @@ def _split_moment(text: str) -> tuple[str, timezone | None, ZoneInfo | None, int
 
 
 def _parse_datetime(text: str) -> datetime:
+    if len(text) <= _COMMON_LENGTH and not text.endswith("]"):
+        return datetime.fromisoformat(text)
     wall, fixed, zone, fold = _split_moment(text)
     moment = datetime.fromisoformat(wall).replace(tzinfo=fixed, fold=fold)
     if zone is None:
@@ -160,6 +162,7 @@ _MOMENT: Final = re.compile(
     rf"(?:\[({_KEY})\])?(\[_fold=1\])?",
     re.ASCII,
 )
+_COMMON_LENGTH: Final = len("2026-10-25T02:30:00.000000+02:00")
 _DURATION: Final = re.compile(r"P(-?\d{1,9})DT(\d{1,5})\.(\d{6})S", re.ASCII)
 
 SCALARS: Final = (

@@ -108,12 +108,31 @@ def decode_head(content: bytes, run: str | None, seq: int) -> tuple[Entry, int]:
 
     Raises `CheckpointCorruptedError` unless it is whole and, if `run` is given, belongs there.
     """
-    index = _index(content, run, seq)
-    plain, _, meta = index.partition(_META)
+    entry, size, _ = _parse(content, run, seq)
+    return entry, size
+
+
+def decode(content: bytes, run: str, seq: int) -> Entry:
+    """The whole entry; raises `CheckpointCorruptedError` unless every byte of it is as written."""
+    entry, size, check = _parse(content, run, seq)
+    if not content.endswith(_END):
+        raise CheckpointCorruptedError(run, seq, "its file is cut short")
+    raw = content[content.index(BODY) + len(BODY) : -len(_END)]
+    try:
+        body = raw if raw.startswith(b"{") else _from_base64(raw)
+    except ValueError as error:
+        raise CheckpointCorruptedError(run, seq, f"its body is not base64: {error}") from None
+    if len(body) != size or _check(body) != check:
+        raise CheckpointCorruptedError(run, seq, "its body does not match its checksum")
+    return entry._replace(body=body)
+
+
+def _parse(content: bytes, run: str | None, seq: int) -> tuple[Entry, int, str]:
+    plain, _, meta = _index(content, run, seq).partition(_META)
     try:
         fields = json.loads(b"{" + plain + b"}")
-        size, own_run = fields.pop("body_bytes"), fields["run"]
-        del fields["body_check"], fields["time"]
+        size, check = fields.pop("body_bytes"), fields.pop("body_check")
+        del fields["time"]
         fields["entry_id"] = bytes.fromhex(fields["entry_id"])
         fields["digest"] = bytes.fromhex(fields["digest"])
         if fields["duration"] is not None:
@@ -121,30 +140,11 @@ def decode_head(content: bytes, run: str | None, seq: int) -> tuple[Entry, int]:
         text = meta.decode() if meta.startswith(b"{") else json.loads(meta)
         entry = Entry(**fields, meta=text, body=b"")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CheckpointCorruptedError(
-            run or "?", seq, f"its file is not as written: {error}"
-        ) from None
-    if run is not None and (own_run, entry.seq) != (run, seq):
-        raise CheckpointCorruptedError(run, seq, f"its file belongs to {own_run}@{entry.seq}")
-    return entry, size
-
-
-def decode(content: bytes, run: str, seq: int) -> Entry:
-    """The whole entry; raises `CheckpointCorruptedError` unless every byte of it is as written."""
-    entry, size = decode_head(content, run, seq)
-    if not content.endswith(_END):
-        raise CheckpointCorruptedError(run, seq, "its file is cut short")
-    raw = content[content.index(BODY) + len(BODY) : -len(_END)]
-    try:
-        body = (
-            raw if raw.startswith(b"{") else binascii.a2b_base64(raw.strip(b'"'), strict_mode=True)
-        )
-    except binascii.Error as error:
-        raise CheckpointCorruptedError(run, seq, f"its body is not base64: {error}") from None
-    expected = f'"body_check": "{_check(body)}"'.encode()
-    if len(body) != size or expected not in _index(content, run, seq):
-        raise CheckpointCorruptedError(run, seq, "its body does not match its checksum")
-    return entry._replace(body=body)
+        problem = f"its file is not as written: {error}"
+        raise CheckpointCorruptedError(run or "?", seq, problem) from None
+    if run is not None and (entry.run, entry.seq) != (run, seq):
+        raise CheckpointCorruptedError(run, seq, f"its file belongs to {entry.run}@{entry.seq}")
+    return entry, size, check
 
 
 def _index(content: bytes, run: str | None, seq: int) -> bytes:
@@ -191,6 +191,12 @@ def _body_text(body: bytes) -> bytes:
         except UnicodeDecodeError:
             pass
     return b'"' + binascii.b2a_base64(body, newline=False) + b'"'
+
+
+def _from_base64(text: bytes) -> bytes:
+    if not (len(text) >= 2 and text.startswith(b'"') and text.endswith(b'"')):
+        raise ValueError("it has no quotes")
+    return binascii.a2b_base64(text[1:-1], strict_mode=True)
 
 
 def _is_object(text: str) -> bool:

@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from holdfast.errors import CheckpointCorruptedError
@@ -27,9 +28,16 @@ _MARKER: Final = "marker-"
 
 
 def seqs(run: int) -> list[int]:
-    """The seqs of all entries, ascending. Files that others left here are passed over."""
-    found = map(form.seq_of, os.listdir(run))
-    return sorted(seq for seq in found if seq is not None)
+    """The seqs of all entries, ascending. Files that others left here are passed over.
+
+    A listing may miss what is linked while it goes on, and so hold an entry without the one
+    before it. What stood before the newest it holds is complete in a second one.
+    """
+    found = _listed(run)
+    if found and len(found) != found[-1] + 1:
+        newest = found[-1]
+        found = [seq for seq in _listed(run) if seq <= newest]
+    return found
 
 
 def load(run: int, name: str, seq: int, bodies: bool) -> tuple[Entry, int]:
@@ -51,10 +59,24 @@ def load(run: int, name: str, seq: int, bodies: bool) -> tuple[Entry, int]:
     return entry, len(entry.body)
 
 
-def named_in(run: int, seq: int) -> str:
-    """The id of the run that an entry says it belongs to."""
-    entry, _ = form.decode_head(_read(run, form.file_name(seq), whole=False), None, seq)
-    return entry.run
+def run_in(name: str, root: int) -> str | None:
+    """The run whose directory this is, when the name does not tell: any of its entries does.
+
+    None for an empty or foreign one. Raises `CheckpointCorruptedError` if none can be read.
+    """
+    problem: CheckpointCorruptedError | None = None
+    with suppress(FileNotFoundError), opened(name, root) as run:
+        for seq in seqs(run):
+            try:
+                content = _read(run, form.file_name(seq), whole=False)
+                entry, _ = form.decode_head(content, None, seq)
+            except CheckpointCorruptedError as error:
+                problem = error
+                continue
+            return entry.run if form.directory_name(entry.run) == name else None
+    if problem is not None:
+        raise problem
+    return None
 
 
 def link(source: str, source_directory: int, name: str, run: int) -> None:
@@ -132,6 +154,11 @@ def finish(run: int) -> None:
     if not committed:
         sync(run)  # before anyone else may put an entry where the marker would have been
     fault("file.thin.done")
+
+
+def _listed(run: int) -> list[int]:
+    found = map(form.seq_of, os.listdir(run))
+    return sorted(seq for seq in found if seq is not None)
 
 
 def _apply(names: list[str], marker: str, intent: int, run: int) -> None:

@@ -10,21 +10,18 @@ whoever meets an intent first completes it if its marker is in place and throws 
 Readers take no lock. They read, and read again if a trim went on meanwhile.
 """
 
-# ruff: noqa: D102 - what the methods promise is said once, in Store
-
 from __future__ import annotations
 
 import errno
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
 
 from holdfast.errors import (
     CheckpointCorruptedError,
-    CheckpointLoadError,
     HoldfastError,
     OutcomeUnknownError,
     SchemaError,
@@ -42,7 +39,6 @@ from holdfast.stores._file_root import (
     Root,
     make_directory,
     open_directory,
-    opened,
     remove_file,
     sync,
     write_durably,
@@ -70,13 +66,12 @@ class FileStore(Store):
         # only then may an append do without listing the directory to see if it is below one.
         self._heads: dict[str, int] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
-        self._long_names: dict[str, str] = {}
         try:
             self._root = Root(self.path, lock_seconds)
         except (FileExistsError, NotADirectoryError) as error:
             raise SchemaError(self.url, "it is a file, not a directory; name another") from error
         except OSError as error:
-            raise StoreUnavailableError(f"{self.url}: {_reason(error)}") from error
+            raise self._unavailable(error) from error
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         self._check_open()
@@ -213,8 +208,13 @@ class FileStore(Store):
             journal.place_intent(marker, changes(run), temp, run)
             if marker.run not in self._settled:
                 sync(root)
+                self._settled.add(marker.run)
             fault("file.thin.intent")
-            journal.commit(marker, run)
+            try:
+                journal.commit(marker, run)
+            except FileExistsError:  # see _link
+                journal.finish(run)
+                return False
             attempt.visible = True
             fault("file.thin.marked")
             journal.finish(run)
@@ -260,12 +260,12 @@ class FileStore(Store):
             for entry in entries:
                 self._heads.pop(entry.run, None)
                 self._settled.discard(entry.run)
+            if attempt.visible and isinstance(error, (OSError, HoldfastError)):
+                raise OutcomeUnknownError(entries[0].run, _reason(error)) from error
             if isinstance(error, HoldfastError) or not isinstance(error, OSError):
                 raise
             self._check_open()
-            if attempt.visible:
-                raise OutcomeUnknownError(entries[0].run, _reason(error)) from error
-            raise StoreUnavailableError(f"{self.url}: {_reason(error)}") from error
+            raise self._unavailable(error) from error
 
     # reading
 
@@ -278,7 +278,7 @@ class FileStore(Store):
         intent, in this order. If there is no intent before and after, and `.thinned` is the
         same, then no part of a trim fell between.
         """
-        with self._reading(name), self._root.open() as root:
+        with self._reading(), self._root.open() as root:
             for _ in range(_RETRIES):
                 try:
                     with self._directory(root, name) as run:
@@ -293,7 +293,7 @@ class FileStore(Store):
                     return []
                 except FileNotFoundError:
                     continue  # erased between listing and reading
-        raise CheckpointLoadError(name, "it is trimmed faster than it can be read")
+        raise StoreUnavailableError(f"{self.url}: {name!r} is trimmed faster than it can be read")
 
     def _quiet(self, run: int) -> bytes:
         """Wait for, or complete, a trim under way; return which one was the last."""
@@ -306,11 +306,11 @@ class FileStore(Store):
                 return thinned
 
     def _run_ids(self, prefix: str) -> list[str]:
-        with self._reading(prefix), self._root.open() as root:
+        with self._reading(), self._root.open() as root:
             with os.scandir(root) as places:
                 names = [place.name for place in places if place.is_dir(follow_symlinks=False)]
             runs = [
-                self._run_in(root, name) if form.is_cut(name) else form.run_of(name)
+                journal.run_in(name, root) if form.is_cut(name) else form.run_of(name)
                 for name in names
             ]
         hidden = prefix.startswith(HIDDEN)
@@ -319,24 +319,6 @@ class FileStore(Store):
             for run in runs
             if run and run.startswith(prefix) and run.startswith(HIDDEN) == hidden
         )
-
-    def _run_in(self, root: int, name: str) -> str | None:
-        """The run whose id is too long for a name: any of its entries tells it."""
-        problem: CheckpointCorruptedError | None = None
-        with suppress(FileNotFoundError), opened(name, root) as run:
-            for seq in journal.seqs(run) if name not in self._long_names else ():
-                try:
-                    said = journal.named_in(run, seq)
-                except CheckpointCorruptedError as error:
-                    problem = error
-                    continue
-                if form.directory_name(said) == name:
-                    self._long_names[name] = said
-                    break
-            else:
-                if problem is not None and name not in self._long_names:
-                    raise problem
-        return self._long_names.get(name)
 
     @contextmanager
     def _directory(self, root: int, run: str, *, make: bool = False) -> Iterator[int]:
@@ -360,14 +342,17 @@ class FileStore(Store):
             os.close(fd)
 
     @contextmanager
-    def _reading(self, run: str) -> Iterator[None]:
+    def _reading(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             if isinstance(error, HoldfastError):
                 raise
             self._check_open()
-            raise CheckpointLoadError(run, f"{self.url}: {_reason(error)}") from error
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: OSError) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self.url}: {_reason(error)}")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -384,5 +369,5 @@ class _NoRunError(FileNotFoundError):
     """There is no directory for the run."""
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

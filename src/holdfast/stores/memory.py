@@ -1,7 +1,5 @@
 """Journals in this process's memory: for tests, and for work that may be lost."""
 
-# ruff: noqa: D102 - what the methods promise is said once, in Store
-
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort

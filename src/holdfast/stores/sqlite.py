@@ -115,7 +115,10 @@ class SQLiteStore(Store):
         self._synchronous = "FULL" if survives == "power-loss" else "NORMAL"
         self._busy_seconds = busy_seconds
         self._abandoned: list[sqlite3.Connection] = []
-        self._reset()
+        self._readers: list[sqlite3.Connection] = []
+        self._writer: sqlite3.Connection | None = None
+        self._closed = False
+        self._lock = threading.Lock()
         with self._translated():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open_writer()
@@ -231,18 +234,11 @@ class SQLiteStore(Store):
 
     # --- connections
 
-    def _reset(self) -> None:
-        self._closed = False
-        self._lock = threading.Lock()
-        self._readers: list[sqlite3.Connection] = []
-        self._writer: sqlite3.Connection | None = None
-
     def _after_fork(self) -> None:
         # Closing an inherited connection could checkpoint or delete the parent's WAL: keep it, unused.
         self._abandoned += [c for c in (*self._readers, self._writer) if c is not None]
-        closed = self._closed
-        self._reset()
-        self._closed = closed
+        self._readers, self._writer = [], None
+        self._lock = threading.Lock()
 
     def _require_writer(self) -> sqlite3.Connection:
         if self._closed:

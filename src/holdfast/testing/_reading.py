@@ -126,11 +126,12 @@ class ReadingContract:
 
     def test_each_filter_picks_by_the_field_of_the_head(self, store: Store) -> None:
         fields = ("status", "flow", "thread", "owner", "type")
-        store.append([entry(f"{name}-past", 0)._replace(**{name: "wanted"}) for name in fields])
-        store.append([entry(f"{name}-past", 1) for name in fields])
-        store.append([entry(f"{name}-other", 0)._replace(**{name: "Wanted"}) for name in fields])
-        store.append([entry(name, 0) for name in fields])
-        store.append([entry(name, 1)._replace(**{name: "wanted"}) for name in fields])
+        for name in fields:
+            wanted: dict[str, Any] = {name: "wanted"}
+            other: dict[str, Any] = {name: "Wanted"}
+            store.append([entry(f"{name}-past", 0, **wanted), entry(f"{name}-past", 1)])
+            store.append([entry(f"{name}-other", 0, **other)])
+            store.append([entry(name, 0), entry(name, 1, **wanted)])
         for name in fields:
             where = RunFilter(**{name: "wanted"})
             assert [head.run for head in store.runs(where)] == [name]

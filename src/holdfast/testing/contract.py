@@ -88,6 +88,13 @@ class StoreContract(WritingContract, ReadingContract):
             marker = journal[-1]
             assert bodies == {b"before" if marker.kind == "checkpoint" else b"%d" % marker.seq}
 
+    def test_a_reader_never_sees_an_entry_without_those_before_it(self, store: Store) -> None:
+        """A listing that others write to may well hold the newest and miss the one before."""
+        done = Event()
+        seen, _ = _in_threads([partial(_watch, store, done), partial(_append_often, store, done)])
+        for journal in seen:
+            assert [item.seq for item in journal] == list(range(len(journal)))
+
     def test_close_may_be_called_twice(self, open_store: Callable[[], Store]) -> None:
         store = open_store()
         store.append([entry("run", 0)])
@@ -243,6 +250,15 @@ def _watch(store: Store, done: Event) -> list[list[Entry]]:
     while not done.is_set():
         seen.append(store.read("run"))
     return seen
+
+
+def _append_often(store: Store, done: Event) -> list[list[Entry]]:
+    try:
+        for seq in range(0, 120, 2):
+            assert all(store.append([entry("run", seq), entry("run", seq + 1)]))
+    finally:
+        done.set()
+    return []
 
 
 def _trim_often(store: Store, done: Event) -> list[list[Entry]]:
