@@ -232,8 +232,10 @@ class Checkpoint(CheckpointInfo):
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
         """The checkpoint that `to_dict` was called on. Raises `ValueError` for anything else."""
-        encoding = values.encode(readable.from_json(data["state"]))
-        return cls(_entry_from(data), encoding, values.decode)
+        entry = _entry_from(data)
+        if "state" not in data:
+            raise ValueError(f"not a checkpoint in JSON form {SCHEMA}: it has no state")
+        return cls(entry, values.encode(readable.from_json(data["state"])), values.decode)
 
 
 class RunInfo(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 import weakref
@@ -62,25 +63,42 @@ def new_id(clock: Clock = SYSTEM_CLOCK, entropy: Entropy = SYSTEM_ENTROPY) -> st
     return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))
 
 
-_after_fork: list[weakref.WeakMethod[Callable[[], None]]] = []
+_Hook = weakref.WeakMethod[Callable[[], None]]
+_fork_hooks: list[tuple[_Hook, _Hook | None, _Hook | None]] = []
 
 
-def on_fork(method: Callable[[], None]) -> None:
-    """Call the bound method in every child made by fork(), while its object lives.
+def on_fork(
+    in_child: Callable[[], None],
+    *,
+    before: Callable[[], None] | None = None,
+    in_parent: Callable[[], None] | None = None,
+) -> None:
+    """Call these bound methods around every fork(), while their object lives.
 
     A child inherits locks that no thread will release, threads that do not run and
     connections that are the parent's.
     """
-    _after_fork[:] = [known for known in _after_fork if known() is not None]
-    _after_fork.append(weakref.WeakMethod(method))
+    _fork_hooks[:] = [hooks for hooks in _fork_hooks if hooks[0]() is not None]
+    _fork_hooks.append(
+        (
+            weakref.WeakMethod(in_child),
+            None if before is None else weakref.WeakMethod(before),
+            None if in_parent is None else weakref.WeakMethod(in_parent),
+        )
+    )
 
 
-def _run_after_fork() -> None:
-    for known in _after_fork:
-        method = known()
+def _run_hooks(place: int) -> None:
+    for hooks in list(_fork_hooks):
+        hook = hooks[place]
+        method = None if hook is None else hook()
         if method is not None:
             method()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_run_after_fork)
+    os.register_at_fork(
+        after_in_child=functools.partial(_run_hooks, 0),
+        before=functools.partial(_run_hooks, 1),
+        after_in_parent=functools.partial(_run_hooks, 2),
+    )

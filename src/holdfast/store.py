@@ -43,7 +43,7 @@ class RunFilter(NamedTuple):
 
 
 class StoreStats(NamedTuple):
-    """Sums over the entries that carry state (size > 0) of the runs that are listed."""
+    """Sums over the entries that carry state (size > 0), hidden journals aside."""
 
     runs: int
     checkpoints: int
@@ -135,7 +135,7 @@ class Store(ABC):
 
     @abstractmethod
     def stats(self, run: str | None = None) -> StoreStats:
-        """Totals for one run, or for all that are listed, without reading a state."""
+        """Totals for one journal, or for all that are not hidden, without reading a state."""
 
     @abstractmethod
     def survives(self) -> Survives:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
@@ -205,10 +206,9 @@ def test_a_key_that_would_come_back_unhashable_is_refused(value: Any) -> None:
         lambda value: (value,),
         lambda value: {"a": value},
         lambda value: {1: value},
-        lambda value: {(): value},
+        lambda value: {2**70: value},
         lambda value: Point(1, value),
         lambda value: frozenset({value}),
-        lambda value: collections.OrderedDict(a=[value])["a"],
     ],
 )
 def test_the_depth_is_limited_alike_for_every_kind(wrap: Callable[[Any], Any]) -> None:
@@ -238,6 +238,33 @@ def test_the_same_object_in_two_places_comes_back_as_two() -> None:
         one, two = decode(encode(value)).values()
         one.append(2)
         assert two == [1]
+
+
+def test_little_stack_is_reported_and_never_a_recursion_error() -> None:
+    data = encode(nest(100, lambda value: (value,)))
+
+    def at_the_end_of_the_stack(act: Callable[[], Any]) -> None:
+        try:
+            at_the_end_of_the_stack(act)
+        except RecursionError:
+            act()
+
+    with pytest.raises(SerializeError, match=r"stack|recursion"):
+        at_the_end_of_the_stack(lambda: encode(nest(100, lambda value: {1: value})))
+    with pytest.raises(ValueError, match="stack"):
+        at_the_end_of_the_stack(lambda: decode(data))
+
+
+def test_a_dict_that_changes_while_it_is_encoded_is_refused() -> None:
+    state: dict[Any, Any] = {1: None}
+
+    class Grows(pydantic.BaseModel):
+        def model_dump(self, **_: Any) -> Any:
+            state[len(state) + 1] = 0
+            return {}
+
+    state[1] = Grows()
+    assert "changed while it was encoded" in refused(state).reason
 
 
 def test_an_error_inside_an_object_says_where() -> None:
@@ -398,10 +425,8 @@ def test_damaged_bytes_decode_or_raise_value_error(value: Any, data: st.DataObje
 
 
 def decodes_or_refuses(data: bytes) -> None:
-    try:
+    with contextlib.suppress(ValueError):
         decode(data)
-    except ValueError:
-        pass
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -22,6 +22,11 @@ class Misplaced(Exception):  # noqa: N818 - never leaves the codec, which makes 
         self._steps.append(step)
         return self
 
+    @property
+    def depth(self) -> int:
+        """How many steps are known by now."""
+        return len(self._steps)
+
     def path(self, root: str) -> str:
         """The way from `root` to the value, its middle left out when it is very long."""
         path = root + "".join(reversed(self._steps))

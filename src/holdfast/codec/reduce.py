@@ -18,7 +18,10 @@ from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.scalars import SCALARS, plain_scalar
 
 MAX_DEPTH: Final = 255
-"""How deep lists, dicts, objects, ... may stand in each other: where ormsgpack itself stops."""
+"""How deep lists, dicts, objects, ... may stand in each other.
+
+It is where ormsgpack itself stops: a lower limit would cost a walk over every state.
+"""
 
 TUPLE, SET, FROZENSET, PAIRS = 1, 2, 3, 4
 STR, ARRAY, NUMPY_SCALAR = 16, 25, 26

@@ -160,7 +160,8 @@ def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
         key: Any = None
         try:
             for key, item in data.items():
-                revived[convert_key(key)] = convert_item(item)
+                revived_key = convert_key(key)
+                revived[revived_key] = convert_item(item)
         except Misplaced as misplaced:
             misplaced.under(key_step(key))
             raise
@@ -177,13 +178,10 @@ def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
 
 def _plain(kind: type) -> Convert:
     """Instances as they are; for a subclass of a plain type, made of its plain value."""
-    accepted: tuple[type, ...] = (
-        (int,) if kind is float else (int, float) if kind is complex else ()
-    )
-    bases = () if kind is bool else _MADE_OF.get(kind, ())
-    for base in (int, float, str, bytes):
-        if kind is not base and kind is not bool and issubclass(kind, base):
-            bases = (base,)
+    accepted = (kind, *_ACCEPTED.get(kind, ()))
+    bases = _MADE_OF.get(kind) or [
+        base for base in (int, float, str, bytes) if kind is not bool and issubclass(kind, base)
+    ]
 
     def convert(data: Any) -> Any:
         try:
@@ -268,9 +266,10 @@ def _union(members: tuple[Any, ...]) -> Convert:
                 return converters[index](data)
             except Misplaced as misplaced:
                 refusals.append(misplaced)
-        # Only one member is of the right kind: what it says is more useful than a list of names.
-        if sum(fits) == 1:
-            raise refusals[0]
+        # The member that took most of the data is the one that was meant.
+        closest = max(refusals, key=lambda misplaced: misplaced.depth)
+        if closest.depth or sum(fits) == 1:
+            raise closest
         raise misfit(" or ".join(_name(member) for member in members), data)
 
     return convert

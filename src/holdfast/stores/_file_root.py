@@ -9,6 +9,7 @@ Nothing below the root is ever followed through a symbolic link.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -219,8 +220,7 @@ def _remove_if_abandoned(name: str, parent: int) -> None:
 
 def _make_durably(path: Path) -> None:
     """Make the directory and whatever is missing above it, so that a power loss keeps them."""
-    missing = [path, *path.parents]
-    missing = [place for place in missing if not place.exists()]
+    missing = [place for place in (path, *path.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(place.parent, _DIRECTORY & ~os.O_NOFOLLOW)
@@ -228,6 +228,8 @@ def _make_durably(path: Path) -> None:
             sync(fd)
         finally:
             os.close(fd)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

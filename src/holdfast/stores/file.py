@@ -154,8 +154,8 @@ class FileStore(Store):
         self._check_open()
         if run is not None:
             return totals([self._snapshot(run, list, bodies=False)])
-        journals = (self._snapshot(name, list, bodies=False) for name in self._run_ids(""))
-        return totals(found for found in journals if found and RunFilter().matches(found[-1][0]))
+        names = (name for name in self._run_ids("") if not name.startswith(HIDDEN))
+        return totals(self._snapshot(name, list, bodies=False) for name in names)
 
     def survives(self) -> Survives:
         self._check_open()

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import ClassVar
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import Entry, stub
+from holdfast.model import HIDDEN, Entry, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._totals import totals
@@ -119,7 +119,7 @@ class MemoryStore(Store):
         with self._lock:
             self._check_open()
             if run is None:
-                found = [j for j in self._journals.values() if RunFilter().matches(j[-1])]
+                found = [j for name, j in self._journals.items() if not name.startswith(HIDDEN)]
             else:
                 found = [self._journals.get(run, [])]
             return totals(((entry, len(entry.body)) for entry in journal) for journal in found)

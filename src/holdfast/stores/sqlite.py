@@ -114,15 +114,15 @@ class SQLiteStore(Store):
         self.url = f"sqlite:///{self.path}"
         self._synchronous = "FULL" if survives == "power-loss" else "NORMAL"
         self._busy_seconds = busy_seconds
-        self._abandoned: list[sqlite3.Connection] = []
-        self._readers: list[sqlite3.Connection] = []
         self._writer: sqlite3.Connection | None = None
+        self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
+        self._reading = 0
         self._closed = False
-        self._lock = threading.Lock()
+        self._make_locks()
         with self._translated():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open_writer()
-        on_fork(self._after_fork)
+        on_fork(self._after_fork, before=self._before_fork, in_parent=self._release_locks)
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         with self._transaction(entries[0].run if entries else "") as db:
@@ -217,28 +217,43 @@ class SQLiteStore(Store):
         return StoreStats(*row)
 
     def survives(self) -> Survives:
-        with self._lock, self._translated():
-            writer = self._require_writer()
-            full = writer.execute("PRAGMA synchronous").fetchone()[0] >= 2
+        with self._write_lock, self._translated():
+            full = self._require_writer().execute("PRAGMA synchronous").fetchone()[0] >= 2
         return "power-loss" if full and not volatile_file_system(self.path) else "process-crash"
 
     def close(self) -> None:
-        with self._lock:
+        with self._write_lock, self._pool, self._translated():
             self._closed = True
-            writer, self._writer = self._writer, None
-            readers, self._readers = self._readers, []
-        with self._translated():
-            for connection in (*readers, writer):
-                if connection is not None:
-                    connection.close()
+            self._close_connections()
 
     # --- connections
 
+    def _make_locks(self) -> None:
+        self._write_lock = threading.Lock()  # held for a whole transaction
+        self._pool = threading.Condition()  # guards the readers, never held during I/O
+
+    def _before_fork(self) -> None:
+        # SQLite keeps a process's locks in tables that fork() copies: a connection made in the
+        # child would believe in locks that are the parent's, and write without any. So none may
+        # be open at the fork. Both sides open theirs again when they need them.
+        self._write_lock.acquire()
+        self._pool.acquire()
+        while self._reading:
+            self._pool.wait()
+        self._close_connections()
+
     def _after_fork(self) -> None:
-        # Closing an inherited connection could checkpoint or delete the parent's WAL: keep it, unused.
-        self._abandoned += [c for c in (*self._readers, self._writer) if c is not None]
+        self._make_locks()
+
+    def _release_locks(self) -> None:
+        self._pool.release()
+        self._write_lock.release()
+
+    def _close_connections(self) -> None:
+        for connection in (*self._readers, self._writer):
+            if connection is not None:
+                connection.close()
         self._readers, self._writer = [], None
-        self._lock = threading.Lock()
 
     def _require_writer(self) -> sqlite3.Connection:
         if self._closed:
@@ -263,24 +278,34 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _reader(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
+        with self._pool:
             if self._closed:
                 raise StoreClosedError(self.url)
             db = self._readers.pop() if self._readers else None
-        with self._translated():
-            if db is None:
-                db = self._connect()
-                db.execute("PRAGMA query_only = ON")
-            try:
+            self._reading += 1
+        try:
+            with self._translated():
+                if db is None:
+                    db = self._connect()
+                    db.execute("PRAGMA query_only = ON")
                 yield db
-            except BaseException:
+        except BaseException:
+            if db is not None:
                 db.close()
-                raise
-            with self._lock:
-                if len(self._readers) < MAX_READERS and not self._closed:
-                    self._readers.append(db)
-                    return
-            db.close()
+            db = None
+            raise
+        finally:
+            with self._pool:
+                self._reading -= 1
+                if db is not None:
+                    self._rest(db)
+                self._pool.notify_all()
+
+    def _rest(self, reader: sqlite3.Connection) -> None:
+        if self._closed or len(self._readers) >= MAX_READERS:
+            reader.close()
+        else:
+            self._readers.append(reader)
 
     def _query(
         self, query: str, parameters: Mapping[str, object] | Sequence[object]
@@ -290,7 +315,7 @@ class SQLiteStore(Store):
 
     @contextmanager
     def _transaction(self, run: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._translated():
+        with self._write_lock, self._translated():
             db = self._require_writer()
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -312,8 +337,9 @@ class SQLiteStore(Store):
 
     def _give_back(self) -> None:
         """Hand freed pages back to the disk, in a bite that does not hold others up."""
-        with self._lock, self._translated():
-            self._require_writer().execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
+        with self._write_lock, self._translated():
+            # Not `execute`: it takes one step, and this pragma frees one page a step.
+            self._require_writer().executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -323,13 +349,17 @@ class SQLiteStore(Store):
             raise _translate(error, self.url) from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
+            raise StoreError(f"{self.url}: {error}") from error
 
 
 def _prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     """Set the connection up and bring the schema up to date, once, whoever comes first."""
+    db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
+    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     version = db.execute("PRAGMA user_version").fetchone()[0]
     application = db.execute("PRAGMA application_id").fetchone()[0]
-    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    db.execute("COMMIT")
     if tables and application != APPLICATION_ID:
         raise SchemaError(url, "this SQLite file was not made by holdfast; name another one")
     if version > len(MIGRATIONS):

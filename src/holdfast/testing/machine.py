@@ -1,6 +1,6 @@
 """A store compared with a dict, by whatever Hypothesis thinks of doing to both.
 
-TestMyStore = make_store_machine(lambda: MyStore(fresh_path())).TestCase
+TestMyStore = make_store_machine(lambda: partial(MyStore, new_path())).TestCase
 """
 
 # ruff: noqa: D102 - a rule's name says what it does
@@ -23,7 +23,9 @@ Opener = Callable[[], Store]
 RUNS: Final = st.sampled_from(
     ["a", "A", "a ", "a%", "../a", "á", "a\u0301", HIDDEN + "a", "x" * 512]
 )
-BODIES: Final = st.sampled_from(HOSTILE_BODIES) | st.binary(max_size=20)
+BODIES: Final = st.sampled_from([body for body in HOSTILE_BODIES if len(body) < 300]) | st.binary(
+    max_size=20
+)
 LIMITS: Final = st.integers(0, 6)
 STATUSES: Final = st.sampled_from(["open", "running", "deleted"])
 _SHORT: Final = st.sampled_from([None, "", "f", "F"])
@@ -50,6 +52,7 @@ class StoreMachine(RuleBasedStateMachine):
     def open_new_storage(self) -> None:
         self.open = type(self).new_storage()
         self.store = self.open()
+        self.other = self.open() if self.reopens else self.store
 
     @rule(batch=st.lists(st.tuples(RUNS, st.integers(-1, 2), BODIES, _FIELDS), max_size=6))
     def append(self, batch: list[tuple[str, int, bytes, dict[str, Any]]]) -> None:
@@ -165,11 +168,9 @@ class StoreMachine(RuleBasedStateMachine):
             self.store = self.open()
 
     @rule()
-    def open_beside(self) -> None:
-        """As another process would; both stay in use by turns."""
-        if self.reopens:
-            self.store, self.beside = self.open(), self.store
-            self.beside.close()
+    def go_on_elsewhere(self) -> None:
+        """As if another process took turns; what a store remembers must not go stale."""
+        self.store, self.other = self.other, self.store
 
     @invariant()
     def every_head_is_right(self) -> None:
@@ -183,6 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert self.store.read(run) == journal
             assert check_store(self.store) == []
             self.store.close()
+            self.other.close()
 
     def _top(self, run: str) -> int:
         journal = self.model.get(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -58,7 +59,7 @@ def scalars() -> SearchStrategy[Any]:
         st.sampled_from(["$tuple", "$$", "$", "\x00", "\ud800", "\ud83d\ude00"]),
         st.binary(max_size=20),
         st.decimals(),
-        st.sampled_from(["sNaN", "-NaN12", "-0", "1E+400", "-Infinity"]).map(_decimal),
+        st.sampled_from(["sNaN", "-NaN12", "-0", "1E+400", "-Infinity"]).map(Decimal),
         st.uuids(),
         st.dates(),
         st.timedeltas(),
@@ -94,7 +95,7 @@ def same(left: Any, right: Any) -> bool:
         key = getattr(left.tzinfo, "key", None), left.utcoffset(), left.fold
         other = getattr(right.tzinfo, "key", None), right.utcoffset(), right.fold
         return key == other and left.replace(tzinfo=None) == right.replace(tzinfo=None)
-    if hasattr(left, "as_tuple"):
+    if isinstance(left, Decimal):
         return bool(left.as_tuple() == right.as_tuple())  # a signalling NaN can't be compared
     if hasattr(left, "dtype"):
         return bool(
@@ -138,9 +139,3 @@ def _is_hashable(value: Any) -> bool:
     except TypeError:  # Decimal("sNaN")
         return False
     return True
-
-
-def _decimal(text: str) -> Any:
-    from decimal import Decimal
-
-    return Decimal(text)

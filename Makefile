@@ -1,0 +1,76 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Everything lands in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CYCLES ?= 10000
+
+.PHONY: help demo test test-pythons lint format bench crash docs tools clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
+
+demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it was
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
+	$(BIN)/python -m pytest
+	$(MAKE) test-pythons
+
+test-pythons: $(VENV)/tools
+	@for version in 3.12 3.13 3.14; do \
+		if python$$version -c '' 2>/dev/null; then \
+			echo "== Python $$version" && \
+			python$$version -m venv .venv-$$version && \
+			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U pip && \
+			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' pydantic && \
+			.venv-$$version/bin/python -m pytest -q --ignore=tests/crash || exit 1; \
+		fi; \
+	done
+
+lint: $(VENV)/tools  ## style, types and layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/tools
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .bench-venv/installed  ## speed and size, side by side with others; JSON in bench/results
+	@mkdir -p bench/results
+	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
+	.bench-venv/bin/python -m bench.million --json bench/results/million.json
+	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
+
+crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
+	HOLDFAST_CRASH_CYCLES=$(CYCLES) $(BIN)/python -m pytest tests/crash
+
+docs: $(VENV)/tools  ## run every example in the docs
+	$(BIN)/python -m pytest tests/test_docs.py
+
+tools:
+	@command -v strace >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update -qq && apt-get install -y -qq strace; \
+		else echo "the crash tests need strace: sudo apt-get install strace" >&2; exit 1; fi; }
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/tools: $(VENV)/installed
+	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group dev
+	@touch $@
+
+.bench-venv/installed: pyproject.toml
+	$(PYTHON) -m venv .bench-venv
+	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
+	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e . --group bench
+	@touch $@
+
+clean:
+	rm -rf .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+
+pytest.register_assert_rewrite("holdfast.testing")
+
+STORES = ("memory", "sqlite", "file")
+
+
+@pytest.fixture(params=STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of every kind."""
+    return {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/runs.db",
+        "file": f"file://{tmp_path}/runs",
+    }[request.param]
+
+
+@pytest.fixture(params=STORES[1:])
+def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh store of every kind that outlives its process."""
+    return {
+        "sqlite": f"sqlite:///{tmp_path}/runs.db",
+        "file": f"file://{tmp_path}/runs",
+    }[request.param]
+
+
+@pytest.fixture
+def cp(url: str) -> Iterator[hf.SyncCheckpointer]:
+    with hf.SyncCheckpointer(url) as checkpointer:
+        yield checkpointer
+        for run in checkpointer.runs(limit=500):
+            assert checkpointer.verify(run.run_id).ok, "the whole store is checked after every test"
+
+
+Grow = Callable[[str, int], list[hf.Checkpoint]]
+
+
+@pytest.fixture
+def grow(cp: hf.SyncCheckpointer) -> Grow:
+    """Save so many states, each large enough to be stored as a change to the one before."""
+
+    def grow(run_id: str, count: int) -> list[hf.Checkpoint]:
+        return [
+            cp.save(run_id, {"n": n, "log": [f"line {i:06}" for i in range(800 + n)]}, step=f"s{n}")
+            for n in range(count)
+        ]
+
+    return grow

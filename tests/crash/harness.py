@@ -1,0 +1,163 @@
+"""Starting workers, killing them, and asking whether anything was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import holdfast as hf
+from holdfast.testing.history import Oracle, Violation, check, dump, read_history
+from tests.crash import mutants
+
+ROOT = Path(__file__).parents[2]
+RUNS = ["run-a", "run-b", "run-c"]
+
+
+def setting(name: str, default: int) -> int:
+    """A count that the environment may raise."""
+    return int(os.environ.get(name, default))
+
+
+def first_seed() -> int:
+    """Where the seeds of this test run begin."""
+    given = os.environ.get("HOLDFAST_SEED")
+    return int(given) if given else random.SystemRandom().randrange(1 << 40)
+
+
+def url_of(kind: str, directory: Path) -> str:
+    """A store in the directory, which may be empty or hold one already."""
+    if kind == "sqlite":
+        return f"sqlite:///{directory}/runs.db"
+    return f"file://{directory}/runs"
+
+
+class ForkServer:
+    """Starts workers in a millisecond each."""
+
+    def __init__(self, directory: Path) -> None:
+        self._errors = directory / "stderr"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.crash.worker"],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True,
+            )  # fmt: skip
+
+    def start(self, **job: Any) -> int:
+        """Fork a worker with the fields of a `worker.Job`; returns its pid."""
+        return int(self._ask(job)["pid"])
+
+    def wait(self, pid: int) -> int:
+        """Its exit status once it has ended; negative if by a signal."""
+        return int(self._ask({"wait": pid})["status"])
+
+    def errors(self) -> str:
+        """What the workers wrote to stderr."""
+        return self._errors.read_text()[-4000:]
+
+    def close(self) -> None:
+        """End the server."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+
+@contextmanager
+def fork_server(directory: Path) -> Iterator[ForkServer]:
+    """A fork server that ends with the block."""
+    server = ForkServer(directory)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def judge(url: str, oracle: Path, mutant: str = "", **least: int) -> list[Violation]:
+    """What a reader who opens the store only now finds missing or wrong."""
+    with hf.SyncCheckpointer(mutants.open_store(url, mutant), deadline=5.0) as checkpointer:
+        dumped = dump(checkpointer)
+        checkpointer.store.close()
+    return check(read_history(oracle), dumped, **least)
+
+
+class Outcome(NamedTuple):
+    """What so many cycles came to."""
+
+    cycles: int
+    acks: int
+    violations: list[Violation]
+    seed: int
+
+
+def _wait_for_growth(path: Path) -> None:
+    size = path.stat().st_size
+    for _ in range(2000):
+        if path.stat().st_size > size:
+            return
+        time.sleep(0.001)
+    raise TimeoutError("no worker began anything")
+
+
+def kill_cycles(
+    server: ForkServer,
+    kind: str,
+    directory: Path,
+    *,
+    cycles: int,
+    seed: int,
+    mutant: str = "",
+    **job: Any,
+) -> Outcome:
+    """Kill so many workers, each at a random time; each goes on with what the one before left.
+
+    The store is checked after every kill. Ends at the first violation.
+    """
+    rng = random.Random(seed)
+    directory.mkdir(parents=True)
+    url, path = url_of(kind, directory), directory / "oracle"
+    oracle = Oracle(path, "parent")
+    violations: list[Violation] = []
+    done = 0
+    while done < cycles and not violations:
+        done += 1
+        workers = [f"{seed}:{done}:{n}" for n in range(job.pop("workers", rng.choice((1, 1, 2))))]
+        pids = [
+            server.start(
+                url=url, oracle=str(path), worker=worker, mutant=mutant,
+                **{"runs": RUNS, "colour": rng.choice(("sync", "async")), **job},
+            )
+            for worker in workers
+        ]  # fmt: skip
+        if rng.random() < 0.2:
+            time.sleep(rng.uniform(0, 0.01))
+        else:
+            _wait_for_growth(path)
+            time.sleep(rng.uniform(0, 0.08 if kind == "sqlite" else 0.2))
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid, worker in zip(pids, workers, strict=True):
+            status = server.wait(pid)
+            assert status == -signal.SIGKILL, f"seed {seed}: status {status}\n{server.errors()}"
+            oracle.killed(worker)
+        violations = judge(url, path, mutant, min_kills=done)
+    oracle.close()
+    acks = sum(line["phase"] == "ack" for line in read_history(path))
+    return Outcome(done, acks, violations, seed)

@@ -1,0 +1,36 @@
+"""kill -9 at random times: nothing acknowledged is lost, nothing is torn, nothing comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.crash.harness import first_seed, fork_server, kill_cycles, setting
+
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 300)
+ROUND = 10  # cycles on one store
+
+
+@pytest.mark.parametrize(("kind", "share"), [("sqlite", 2 / 3), ("file", 1 / 3)])
+def test_no_kill_loses_an_acknowledged_save(kind: str, share: float, tmp_path: Path) -> None:
+    cycles = round(CYCLES * share)
+    seed = first_seed()
+    done = acks = 0
+    with fork_server(tmp_path) as server:
+        while done < cycles:
+            outcome = kill_cycles(
+                server,
+                kind,
+                tmp_path / str(seed),
+                cycles=min(ROUND, cycles - done),
+                seed=seed,
+            )
+            listed = "\n".join(map(str, outcome.violations))
+            assert not outcome.violations, (
+                f"HOLDFAST_SEED={seed}, cycle {outcome.cycles}:\n{listed}"
+            )
+            done += outcome.cycles
+            acks += outcome.acks
+            seed += 1
+    assert acks > 2 * done, f"only {acks} acknowledged operations in {done} kills prove little"

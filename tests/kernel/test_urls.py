@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.stores.memory import MemoryStore
+
+
+def test_urls_and_paths_open_the_store_they_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    opened = {
+        "sqlite:///relative.db": f"sqlite:///{tmp_path}/relative.db",
+        f"sqlite:///{tmp_path}/absolute.db": f"sqlite:///{tmp_path}/absolute.db",
+        "sqlite:///with%20space.db": f"sqlite:///{tmp_path}/with space.db",
+        "plain.sqlite3": f"sqlite:///{tmp_path}/plain.sqlite3",
+        "deep/er/plain.db": f"sqlite:///{tmp_path}/deep/er/plain.db",
+        f"file://{tmp_path}/files": f"file://{tmp_path}/files",
+        "there": f"file://{tmp_path}/there",
+        "new/": f"file://{tmp_path}/new",
+        "memory://": "memory://",
+    }
+    for given, url in opened.items():
+        store = hf.open_store(given)
+        assert store.url == url
+        store.close()
+    store = hf.open_store("sqlite:///q.db?survives=process-crash")
+    assert store.survives() == "process-crash"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("mongo://x", "known are file, memory, sqlite"),
+        ("sqlite://x.db", "sqlite:///relative.db"),
+        ("sqlite:///", "sqlite:///relative.db"),
+        ("sqlite:///:memory:", "memory://"),
+        ("file://host/path", "file:///absolute"),
+        ("no-such-directory", "name a .db file"),
+        ("sqlite:///x.db?colour=red", "option"),
+    ],
+)
+def test_what_names_no_store_is_refused_with_a_way_out(
+    wrong: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hf.StoreURLError, match=hint):
+        hf.open_store(wrong)
+
+
+def test_your_own_store_opens_by_your_own_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.urls._openers", dict(__import__("holdfast.urls").urls._openers))
+    hf.register_store("mine", lambda url, **options: MemoryStore())
+    assert isinstance(hf.open_store("mine://anything"), MemoryStore)
