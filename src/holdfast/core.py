@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from holdfast.checkpoint import CheckpointInfo
 from holdfast.errors import HoldfastError
 from holdfast.journal import Draft, Journals
 from holdfast.model import Entry
@@ -50,6 +51,7 @@ class Pending(NamedTuple):
     run: str
     draft: Draft
     entry: Entry  # where it stands if the ticket comes through
+    expect: CheckpointInfo | None = None  # saved again only while this is the current one
 
 
 unsettled: set[Core] = set()
@@ -75,6 +77,16 @@ class Core:
         self.saves_since_sweep = 0
         self.swept_to = ""  # how far the last bite of retention got among the runs
         self._pool: ThreadPoolExecutor | None = None
+
+    def take_from_backlog(self, first: Pending, put: Pending | None = None) -> bool:
+        """Take or replace the backlog's first save, if it still is this one."""
+        with self.lock:
+            if not self.backlog or self.backlog[0] is not first:
+                return False
+            self.backlog.popleft()
+            if put is not None:
+                self.backlog.appendleft(put)
+            return True
 
     def drive(self, op: Op[T]) -> T:
         """Run an operation to its end, blocking."""

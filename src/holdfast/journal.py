@@ -142,19 +142,23 @@ class Journals:
         return tip
 
     def extend(
-        self, tip: Tip, drafts: list[Draft], deadline: float
+        self, tip: Tip, drafts: list[Draft], deadline: float, *, only_at: int | None = None
     ) -> tuple[Ticket, list[Entry]] | None:
-        """Put the drafts behind the tip and submit them; None if the tip was found broken.
+        """Put the drafts behind the tip and submit them; None if it is broken or not `only_at`.
 
         Does not block. The tip moves on at once; what it says is true when the ticket says so.
         """
         with self._lock:
-            if tip.broken:
+            if tip.broken or only_at not in (None, tip.seq):
                 return None
             held = len(tip.encoding or b"")
-            entries = [self._place(tip, draft) for draft in drafts]
-            ticket = Ticket(entries, tip, deadline)
-            self.writer.submit(ticket)
+            try:
+                entries = [self._place(tip, draft) for draft in drafts]
+                ticket = Ticket(entries, tip, deadline)
+                self.writer.submit(ticket)
+            except BaseException:
+                tip.broken = True  # it moved on, and nothing went with it
+                raise
             if self._tips.get(tip.run) is tip:
                 self._held += len(tip.encoding or b"") - held
             self._keep(tip)
@@ -208,39 +212,27 @@ class Journals:
         return entry
 
     def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
-        (
-            kind,
-            status,
-            encoding,
-            parent,
-            step,
-            step_index,
-            type_,
-            duration,
-            flow,
-            thread,
-            owner,
-            meta,
-        ) = draft
-        return (
+        front = (
             tip.run,
             tip.seq + 1,
-            kind,
+            draft.kind,
             self.entropy(10),
-            tip.state_seq if parent == KEEP else parent,
-        ), (
-            step,
-            step_index,
-            type_,
-            status,
-            self.clock.now(),
-            duration,
-            0 if encoding is None else len(encoding),
-            tip.flow if flow is None else flow,
-            tip.thread if thread is None else thread,
-            tip.owner if owner is None else owner,
-            meta,
+            tip.state_seq if draft.parent == KEEP else draft.parent,
         )
+        back = (
+            draft.step,
+            draft.step_index,
+            draft.type,
+            draft.status,
+            self.clock.now(),
+            draft.duration,
+            0 if draft.encoding is None else len(draft.encoding),
+            tip.flow if draft.flow is None else draft.flow,
+            tip.thread if draft.thread is None else draft.thread,
+            tip.owner if draft.owner is None else draft.owner,
+            draft.meta,
+        )
+        return front, back
 
     def _content(self, tip: Tip, seq: int, encoding: bytes) -> tuple[int, bytes]:
         """A delta where it pays, else a keyframe; the tip then stands on the new state."""
@@ -296,17 +288,20 @@ class Journals:
 
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
-        tip = self.tip(head.run)
-        if tip is not None and (tip.seq, tip.digest) == (head.seq, head.digest):
-            encoding = tip.encoding
-            if encoding is not None:
-                return encoding
+        with self._lock:  # the tip moves on with every save
+            known = self.tip(head.run)
+            if known is None or (known.seq, known.digest) != (head.seq, head.digest):
+                known = None
+            if known is not None and known.encoding is not None:
+                return known.encoding
         tip = Tip(head.run, head)
         assert tip.state_seq is not None, "only heads that stand on a state are asked about"
         chain = self.chain(head.run, tip.state_seq)
         tip.stand_on(chain)
         with self._lock:
-            self._keep(tip)
+            known = self.tip(head.run)
+            if known is None or known.seq <= tip.seq:  # else saves are under way behind it
+                self._keep(tip)
         return chain.encoding
 
     def entries(

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Concatenate, Final, Literal, ParamSpec
 
+from holdfast.appending import (
+    append,
+    as_save_error,
+    finish,
+    known_tip,
+    new_deadline,
+    opened,
+    submit,
+)
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
 from holdfast.codec import readable
 from holdfast.core import WARN_STATE_BYTES, Core, Op, Pending, unsettled
@@ -17,23 +26,18 @@ from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
     HoldfastError,
-    RunExistsError,
-    RunMismatchError,
     StateTooLargeError,
-    StoreClosedError,
-    StoreError,
-    StoreUnavailableError,
 )
-from holdfast.journal import SMALL_STATE, Draft, Tip
+from holdfast.journal import Draft
 from holdfast.model import (
     Entry,
     Kind,
     Status,
     check_id,
-    thread_journal,
 )
 from holdfast.reading import require
 from holdfast.seams import new_id
+from holdfast.writer import Line, Ticket
 
 P = ParamSpec("P")
 
@@ -42,7 +46,6 @@ log = logging.getLogger("holdfast")
 MAX_BACKLOG: Final = 1000  # saves that durability="async" lets run ahead of the disk
 _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
 _SWEEP_EVERY: Final = 1024
-_PAUSE: Final = 0.02
 
 SaveStatus = Literal["completed", "failed", "paused"]
 _RUN_STATUS: Final[Mapping[str, str]] = {
@@ -144,15 +147,12 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
         run, draft, expect = composed(core, *args, **kwargs)
         try:
             if core.settings.durability == "sync" or expect is not None:
-                entry = yield from _append(core, run, draft, expect=expect)
+                entry = yield from append(core, run, draft, expect=expect)
                 core.degraded = None
             else:
                 entry = yield from _let_go(core, run, draft)
         except CheckpointSaveError as error:
-            if core.settings.on_save_failure == "raise":
-                raise
-            core.degraded = error
-            log.warning("run %s goes on without its checkpoint: %s", run, error)
+            _tolerate(core, error)
             entry = _unsaved(core, run, draft)
         else:
             yield from _retain(core, entry)
@@ -173,10 +173,10 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
     """
     submitted = []
     for run, draft, expect in [compose(core, **item) for item in saves]:
-        submitted.append((yield from _submit(core, run, draft, _deadline(core), expect=expect)))
+        submitted.append((yield from submit(core, run, draft, new_deadline(core), expect=expect)))
     checkpoints = []
     for pending in submitted:
-        entry = yield from _finish(core, pending)
+        entry = yield from finish(core, pending)
         checkpoints.append(_checkpoint(core, entry, pending.draft))
     return checkpoints
 
@@ -187,7 +187,7 @@ def flush(core: Core) -> Op[None]:
     while core.held_back:
         run, draft = core.held_back.popitem()
         try:
-            yield from _append(core, run, draft)
+            yield from append(core, run, draft)
         except BaseException:
             core.held_back.setdefault(run, draft)
             raise
@@ -228,7 +228,7 @@ def fork(
         owner=owner or entry.owner,
         meta=entry.meta,
     )
-    saved = yield from _append(core, run, draft, origin=source.checkpoint_id)
+    saved = yield from append(core, run, draft, origin=source.checkpoint_id)
     return _checkpoint(core, saved, draft)
 
 
@@ -242,160 +242,11 @@ def rollback(
     """
     if seq is None and checkpoint_id is None:
         raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
-    target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
+    recheck = partial(require, core, run_id, seq, checkpoint_id)
+    target: Checkpoint = yield recheck
     draft = Draft(Kind.ROLLBACK.value, Status.OPEN.value, parent=target.seq, step=target.step)
-    while True:
-        pending = yield from _submit(core, run_id, draft, _deadline(core))
-        if not pending.ticket.done:
-            yield pending.ticket
-        if pending.ticket.error is None:
-            return target
-        if not isinstance(pending.ticket.error, ConflictError):
-            raise _as_save_error(run_id, pending.ticket.error)
-        target = yield partial(require, core, run_id, seq, checkpoint_id)  # it may be gone by now
-
-
-# --- how a draft gets into the journal
-
-
-def _append(
-    core: Core,
-    run: str,
-    draft: Draft,
-    *,
-    expect: CheckpointInfo | None = None,
-    origin: str | None = None,
-) -> Op[Entry]:
-    """Append the draft as the run's next entry, however often others are faster."""
-    deadline = _deadline(core)
-    while True:
-        pending = None if expect or origin else _submit_at_once(core, run, draft, deadline)
-        if pending is None:
-            pending = yield from _submit(core, run, draft, deadline, expect=expect, origin=origin)
-        ticket = pending.ticket
-        if not ticket.done:
-            yield ticket
-        if ticket.error is None:
-            return pending.entry
-        if not isinstance(ticket.error, ConflictError):
-            raise _as_save_error(run, ticket.error)
-        if core.journals.clock.monotonic() > deadline:
-            raise CheckpointSaveError(run, "others kept saving to it until the deadline")
-
-
-def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
-    """What `_submit` comes to when the run's head is known, which is nearly always."""
-    journals = core.journals
-    tip = journals.tip(run)
-    if (
-        tip is None
-        or not tip.exists
-        or tip.lacks_state
-        or (draft.flow is not None and draft.flow != tip.flow)
-        or (draft.thread is not None and draft.thread != tip.thread)
-        or (draft.owner is not None and draft.owner != tip.owner)
-        or journals.writer.full
-    ):
-        return None
-    placed = journals.extend(tip, [draft], deadline)
-    return None if placed is None else Pending(placed[0], run, draft, placed[1][-1])
-
-
-def _submit(
-    core: Core,
-    run: str,
-    draft: Draft,
-    deadline: float,
-    *,
-    expect: CheckpointInfo | None = None,
-    origin: str | None = None,
-) -> Op[Pending]:
-    """Queue the draft behind the run's head as far as it is known, without waiting for the disk."""
-    journals = core.journals
-    while True:
-        tip = yield from _tip(core, run, draft, deadline)
-        if expect is not None and tip.state_seq != expect.seq:
-            raise ConflictError(run, tip.seq)
-        if origin is not None and tip.exists:
-            raise RunExistsError(run)
-        drafts = yield from _opened(core, run, tip, draft, origin, deadline)
-        if journals.writer.full:
-            yield journals.writer.wait_for_room
-        placed = journals.extend(tip, drafts, deadline)
-        if placed is not None:
-            ticket, entries = placed
-            return Pending(ticket, run, draft, entries[-1])
-
-
-def _finish(core: Core, pending: Pending) -> Op[Entry]:
-    """The entry as it stands in the store, saved again behind the new head if it lost its place."""
-    ticket = pending.ticket
-    if not ticket.done:
-        yield ticket
-    if ticket.error is None:
-        return pending.entry
-    if isinstance(ticket.error, ConflictError):
-        return (yield from _append(core, pending.run, pending.draft))
-    raise _as_save_error(pending.run, ticket.error)
-
-
-def _tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
-    """What is known of the run's head, asked of the store if need be, until the deadline."""
-    journals = core.journals
-    with_state = draft.encoding is not None and len(draft.encoding) > SMALL_STATE
-    tip = journals.tip(run)
-    while tip is None or (with_state and tip.lacks_state):
-        try:
-            tip = yield partial(journals.fetch_tip, run, with_state=with_state)
-        except StoreError as error:
-            if (
-                not isinstance(error, StoreUnavailableError)
-                or journals.clock.monotonic() > deadline
-            ):
-                raise _as_save_error(run, error) from error
-            yield partial(time.sleep, _PAUSE)
-    return tip
-
-
-def _opened(
-    core: Core, run: str, tip: Tip, draft: Draft, origin: str | None, deadline: float
-) -> Op[list[Draft]]:
-    """The draft, behind an opening entry if the run is new. A thread hears of the run first."""
-    if tip.exists:
-        for field in ("flow", "thread", "owner"):
-            given, known = getattr(draft, field), getattr(tip, field)
-            if given is not None and given != known:
-                raise RunMismatchError(run, field, known, given)
-        return [draft]
-    if draft.thread is not None:
-        member = Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
-        yield from _append_member(core, thread_journal(draft.thread), member)
-    opening = Draft(
-        Kind.OPEN.value,
-        draft.status,
-        parent=None,
-        flow=draft.flow,
-        thread=draft.thread,
-        owner=draft.owner,
-        meta=dump_meta({"origin": origin}) if origin else "",
-    )
-    return [opening, draft]
-
-
-def _append_member(core: Core, name: str, member: Draft) -> Op[None]:
-    while True:
-        deadline = _deadline(core)
-        tip = yield from _tip(core, name, member, deadline)
-        placed = core.journals.extend(tip, [member], deadline)
-        if placed is None:
-            continue
-        ticket, _ = placed
-        if not ticket.done:
-            yield ticket
-        if ticket.error is None:
-            return
-        if not isinstance(ticket.error, ConflictError):
-            raise _as_save_error(name, ticket.error)
+    yield from append(core, run_id, draft, recheck=recheck)  # by the next attempt it may be gone
+    return target
 
 
 # --- durability="async" and "exit"
@@ -403,17 +254,20 @@ def _append_member(core: Core, name: str, member: Draft) -> Op[None]:
 
 def _let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
     """Hand the save over without waiting for the disk. Beginning a run always waits."""
-    yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
-    deadline = _deadline(core)
-    tip = yield from _tip(core, run, draft, deadline)
+    try:
+        yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
+    except CheckpointSaveError as error:
+        _tolerate(core, error)  # an earlier one is lost; this one need not be
+    deadline = new_deadline(core)
+    tip = yield from known_tip(core, run, draft, deadline)
     if not tip.exists:
-        return (yield from _append(core, run, draft))
+        return (yield from append(core, run, draft))
     if core.settings.durability == "exit":
-        yield from _opened(core, run, tip, draft, None, deadline)
+        yield from opened(core, run, tip, draft)
         core.held_back[run] = draft
         unsettled.add(core)
         return _unsaved(core, run, draft)._replace(seq=tip.seq + 1, parent=tip.state_seq)
-    pending = yield from _submit(core, run, draft, deadline)
+    pending = yield from submit(core, run, draft, deadline)
     core.backlog.append(pending)
     unsettled.add(core)
     core.journals.writer.kick()
@@ -423,10 +277,31 @@ def _let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
 def _settle(core: Core, *, wait: bool) -> Op[None]:
     """Take note of saves that were let go. One that lost its place is saved again, in order."""
     while core.backlog and (wait or core.backlog[0].ticket.done):
-        pending = core.backlog.popleft()
-        if pending.ticket.error is not None:
+        pending = core.backlog[0]
+        if not pending.ticket.done:
+            yield pending.ticket
+        elif isinstance(pending.ticket.error, ConflictError):
             wait = True  # the ones behind it lost with it: none may overtake another
-        yield from _finish(core, pending)
+            yield from _save_again(core, pending)
+        elif core.take_from_backlog(pending) and pending.ticket.error is not None:
+            raise as_save_error(pending.run, pending.ticket.error)
+
+
+def _save_again(core: Core, pending: Pending) -> Op[None]:
+    """Save what lost its place, with whoever else settles the backlog waiting for it."""
+    stand_in = Ticket((), Line(), math.inf)
+    if not core.take_from_backlog(pending, put=pending._replace(ticket=stand_in)):
+        return
+    error: HoldfastError | None = None
+    try:
+        yield from append(core, pending.run, pending.draft)
+    except HoldfastError as failure:
+        error = failure
+    except BaseException:
+        error = CheckpointSaveError(pending.run, "interrupted while it was being saved again")
+        raise
+    finally:
+        core.journals.writer.resolve([stand_in], error)
 
 
 # --- details
@@ -445,6 +320,14 @@ def _encode(core: Core, run: str, state: object) -> bytes:
                 run, len(encoding) / 1e6,
             )  # fmt: skip
     return encoding
+
+
+def _tolerate(core: Core, error: CheckpointSaveError) -> None:
+    """Raise a failed save, or note it where the user wants the work to go on."""
+    if core.settings.on_save_failure == "raise":
+        raise error
+    core.degraded = error
+    log.warning("run %s goes on without its checkpoint: %s", error.run_id, error)
 
 
 def _retain(core: Core, entry: Entry) -> Op[None]:
@@ -466,10 +349,6 @@ def _run_id(core: Core, given: str | None) -> str:
     return check_id("run_id", given)
 
 
-def _deadline(core: Core) -> float:
-    return core.journals.clock.monotonic() + core.settings.deadline
-
-
 def _checkpoint(core: Core, entry: Entry, draft: Draft) -> Checkpoint:
     assert draft.encoding is not None, "checkpoints carry a state"
     return Checkpoint(entry, draft.encoding, core.journals.decode)
@@ -481,11 +360,3 @@ def _unsaved(core: Core, run: str, draft: Draft) -> Entry:
         core.journals.clock.now(), draft.duration, len(draft.encoding or b""), draft.flow,
         draft.thread, draft.owner, draft.meta, b"",
     )  # fmt: skip
-
-
-def _as_save_error(run: str, error: HoldfastError) -> HoldfastError:
-    if isinstance(error, StoreError) and not isinstance(error, StoreClosedError):
-        wrapped = CheckpointSaveError(run, str(error))
-        wrapped.__cause__ = error
-        return wrapped
-    return error

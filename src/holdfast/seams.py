@@ -89,7 +89,7 @@ def on_fork(
 
 
 def _run_hooks(place: int) -> None:
-    for hooks in list(_fork_hooks):
+    for hooks in _fork_hooks:
         hook = hooks[place]
         method = None if hook is None else hook()
         if method is not None:

@@ -53,7 +53,7 @@ class Line:
 class Ticket:
     """Entries of one run on their way to the store. Resolved exactly once."""
 
-    __slots__ = ("_waiter", "deadline", "done", "entries", "error", "line", "size", "unknown")
+    __slots__ = ("_waiters", "deadline", "done", "entries", "error", "line", "size", "unknown")
 
     def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
         self.entries = entries
@@ -65,23 +65,28 @@ class Ticket:
         self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self._waiter: threading.Lock | asyncio.Future[None] | None = None
+        self._waiters: list[threading.Lock | asyncio.Future[None]] | None = None
 
     def wait_by(self, waiter: threading.Lock | asyncio.Future[None]) -> None:
         """Release this lock, or finish this future on its loop, once the outcome is known."""
-        self._waiter = waiter
+        if self._waiters is None:
+            self._waiters = [waiter]
+        else:
+            self._waiters.append(waiter)
 
-    def resolve(self, error: HoldfastError | None) -> asyncio.Future[None] | None:
-        """Set the outcome; returns the future to finish, if it is one that waits."""
+    def resolve(self, error: HoldfastError | None) -> list[asyncio.Future[None]]:
+        """Set the outcome and wake the threads that wait; returns the futures that do."""
         if error is not None:
             self.line.broken = True
             self.error = error
         self.done = True
-        if isinstance(self._waiter, asyncio.Future):
-            return self._waiter
-        if self._waiter is not None:
-            self._waiter.release()
-        return None
+        futures = []
+        for waiter in self._waiters or ():
+            if isinstance(waiter, asyncio.Future):
+                futures.append(waiter)
+            else:
+                waiter.release()
+        return futures
 
 
 class Writer:
@@ -138,9 +143,12 @@ class Writer:
         """Block until the ticket is resolved, writing it here if the store is idle."""
         while not ticket.done and self._commit.acquire(blocking=False):
             try:
-                self._write(self._take())
+                batch = self._take()
+                self._write(batch)
             finally:
                 self._commit.release()
+            if not batch:
+                break
         with self._mutex:
             if self._queue:
                 self._start_work()  # others queued up meanwhile, perhaps this very ticket
@@ -248,7 +256,7 @@ class Writer:
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
         except BaseException as error:
-            self._resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
+            self.resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
             raise
 
     def _still_wanted(self, batch: list[Ticket], reason: str) -> list[Ticket]:
@@ -257,10 +265,10 @@ class Writer:
         for ticket in batch:
             first = ticket.entries[0]
             if ticket.line.broken:
-                self._resolve([ticket], ConflictError(first.run, first.seq))
+                self.resolve([ticket], ConflictError(first.run, first.seq))
             elif ticket.deadline < now:
                 error = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
-                self._resolve([ticket], error(first.run, reason))
+                self.resolve([ticket], error(first.run, reason))
             else:
                 wanted.append(ticket)
         return wanted
@@ -276,17 +284,17 @@ class Writer:
             raise
         except HoldfastError as error:
             if len(batch) == 1:
-                self._resolve(batch, error)
+                self.resolve(batch, error)
             else:  # one bad entry must not fail the others
                 for ticket in batch:
                     self._write([ticket])
             return []
         fault("writer.append.after")
         if all(outcomes):
-            self._resolve(batch, None)
+            self.resolve(batch, None)
             return []
         losers = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
-        self._resolve([t for t in batch if t.entries[0].run not in losers], None)
+        self.resolve([t for t in batch if t.entries[0].run not in losers], None)
         return self._look([t for t in batch if t.entries[0].run in losers])
 
     def _look(self, batch: list[Ticket]) -> list[Ticket]:
@@ -309,20 +317,19 @@ class Writer:
                 continue
             ticket.unknown = False
             if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
-                self._resolve([ticket], None)
+                self.resolve([ticket], None)
             elif not head or head[0].seq < first.seq:
                 again.append(ticket)
             else:
-                self._resolve([ticket], ConflictError(first.run, first.seq))
+                self.resolve([ticket], ConflictError(first.run, first.seq))
         return again
 
-    def _resolve(self, batch: Sequence[Ticket], error: HoldfastError | None) -> None:
+    def resolve(self, batch: Sequence[Ticket], error: HoldfastError | None) -> None:
         """Give every ticket its outcome; wake each loop once, however many it waits for."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         with self._mutex:
             for ticket in batch:
-                future = ticket.resolve(error)
-                if future is not None:
+                for future in ticket.resolve(error):
                     loops.setdefault(future.get_loop(), []).append(future)
         for loop, futures in loops.items():
             try:

@@ -1,0 +1,173 @@
+"""How a draft gets into a journal: behind the head, once, however often others are faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.core import Core, Op, Pending
+from holdfast.errors import (
+    CheckpointSaveError,
+    ConflictError,
+    HoldfastError,
+    RunExistsError,
+    RunMismatchError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.journal import SMALL_STATE, Draft, Tip
+from holdfast.model import Entry, Kind, Status, thread_journal
+
+_PAUSE: Final = 0.02
+
+
+def append(
+    core: Core,
+    run: str,
+    draft: Draft,
+    *,
+    expect: CheckpointInfo | None = None,
+    origin: str | None = None,
+    recheck: Callable[[], object] | None = None,
+) -> Op[Entry]:
+    """Append the draft as the run's next entry, however often others are faster.
+
+    With `expect`, only while that checkpoint is the current one; with `origin`, only as the
+    first of a new run; `recheck` is called, and may raise, before each further attempt.
+    """
+    deadline = new_deadline(core)
+    while True:
+        pending = None if expect or origin else _submit_at_once(core, run, draft, deadline)
+        if pending is None:
+            pending = yield from submit(core, run, draft, deadline, expect=expect, origin=origin)
+        ticket = pending.ticket
+        if not ticket.done:
+            yield ticket
+        if ticket.error is None:
+            return pending.entry
+        if not isinstance(ticket.error, ConflictError):
+            raise as_save_error(run, ticket.error)
+        if core.journals.clock.monotonic() > deadline:
+            raise CheckpointSaveError(run, "others kept saving to it until the deadline")
+        if recheck is not None:
+            yield recheck
+
+
+def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
+    """What `submit` comes to when the run's head is known, which is nearly always."""
+    journals = core.journals
+    tip = journals.tip(run)
+    if (
+        tip is None
+        or not tip.exists
+        or tip.lacks_state
+        or (draft.flow is not None and draft.flow != tip.flow)
+        or (draft.thread is not None and draft.thread != tip.thread)
+        or (draft.owner is not None and draft.owner != tip.owner)
+        or journals.writer.full
+    ):
+        return None
+    placed = journals.extend(tip, [draft], deadline)
+    return None if placed is None else Pending(placed[0], run, draft, placed[1][-1])
+
+
+def submit(
+    core: Core,
+    run: str,
+    draft: Draft,
+    deadline: float,
+    *,
+    expect: CheckpointInfo | None = None,
+    origin: str | None = None,
+) -> Op[Pending]:
+    """Queue the draft behind the run's head as far as it is known, without waiting for the disk."""
+    journals = core.journals
+    while True:
+        tip = yield from known_tip(core, run, draft, deadline)
+        if expect is not None and tip.state_seq != expect.seq:
+            raise ConflictError(run, tip.seq)
+        if origin is not None and tip.exists:
+            raise RunExistsError(run)
+        seen = tip.seq
+        drafts = yield from opened(core, run, tip, draft, origin)
+        if journals.writer.full:
+            yield journals.writer.wait_for_room
+        # What was found out holds for the tip as it was; by now another task may have moved it.
+        only_at = seen if expect is not None or len(drafts) > 1 else None
+        placed = journals.extend(tip, drafts, deadline, only_at=only_at)
+        if placed is not None:
+            ticket, entries = placed
+            return Pending(ticket, run, draft, entries[-1], expect)
+
+
+def finish(core: Core, pending: Pending) -> Op[Entry]:
+    """The entry as it stands in the store, saved again behind the new head if it lost its place."""
+    ticket = pending.ticket
+    if not ticket.done:
+        yield ticket
+    if ticket.error is None:
+        return pending.entry
+    if isinstance(ticket.error, ConflictError):
+        return (yield from append(core, pending.run, pending.draft, expect=pending.expect))
+    raise as_save_error(pending.run, ticket.error)
+
+
+def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
+    """What is known of the run's head, asked of the store if need be, until the deadline."""
+    journals = core.journals
+    with_state = draft.encoding is not None and len(draft.encoding) > SMALL_STATE
+    tip = journals.tip(run)
+    while tip is None or (with_state and tip.lacks_state):
+        try:
+            tip = yield partial(journals.fetch_tip, run, with_state=with_state)
+        except StoreError as error:
+            if (
+                not isinstance(error, StoreUnavailableError)
+                or journals.clock.monotonic() > deadline
+            ):
+                raise as_save_error(run, error) from error
+            yield partial(time.sleep, _PAUSE)
+    return tip
+
+
+def opened(
+    core: Core, run: str, tip: Tip, draft: Draft, origin: str | None = None
+) -> Op[list[Draft]]:
+    """The draft, behind an opening entry if the run is new. A thread hears of the run first."""
+    if tip.exists or draft.kind == Kind.MEMBER:
+        for field in ("flow", "thread", "owner"):
+            given, known = getattr(draft, field), getattr(tip, field)
+            if given is not None and given != known:
+                raise RunMismatchError(run, field, known, given)
+        return [draft]
+    if draft.thread is not None:
+        member = Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
+        yield from append(core, thread_journal(draft.thread), member)
+    opening = Draft(
+        Kind.OPEN.value,
+        draft.status,
+        parent=None,
+        flow=draft.flow,
+        thread=draft.thread,
+        owner=draft.owner,
+        meta=dump_meta({"origin": origin}) if origin else "",
+    )
+    return [opening, draft]
+
+
+def new_deadline(core: Core) -> float:
+    """When a save that begins now must be through."""
+    return core.journals.clock.monotonic() + core.settings.deadline
+
+
+def as_save_error(run: str, error: HoldfastError) -> HoldfastError:
+    """What a user is told: trouble of the store means that this run was not saved."""
+    if isinstance(error, StoreError) and not isinstance(error, StoreClosedError):
+        wrapped = CheckpointSaveError(run, str(error))
+        wrapped.__cause__ = error
+        return wrapped
+    return error
