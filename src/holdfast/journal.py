@@ -15,6 +15,7 @@ from holdfast.store import PAGE, Store
 from holdfast.writer import Line, Ticket, Writer
 
 SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
+KEYFRAME_WORTH: Final = 2  # a keyframe is due once the deltas since the last weigh this much more
 MAX_LINKS: Final = 250  # deltas between keyframes: bounds what a cold load must read
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
@@ -248,7 +249,7 @@ class Journals:
         ):
             change = delta.diff(old, encoding)
             if change is not None and tip.chain_bytes + len(change) <= max(
-                tip.key_bytes, SMALL_STATE
+                KEYFRAME_WORTH * tip.key_bytes, SMALL_STATE
             ):
                 flags, content = envelope.delta(seq, tip.state_seq, tip.key_seq, change)
                 tip.links += 1

@@ -397,7 +397,8 @@ def _check_markers(run: str, calls: list[_Operation], dumped: RunDump) -> Iterat
     for target, count in there.items():
         if count > asked[target]:
             yield Violation("I4", run, f"{count} rollbacks to {target}, {asked[target]} asked for")
-    if not any(call.op == "clear" and call.outcome != "fail" for call in calls):
+    erased = dumped.entries[:1] and dumped.entries[0].kind == Kind.TOMBSTONE
+    if not erased:
         done = Counter(c.target for c in calls if c.op == "rollback" and c.outcome == "ack")
         for target, count in done.items():
             if there[target] < count:
