@@ -312,13 +312,17 @@ class Journals:
         bodies: bool = False,
         newest_first: bool = False,
         after: int | None = None,
+        page: int = PAGE,
     ) -> Iterator[Entry]:
         """Every entry of a run, stubs included, a page at a time."""
-        while page := self.store.read(run, after=after, newest_first=newest_first, bodies=bodies):
-            yield from page
-            if len(page) < PAGE:
+        while True:
+            found = self.store.read(
+                run, after=after, limit=page, newest_first=newest_first, bodies=bodies
+            )
+            yield from found
+            if len(found) < page:
                 return
-            after = page[-1].seq
+            after = found[-1].seq
 
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, passing over abandoned ones."""

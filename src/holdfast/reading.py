@@ -30,7 +30,7 @@ from holdfast.model import (
 from holdfast.model import (
     checkpoint_id as name_checkpoint,
 )
-from holdfast.store import RunFilter
+from holdfast.store import PAGE, RunFilter
 
 
 def load(
@@ -97,7 +97,10 @@ def list_checkpoints(
     check_id("run_id", run_id)
     found: list[CheckpointInfo] = []
     with _outages_named(run_id):
-        for entry in core.journals.entries(run_id, newest_first=not oldest_first, after=after):
+        page = min(max(limit, 1), PAGE)
+        for entry in core.journals.entries(
+            run_id, newest_first=not oldest_first, after=after, page=page
+        ):
             if len(found) >= limit:
                 break
             if entry.kind not in CARRY_STATE or entry.status == Status.DELETED:

@@ -36,7 +36,6 @@ Entropy = Callable[[int], bytes]
 """Returns so many unguessable bytes; `os.urandom` outside tests."""
 
 SYSTEM_CLOCK = SystemClock()
-SYSTEM_ENTROPY: Entropy = os.urandom
 
 FaultHook = Callable[[str], None]
 _hook: FaultHook | None = None
@@ -52,15 +51,6 @@ def set_fault_hook(hook: FaultHook | None) -> None:
     """Call `hook` with the name of every fault point passed, in this process; None removes it."""
     global _hook
     _hook = hook
-
-
-_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
-
-
-def new_id(clock: Clock = SYSTEM_CLOCK, entropy: Entropy = SYSTEM_ENTROPY) -> str:
-    """A fresh id: 26 characters, sorted by time of making, 80 random bits (a ULID)."""
-    number = (clock.now() // 1000) << 80 | int.from_bytes(entropy(10), "big")
-    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))
 
 
 _Hook = weakref.WeakMethod[Callable[[], None]]
@@ -102,3 +92,45 @@ if hasattr(os, "register_at_fork"):
         before=functools.partial(_run_hooks, 1),
         after_in_parent=functools.partial(_run_hooks, 2),
     )
+
+
+_ID_BYTES = 10
+
+
+class SystemEntropy:
+    """The operating system's randomness, fetched for many ids at once.
+
+    A system call lets go of the interpreter: paid on every save, it makes busy threads wait for
+    each other. A child of fork() must not hand out the ids that its parent will.
+    """
+
+    def __init__(self) -> None:
+        self._ready: list[bytes] = []
+        on_fork(self._forget)
+
+    def _forget(self) -> None:
+        self._ready = []
+
+    def __call__(self, size: int) -> bytes:
+        """So many unguessable bytes."""
+        if size != _ID_BYTES:
+            return os.urandom(size)
+        try:
+            return self._ready.pop()
+        except IndexError:
+            block = os.urandom(256 * _ID_BYTES)
+            self._ready += [
+                block[at : at + _ID_BYTES] for at in range(_ID_BYTES, len(block), _ID_BYTES)
+            ]
+            return block[:_ID_BYTES]
+
+
+SYSTEM_ENTROPY: Entropy = SystemEntropy()
+
+_CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id(clock: Clock = SYSTEM_CLOCK, entropy: Entropy = SYSTEM_ENTROPY) -> str:
+    """A fresh id: 26 characters, sorted by time of making, 80 random bits (a ULID)."""
+    number = (clock.now() // 1000) << 80 | int.from_bytes(entropy(_ID_BYTES), "big")
+    return "".join(_CROCKFORD[number >> shift & 31] for shift in range(125, -5, -5))

@@ -18,7 +18,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.store import Store
-from holdfast.stores import sqlite
+from holdfast.stores import _sqlite_schema as schema
 from holdfast.stores.sqlite import SQLiteStore
 from holdfast.testing.contract import PersistentStoreContract, entry
 from holdfast.testing.invariants import tombstone
@@ -75,8 +75,8 @@ def test_migrations_run_once_when_many_open_at_the_same_time(
 ) -> None:
     with closing(SQLiteStore(path)) as store:
         store.append([entry("run", 0, b"kept")])
-    newer = (*sqlite.MIGRATIONS, "CREATE TABLE added (x)", "ALTER TABLE added ADD COLUMN y")
-    monkeypatch.setattr(sqlite, "MIGRATIONS", newer)
+    newer = (*schema.MIGRATIONS, "CREATE TABLE added (x)", "ALTER TABLE added ADD COLUMN y")
+    monkeypatch.setattr(schema, "MIGRATIONS", newer)
     errors: list[Exception] = []
 
     def open_and_read() -> None:

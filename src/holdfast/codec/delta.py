@@ -17,9 +17,11 @@ from holdfast.codec import varint
 
 MAX_SPLICES: Final = 64
 _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
-_WINDOW: Final = 1 << 16  # how far one side may have run ahead of the other
 _IN_PLACE: Final = (1, 2, 4, 8, 16, 36)
-_SKIPS: Final = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048)
+_SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other
+    *((skip, 1 << 11) for skip in (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+    *((skip, 1 << 16) for skip in (0, 256, 2048)),
+)
 
 
 def diff(old: bytes, new: bytes) -> bytes | None:
@@ -91,13 +93,13 @@ def _in_step_again(old: bytes, i: int, new: bytes, j: int) -> tuple[int, int]:
         anchor = old[i + skip : i + skip + _ANCHOR]
         if len(anchor) == _ANCHOR and new.startswith(anchor, j + skip):
             return _pull_back(old, i, i + skip, new, j, j + skip)
-    for skip in _SKIPS:
+    for skip, window in _SEARCHES:
         anchor = old[i + skip : i + skip + _ANCHOR]
-        found = new.find(anchor, j, j + skip + _WINDOW) if len(anchor) == _ANCHOR else -1
+        found = new.find(anchor, j, j + skip + window) if len(anchor) == _ANCHOR else -1
         if found >= 0:
             return _pull_back(old, i, i + skip, new, j, found)
         anchor = new[j + skip : j + skip + _ANCHOR]
-        found = old.find(anchor, i, i + skip + _WINDOW) if len(anchor) == _ANCHOR else -1
+        found = old.find(anchor, i, i + skip + window) if len(anchor) == _ANCHOR else -1
         if found >= 0:
             return _pull_back(old, i, found, new, j, j + skip)
     tail = _common_tail(old, i, new, j)

@@ -33,6 +33,7 @@ _KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
 _HEADER: Final = 6
+_IN_BITES: Final = 16_384
 
 _JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
@@ -85,7 +86,7 @@ def seal(front: Front, back: Back, previous: bytes, flags: int, content: bytes) 
     made on every save, and only once.
     """
     clear = ormsgpack.packb((VERSION, flags, *front, *back))
-    digest = hashlib.sha256(previous + clear + content).digest()
+    digest = _digest(previous, clear, content)
     body = _wrap(flags, zlib.crc32(content, zlib.crc32(clear, zlib.crc32(digest))), content)
     return Entry._make((*front, digest, *back, body))
 
@@ -132,12 +133,24 @@ def proves(entry: Entry, previous: bytes) -> bool | None:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
     if flags & REWRITTEN:
         return None
-    return hashlib.sha256(previous + _clear(entry, flags) + content).digest() == entry.digest
+    return _digest(previous, _clear(entry, flags), content) == entry.digest
 
 
 def _clear(entry: Entry, flags: int) -> bytes:
     """Every index field but the digest, in one unambiguous form, with the envelope's own."""
     return ormsgpack.packb((VERSION, flags, *entry[:5], *entry[6:17]))
+
+
+def _digest(previous: bytes, clear: bytes, content: bytes) -> bytes:
+    digest = hashlib.sha256(previous + clear)
+    if len(content) <= _IN_BITES:
+        # From 2 KB on, hashlib lets go of the interpreter, and a busy program waits to get it
+        # back for longer than the hashing takes.
+        for at in range(0, len(content), 2047):
+            digest.update(content[at : at + 2047])
+    else:
+        digest.update(content)
+    return digest.digest()
 
 
 def _wrap(flags: int, checksum: int, content: bytes) -> bytes:

@@ -6,13 +6,13 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.errors import (
     CheckpointCorruptedError,
     OutcomeUnknownError,
-    SchemaError,
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
@@ -21,55 +21,39 @@ from holdfast.model import HIDDEN, Entry, stub
 from holdfast.seams import fault, on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._disk import volatile_file_system
+from holdfast.stores._sqlite_schema import prepare
 
-APPLICATION_ID: Final = 0x686F6C64  # "hold"
 BUSY_SECONDS: Final = 5.0
 MAX_READERS: Final = 4
 _VACUUM_PAGES: Final = 2000  # pages given back to the disk after each trim or erase, at the most
+_MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
 _COLUMNS: Final = ", ".join(Entry._fields)
+_WIDTH: Final = len(Entry._fields)
 _NO_BODY: Final = _COLUMNS.replace(", body", ", x'' AS body")
 
-MIGRATIONS: Final[tuple[str, ...]] = (
-    # 1: the journal, and the read-only view of it for people and other tools
+
+def _insert(rows: int, *, guarded: bool) -> str:
+    """Insert so many rows where their place is free.
+
+    A seq below the run's head is not, even if nothing stands there any more: else erasing a run
+    would free its old seqs for a writer that slept through it. The guard sees to that. It costs a
+    third of an insert, and rows that are known to follow their run's head do without it.
     """
-    CREATE TABLE entries (
-        run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, entry_id BLOB NOT NULL,
-        parent INTEGER, digest BLOB NOT NULL, step TEXT, step_index INTEGER, type TEXT,
-        status TEXT NOT NULL, at INTEGER NOT NULL, duration REAL, size INTEGER NOT NULL,
-        flow TEXT, thread TEXT, owner TEXT, meta TEXT NOT NULL, body BLOB NOT NULL,
-        PRIMARY KEY (run, seq)
-    );
-    CREATE VIEW checkpoints AS SELECT
-        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
-        iif(meta = '', NULL, json_extract(meta, '$.flow_version')) AS pipeline_version,
-        step AS step_id, step_index,
-        coalesce(iif(meta = '', NULL, json_extract(meta, '$.step_name')), step) AS step_name,
-        strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')
-            || printf('.%06dZ', at % 1000000) AS timestamp,
-        iif(meta = '', '{}', coalesce(json_extract(meta, '$.metadata'), '{}')) AS metadata,
-        run || '@' || parent AS parent_checkpoint_id,
-        iif(status IN ('failed', 'paused'), status, 'completed') AS status,
-        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
-        size AS state_bytes, length(body) AS stored_bytes, lower(hex(digest)) AS digest
-    FROM entries WHERE kind = 'checkpoint' AND size > 0;
-    """,
-)
+    selects = []
+    for first in range(1, rows * _WIDTH, _WIDTH):
+        values = ", ".join(f"?{place}" for place in range(first, first + _WIDTH))
+        guard = (
+            f"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run = ?{first} AND seq > ?{first + 1})"  # noqa: S608 - constants
+        )
+        selects.append(f"SELECT {values} {guard}" if guarded else f"({values})")
+    rest = " UNION ALL ".join(selects) if guarded else f"VALUES {', '.join(selects)}"
+    return f"INSERT OR IGNORE INTO entries ({_COLUMNS}) {rest}"
 
 
-def _insert(rows: int) -> str:
-    # The guard costs one look at the page the row goes to anyway. Without it, erasing a run
-    # would free its old seqs for a writer that slept through it.
-    row = "(" + ", ".join("?" * len(Entry._fields)) + ")"
-    return (
-        f"INSERT OR IGNORE INTO entries ({_COLUMNS}) "  # noqa: S608 - constants only
-        f"SELECT * FROM (VALUES {', '.join([row] * rows)}) AS new "
-        "WHERE NOT EXISTS (SELECT 1 FROM entries e WHERE e.run = new.column1 AND e.seq > new.column2)"
-    )
-
-
-_INSERT: Final = {rows: _insert(rows) for rows in _BATCHES}
+_GUARDED: Final = {rows: _insert(rows, guarded=True) for rows in _BATCHES}
+_PLAIN: Final = {rows: _insert(rows, guarded=False) for rows in _BATCHES}
 _STUB: Final = (
     "UPDATE entries SET (" + _COLUMNS + ") = (" + ", ".join("?" * len(Entry._fields)) + ") "  # noqa: S608
     "WHERE run = ? AND seq = ?"
@@ -117,6 +101,8 @@ class SQLiteStore(Store):
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
         self._reading = 0
+        self._heads: dict[str, int] = {}
+        self._heads_version = -1
         self._closed = False
         self._make_locks()
         with self._translated():
@@ -126,17 +112,36 @@ class SQLiteStore(Store):
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         with self._transaction(entries[0].run if entries else "") as db:
+            insert = _PLAIN if self._follow_known_heads(db, entries) else _GUARDED
             before = db.total_changes
             at = 0
             for rows in _BATCHES:
                 while len(entries) - at >= rows:
-                    flat = [field for entry in entries[at : at + rows] for field in entry]
-                    db.execute(_INSERT[rows], flat)
+                    db.execute(insert[rows], list(chain.from_iterable(entries[at : at + rows])))
                     at += rows
             if db.total_changes - before == len(entries):
                 return [True] * len(entries)
-            db.execute("ROLLBACK TO batch")
+            self._heads.clear()
+            db.execute("ROLLBACK")
+            db.execute("BEGIN IMMEDIATE")
             return _append_singly(db, entries)
+
+    def _follow_known_heads(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> bool:
+        """Whether each entry comes right after its run's head as this connection left it.
+
+        What it remembers holds until another connection writes, which SQLite counts. The entries
+        are remembered as heads: whoever fails to commit them must forget all.
+        """
+        (version,) = db.execute("PRAGMA data_version").fetchone()
+        heads = self._heads
+        if version != self._heads_version or len(heads) > _MAX_HEADS:
+            heads.clear()
+            self._heads_version = version
+        known = True
+        for entry in entries:
+            known = known and heads.get(entry.run) == entry.seq - 1
+            heads[entry.run] = entry.seq
+        return known
 
     def read(
         self,
@@ -180,6 +185,7 @@ class SQLiteStore(Store):
         drop: Collection[int] = (),
     ) -> bool:
         with self._transaction(marker.run) as db:
+            self._heads.pop(marker.run, None)
             if not _append_singly(db, [marker])[0]:
                 return False
             fault("sqlite.trim.marked")
@@ -199,6 +205,7 @@ class SQLiteStore(Store):
 
     def erase(self, tombstone: Entry) -> bool:
         with self._transaction(tombstone.run) as db:
+            self._heads.pop(tombstone.run, None)
             if not _append_singly(db, [tombstone])[0]:
                 return False
             fault("sqlite.erase.marked")
@@ -254,6 +261,7 @@ class SQLiteStore(Store):
             if connection is not None:
                 connection.close()
         self._readers, self._writer = [], None
+        self._heads.clear()
 
     def _require_writer(self) -> sqlite3.Connection:
         if self._closed:
@@ -270,7 +278,7 @@ class SQLiteStore(Store):
     def _open_writer(self) -> sqlite3.Connection:
         db = self._connect()
         try:
-            _prepare(db, self.url, self._synchronous)
+            prepare(db, self.url, self._synchronous)
         except BaseException:
             db.close()
             raise
@@ -319,15 +327,16 @@ class SQLiteStore(Store):
             db = self._require_writer()
             db.execute("BEGIN IMMEDIATE")
             try:
-                db.execute("SAVEPOINT batch")
                 yield db
                 fault("sqlite.commit.before")
             except BaseException:
+                self._heads.clear()
                 _roll_back(db)
                 raise
             try:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
+                self._heads.clear()
                 # The row may be on disk. This connection's view is no longer to be trusted.
                 self._writer = None
                 _roll_back(db)
@@ -353,46 +362,12 @@ class SQLiteStore(Store):
             raise StoreError(f"{self.url}: {error}") from error
 
 
-def _prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
-    """Set the connection up and bring the schema up to date, once, whoever comes first."""
-    db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
-    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    db.execute("COMMIT")
-    if tables and application != APPLICATION_ID:
-        raise SchemaError(url, "this SQLite file was not made by holdfast; name another one")
-    if version > len(MIGRATIONS):
-        raise SchemaError(
-            url,
-            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
-        )
-    if not tables:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must come before the first table
-    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-    if mode != "wal":
-        raise StoreError(f"{url}: SQLite can't use WAL here ({mode}); use a local disk")
-    db.execute(f"PRAGMA synchronous = {synchronous}")
-    if version == len(MIGRATIONS):
-        return
-    db.execute("BEGIN IMMEDIATE")
-    version = db.execute("PRAGMA user_version").fetchone()[
-        0
-    ]  # another process may have been faster
-    for number, script in enumerate(MIGRATIONS[version:], version + 1):
-        for statement in script.split(";"):
-            db.execute(statement)
-        db.execute(f"PRAGMA user_version = {number}")
-    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    db.execute("COMMIT")
-
-
 def _append_singly(db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
     """Row by row, so that a run's entries after its first loser lose as well."""
     lost: set[str] = set()
     outcomes = []
     for entry in entries:
-        won = entry.run not in lost and db.execute(_INSERT[1], entry).rowcount == 1
+        won = entry.run not in lost and db.execute(_GUARDED[1], entry).rowcount == 1
         if not won:
             lost.add(entry.run)
         outcomes.append(won)

@@ -1,0 +1,178 @@
+"""A store that fills up: do saving, loading and listing stay as fast as when it was empty?
+
+python -m bench.million [--rows N] [--json FILE] [--dir DIRECTORY]
+
+Run ids are random, the worst case for an index. Most runs have a few dozen checkpoints, a few have
+thousands. Filling does not wait for the disk; measuring does.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import holdfast as hf
+from bench.inputs import KB, State, fresh_steps
+from bench.report import (
+    Goal,
+    arguments,
+    as_json,
+    environment,
+    print_goals,
+    print_table,
+    quantile,
+    scratch,
+    show,
+    write,
+)
+from bench.systems import Floor
+
+SIZES: Final = (0, 1_000, 10_000, 100_000, 1_000_000)
+PROBES: Final = 300
+_BATCH: Final = 4000
+_AT_ONCE: Final = 20  # runs that grow side by side
+_LONG: Final = 0.0005  # the share of runs that have thousands of checkpoints
+
+
+def main() -> None:
+    """Fill, measure at each size, print, write the JSON."""
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=SIZES[-1], help="checkpoints in the end")
+    options = parser.parse_args()
+    sizes = [*(size for size in SIZES if size < options.rows), options.rows]
+    with scratch(options.dir) as directory:
+        path = directory / "store.db"
+        rows, runs = _rows(random.Random("rows")), set[str]()
+        filled = [_probe(path, directory, ["first"])]
+        _print(0, filled[0])
+        for before, size in pairwise(sizes):
+            seconds = _fill(path, islice(rows, size - before), runs)
+            filled.append(_probe(path, directory, sorted(runs)))
+            filled[-1] |= {"filled_per_s": (size - before) / seconds, "runs": len(runs)}
+            _print(size, filled[-1])
+    goals = _goals(filled)
+    quantities = list(filled[-1])
+    print()
+    print_table(
+        ["checkpoints", *(f"{size:,}" for size in sizes)],
+        [
+            [name, *(show(row[name]) if name in row else "" for row in filled)]
+            for name in quantities
+        ],
+    )
+    print()
+    print_goals(goals)
+    results = dict(zip(map(str, sizes), filled, strict=True))
+    write(
+        options.json,
+        {"environment": environment(), "results": results, "goals": as_json(goals)},
+    )
+
+
+def _goals(filled: list[dict[str, float]]) -> list[Goal]:
+    """Flat means: full over empty or, for reading, over the first size with enough to read."""
+
+    def flat(what: str, base: int) -> Goal:
+        grown = filled[-1][what] / filled[base][what] if base < len(filled) else None
+        return Goal(
+            f"{what}, full over {'empty' if base == 0 else 'first filling'}", "x", 1.5, grown
+        )
+
+    return [
+        flat("save_p50_us", 0),
+        flat("save_over_commit", 0),
+        *(flat(what, 2) for what in ("load_p50_us", "list_20_p50_us", "runs_100_p50_us")),
+    ]
+
+
+def _rows(rng: random.Random) -> Iterator[tuple[str, int]]:
+    """Runs and step numbers, as many as are asked for; `_AT_ONCE` runs grow side by side."""
+    growing: list[list[Any]] = []
+    while True:
+        if len(growing) < _AT_ONCE:
+            length = rng.randrange(2000, 8000) if rng.random() < _LONG else rng.randrange(2, 40)
+            growing.append([f"{rng.getrandbits(48):012x}", 0, length])
+        at = rng.randrange(len(growing))
+        run, number, length = growing[at]
+        yield run, number
+        growing[at][1] += 1
+        if growing[at][1] == length:
+            growing[at] = growing[-1]
+            growing.pop()
+
+
+def _fill(path: Path, rows: Iterator[tuple[str, int]], runs: set[str]) -> float:
+    start = perf_counter()
+    with hf.SyncCheckpointer(f"sqlite:///{path}?survives=process-crash") as checkpointer:
+        while batch := list(islice(rows, _BATCH)):
+            checkpointer.save_many(
+                {"run_id": run, "state": _state(run, number), "step": f"step-{number}"}
+                for run, number in batch
+            )
+            runs.update(run for run, _ in batch)
+    return perf_counter() - start
+
+
+def _state(run: str, number: int) -> State:
+    return {"run": run, "turn": number, "done": [f"{run}-{number}"], "score": number * 0.37}
+
+
+def _probe(path: Path, directory: Path, runs: list[str]) -> dict[str, float]:
+    """Everything at the store's present size. A commit of the same bytes is timed in between.
+
+    The reader keeps no states in memory, so that every load asks the store.
+    """
+    rng = random.Random("probe")
+    steps = fresh_steps(2 * KB)
+    url = f"sqlite:///{path}"
+    with (
+        closing(Floor(directory / f"floor-{len(runs)}.db")) as floor,
+        hf.SyncCheckpointer(url) as saver,
+        hf.SyncCheckpointer(url, cache_bytes=0) as reader,
+    ):
+        chosen = [rng.choice(runs) for _ in range(20)]
+        for run in chosen:
+            saver.save(run, steps[0].state)
+        saves, commits = [], []
+        for number in range(PROBES):
+            run, step = chosen[number % len(chosen)], steps[number % len(steps)]
+            saves.append(_timed(partial(saver.save, run, step.state)))
+            commits.append(_timed(partial(floor.save, run, step)))
+        picked = rng.choices(runs, k=PROBES)
+        loads = [_timed(partial(reader.load, run)) for run in picked]
+        lists = [_timed(partial(reader.list_checkpoints, run)) for run in picked]
+        pages = [_timed(partial(reader.runs, after=run)) for run in picked]
+    return {
+        **_quantiles("save", saves),
+        "save_over_commit": quantile(saves, 0.5) / quantile(commits, 0.5),
+        **_quantiles("load", loads),
+        **_quantiles("list_20", lists),
+        **_quantiles("runs_100", pages),
+    }
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+def _quantiles(what: str, taken: list[float]) -> dict[str, float]:
+    return {
+        f"{what}_p50_us": quantile(taken, 0.5) * 1e6,
+        f"{what}_p95_us": quantile(taken, 0.95) * 1e6,
+    }
+
+
+def _print(size: int, row: dict[str, float]) -> None:
+    print(f"{size:>9,} checkpoints: save p50 {row['save_p50_us']:.0f} us", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The schema of a SQLite store, and how a file gets it."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from holdfast.errors import SchemaError, StoreError
+
+APPLICATION_ID: Final = 0x686F6C64  # "hold"
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    # 1: the journal, and the read-only view of it for people and other tools
+    """
+    CREATE TABLE entries (
+        run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, entry_id BLOB NOT NULL,
+        parent INTEGER, digest BLOB NOT NULL, step TEXT, step_index INTEGER, type TEXT,
+        status TEXT NOT NULL, at INTEGER NOT NULL, duration REAL, size INTEGER NOT NULL,
+        flow TEXT, thread TEXT, owner TEXT, meta TEXT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (run, seq)
+    );
+    CREATE VIEW checkpoints AS SELECT
+        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
+        iif(meta = '', NULL, json_extract(meta, '$.flow_version')) AS pipeline_version,
+        step AS step_id, step_index,
+        coalesce(iif(meta = '', NULL, json_extract(meta, '$.step_name')), step) AS step_name,
+        strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')
+            || printf('.%06dZ', at % 1000000) AS timestamp,
+        iif(meta = '', '{}', coalesce(json_extract(meta, '$.metadata'), '{}')) AS metadata,
+        run || '@' || parent AS parent_checkpoint_id,
+        iif(status IN ('failed', 'paused'), status, 'completed') AS status,
+        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
+        size AS state_bytes, length(body) AS stored_bytes, lower(hex(digest)) AS digest
+    FROM entries WHERE kind = 'checkpoint' AND size > 0;
+    """,
+)
+
+
+def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
+    """Set the connection up and bring the schema up to date, once, whoever comes first."""
+    db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
+    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    db.execute("COMMIT")
+    if tables and application != APPLICATION_ID:
+        raise SchemaError(url, "this SQLite file was not made by holdfast; name another one")
+    if version > len(MIGRATIONS):
+        raise SchemaError(
+            url,
+            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
+        )
+    if not tables:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must come before the first table
+    mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreError(f"{url}: SQLite can't use WAL here ({mode}); use a local disk")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    if version == len(MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    version = db.execute("PRAGMA user_version").fetchone()[
+        0
+    ]  # another process may have been faster
+    for number, script in enumerate(MIGRATIONS[version:], version + 1):
+        for statement in script.split(";"):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {number}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("COMMIT")
