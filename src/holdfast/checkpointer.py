@@ -121,8 +121,8 @@ def _awaits(
     op: Callable[Concatenate[Core, P], Op[T]],
 ) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
     @functools.wraps(op)
-    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._core.drive_async(op(self._core, *args, **kwargs))
+    def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._core.drive_async(op(self._core, *args, **kwargs))
 
     return method
 
@@ -131,8 +131,8 @@ def _off_loop(
     call: Callable[Concatenate[Core, P], T],
 ) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
     @functools.wraps(call)
-    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._core.off_loop(lambda: call(self._core, *args, **kwargs))
+    def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._core.off_loop(functools.partial(call, self._core, *args, **kwargs))
 
     return method
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.errors import HoldfastError
@@ -16,7 +14,10 @@ from holdfast.journal import Draft, Journals
 from holdfast.model import Entry
 from holdfast.retention import Retention
 from holdfast.seams import on_fork
-from holdfast.writer import Ticket
+from holdfast.writer import Ticket, running_loop
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
 
@@ -134,10 +135,12 @@ class Core:
             return call()
         with self.lock:
             if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
                 # Our own: the loop's default pool may be full of the user's long-running steps.
                 self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="holdfast-reader")
             pool = self._pool
-        return await asyncio.get_running_loop().run_in_executor(pool, call)
+        return await running_loop().run_in_executor(pool, call)
 
     def release(self) -> None:
         """Let the reading threads go."""

@@ -28,7 +28,7 @@ from holdfast.errors import (
     HoldfastError,
     StateTooLargeError,
 )
-from holdfast.journal import Draft
+from holdfast.journal import KEEP, Draft
 from holdfast.model import (
     Entry,
     Kind,
@@ -48,6 +48,7 @@ _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
 _SWEEP_EVERY: Final = 1024
 
 SaveStatus = Literal["completed", "failed", "paused"]
+_CHECKPOINT: Final = Kind.CHECKPOINT.value
 _RUN_STATUS: Final[Mapping[str, str]] = {
     "completed": Status.OPEN.value,
     "failed": Status.FAILED.value,
@@ -121,17 +122,18 @@ def compose(
     if metadata:
         meta["metadata"] = readable.to_json(dict(metadata))
     draft = Draft(
-        Kind.CHECKPOINT.value,
+        _CHECKPOINT,
         _RUN_STATUS[status],
         _encode(core, run, state),
-        step=step,
-        step_index=step_index,
-        type=None if type is None else str(type),
-        duration=duration,
-        flow=flow,
-        thread=thread_id,
-        owner=owner,
-        meta=dump_meta(meta),
+        KEEP,
+        step,
+        step_index,
+        None if type is None else str(type),
+        duration,
+        flow,
+        thread_id,
+        owner,
+        dump_meta(meta) if meta else "",
     )
     return run, draft, expect
 
@@ -155,7 +157,8 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
             _tolerate(core, error)
             entry = _unsaved(core, run, draft)
         else:
-            yield from _retain(core, entry)
+            if core.settings.retention is not None:
+                yield from _retain(core, entry)
         return _checkpoint(core, entry, draft)
 
     return save

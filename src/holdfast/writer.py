@@ -10,14 +10,13 @@ and everything else queued on it fails until its owner has re-read the head and 
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from holdfast.errors import (
     CheckpointSaveError,
@@ -32,6 +31,9 @@ from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import Store
 
+if TYPE_CHECKING:
+    import asyncio
+
 MAX_BATCH_ENTRIES: Final = 512
 MAX_BATCH_BYTES: Final = 16 << 20
 MAX_QUEUE_BYTES: Final = 64 << 20
@@ -39,6 +41,10 @@ MAX_QUEUE_TICKETS: Final = 10_000
 IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next ticket starts another
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
+
+
+Waiter: TypeAlias = "threading.Lock | asyncio.Future[None]"
+"""A lock to release, or a future to finish on its loop."""
 
 
 class Line:
@@ -65,28 +71,27 @@ class Ticket:
         self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self._waiters: list[threading.Lock | asyncio.Future[None]] | None = None
+        self._waiters: list[Waiter] | None = None
 
-    def wait_by(self, waiter: threading.Lock | asyncio.Future[None]) -> None:
-        """Release this lock, or finish this future on its loop, once the outcome is known."""
+    def wait_by(self, waiter: Waiter) -> bool:
+        """Have the waiter woken once the outcome is known; False if it is known already.
+
+        Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
+        there before it looks at `done`, so one of the two sees the other.
+        """
         if self._waiters is None:
             self._waiters = [waiter]
         else:
             self._waiters.append(waiter)
+        return not self.done
 
-    def resolve(self, error: HoldfastError | None) -> list[asyncio.Future[None]]:
-        """Set the outcome and wake the threads that wait; returns the futures that do."""
+    def resolve(self, error: HoldfastError | None) -> Sequence[Waiter]:
+        """Set the outcome; returns who waits for it."""
         if error is not None:
             self.line.broken = True
             self.error = error
         self.done = True
-        futures = []
-        for waiter in self._waiters or ():
-            if isinstance(waiter, asyncio.Future):
-                futures.append(waiter)
-            else:
-                waiter.release()
-        return futures
+        return self._waiters or ()
 
 
 class Writer:
@@ -107,6 +112,8 @@ class Writer:
         self._queue: deque[Ticket] = deque()
         self._queued_bytes = 0
         self._thread: threading.Thread | None = None
+        self._asleep = False
+        self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
         self._closed = False
 
     def submit(self, ticket: Ticket) -> None:
@@ -134,9 +141,9 @@ class Writer:
 
     def wait_for_room(self) -> None:
         """Block while the queue is full."""
+        self.kick()
         with self._mutex:
             while self.full and not self._closed:
-                self._start_work()
                 self._room.wait()
 
     def wait(self, ticket: Ticket) -> None:
@@ -149,32 +156,45 @@ class Writer:
                 self._commit.release()
             if not batch:
                 break
-        with self._mutex:
-            if self._queue:
-                self._start_work()  # others queued up meanwhile, perhaps this very ticket
-            if ticket.done:
-                return
+        if self._queue:
+            self.kick()  # others queued up meanwhile, perhaps this very ticket
+        if not ticket.done:
             done = threading.Lock()
             done.acquire()
-            ticket.wait_by(done)
-        done.acquire()  # by whoever resolves the ticket
+            if ticket.wait_by(done):
+                done.acquire()  # until whoever resolves the ticket releases it
 
     def future(self, ticket: Ticket) -> asyncio.Future[None]:
         """A future of the running loop that is done when the ticket is resolved."""
-        future = asyncio.get_running_loop().create_future()
-        with self._mutex:
-            if not ticket.done:
-                ticket.wait_by(future)
-                self._start_work()
-                return future
-        future.set_result(None)
+        loop = running_loop()
+        future = loop.create_future()
+        if not ticket.wait_by(future):
+            if not future.done():
+                future.set_result(None)
+        elif self._kicking is not loop:
+            # Once a turn of the loop: what its other tasks submit comes along in one batch.
+            self._kicking = loop
+            loop.call_soon(self._kick_from, loop)
         return future
+
+    def _kick_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._kicking is loop:
+            self._kicking = None
+        self.kick()
 
     def kick(self) -> None:
         """See to it that what was submitted is written, without waiting for it."""
         with self._mutex:
-            if self._queue:
-                self._start_work()
+            if not self._queue:
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="holdfast-writer", daemon=True
+                )
+                self._thread.start()
+                _busy.add(self)
+            elif self._asleep:
+                self._work.notify()
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
@@ -202,21 +222,14 @@ class Writer:
 
     # --- the thread
 
-    def _start_work(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
-            self._thread.start()
-            _busy.add(self)
-        else:
-            self._work.notify()
-
     def _run(self) -> None:
         while True:
             with self._mutex:
                 while not self._queue:
-                    if self._closed or not self._work.wait(IDLE_SECONDS):
-                        if self._queue:
-                            break
+                    self._asleep = True
+                    woken = not self._closed and self._work.wait(IDLE_SECONDS)
+                    self._asleep = False
+                    if not woken and not self._queue:
                         self._thread = None
                         _busy.discard(self)
                         return
@@ -327,10 +340,12 @@ class Writer:
     def resolve(self, batch: Sequence[Ticket], error: HoldfastError | None) -> None:
         """Give every ticket its outcome; wake each loop once, however many it waits for."""
         loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        with self._mutex:
-            for ticket in batch:
-                for future in ticket.resolve(error):
-                    loops.setdefault(future.get_loop(), []).append(future)
+        for ticket in batch:
+            for waiter in ticket.resolve(error):
+                if isinstance(waiter, _LOCK):
+                    waiter.release()
+                else:
+                    loops.setdefault(waiter.get_loop(), []).append(waiter)
         for loop, futures in loops.items():
             try:
                 loop.call_soon_threadsafe(_wake, futures)
@@ -347,6 +362,20 @@ def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
         return writer
 
 
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The event loop that runs here.
+
+    asyncio is imported when first asked for one: that is a third of the time it takes to import
+    holdfast, and a blocking program need not pay it.
+    """
+    global _get_running_loop
+    if _get_running_loop is None:
+        import asyncio
+
+        _get_running_loop = asyncio.get_running_loop
+    return _get_running_loop()
+
+
 def _position(entry: Entry) -> tuple[str, int]:
     return entry.run, entry.seq
 
@@ -357,6 +386,8 @@ def _wake(futures: list[asyncio.Future[None]]) -> None:
             future.set_result(None)
 
 
+_get_running_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+_LOCK: Final = type(threading.Lock())
 _registry = threading.Lock()
 _by_store: weakref.WeakValueDictionary[int, Writer] = weakref.WeakValueDictionary()
 _busy: set[Writer] = set()

@@ -90,6 +90,16 @@ def fork_server(directory: Path) -> Iterator[ForkServer]:
         server.close()
 
 
+def wait_until_stopped(pid: int) -> None:
+    """Return once a SIGSTOP has reached every thread of the process."""
+    stat = Path(f"/proc/{pid}/stat")
+    for _ in range(10_000):
+        if stat.read_text().rpartition(")")[2].split()[0] == "T":
+            return
+        time.sleep(0.0005)
+    raise TimeoutError("the worker did not stop")
+
+
 def judge(url: str, oracle: Path, mutant: str = "", **least: int) -> list[Violation]:
     """What a reader who opens the store only now finds missing or wrong."""
     with hf.SyncCheckpointer(mutants.open_store(url, mutant), deadline=5.0) as checkpointer:
@@ -131,6 +141,7 @@ def kill_cycles(
     The store is checked after every kill. Ends at the first violation.
     """
     rng = random.Random(seed)
+    at_once = job.pop("workers", 0)
     directory.mkdir(parents=True)
     url, path = url_of(kind, directory), directory / "oracle"
     oracle = Oracle(path, "parent")
@@ -138,7 +149,7 @@ def kill_cycles(
     done = 0
     while done < cycles and not violations:
         done += 1
-        workers = [f"{seed}:{done}:{n}" for n in range(job.pop("workers", rng.choice((1, 1, 2))))]
+        workers = [f"{seed}:{done}:{n}" for n in range(at_once or rng.choice((1, 1, 2)))]
         pids = [
             server.start(
                 url=url, oracle=str(path), worker=worker, mutant=mutant,
@@ -155,7 +166,9 @@ def kill_cycles(
             os.kill(pid, signal.SIGKILL)
         for pid, worker in zip(pids, workers, strict=True):
             status = server.wait(pid)
-            assert status == -signal.SIGKILL, f"seed {seed}: status {status}\n{server.errors()}"
+            assert mutant or status == -signal.SIGKILL, (
+                f"seed {seed}: status {status}\n{server.errors()}"
+            )
             oracle.killed(worker)
         violations = judge(url, path, mutant, min_kills=done)
     oracle.close()

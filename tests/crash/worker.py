@@ -2,6 +2,7 @@
 
 It has imported everything and opened nothing, so that a worker is at work in a millisecond. It
 takes one JSON line for each worker to start or to wait for, and answers each with one line.
+With a job as its argument, it does that itself.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import random
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import holdfast as hf
 import holdfast.stores.file
-import holdfast.stores.sqlite  # noqa: F401 - both before the first fork
+import holdfast.stores.sqlite
 from holdfast.testing import faults
 from holdfast.testing.history import Oracle, state_hash
 from tests.crash import mutants, states
 
+COULD_NOT_OPEN = 3  # an exit status: the store said no, in a word of ours
 LIFETIME = 20  # seconds; a worker that nobody kills must not stay
-DEADLINE = 5.0
 
 
 class Job(NamedTuple):
@@ -41,11 +43,22 @@ class Job(NamedTuple):
     only: list[str] = []  # noqa: RUF012 - a JSON field, never changed
     mutant: str = ""
     kill_at: int = 0  # the how many-th fault point, 0 for none
-    wait: bool = False  # for a SIGCONT, before the first operation
+    stop_at: str = ""  # the fault point to stop at, once, until a SIGCONT
+    paused: bool = False  # until a SIGCONT, before the first operation
+    sessions: int = 1  # how often the store is opened, worked on and closed
+    deadline: float = 5.0
+    options: dict[str, Any] = {}  # noqa: RUF012 - of the store
+
+
+class _NotOpenedError(Exception):
+    """The store could not be opened."""
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Do the one job given as an argument, or serve until the input ends."""
+    if sys.argv[1:]:
+        work(Job(**json.loads(sys.argv[1])))
+        return
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -62,49 +75,65 @@ def _run_child(job: Job) -> None:
     status = 1
     try:
         signal.alarm(LIFETIME)
-        if job.wait:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        with faults.at(faults.ANY, faults.kill, nth=job.kill_at or -1):
+        if job.paused:
+            _stop()
+        with (
+            faults.at(faults.ANY, faults.kill, nth=job.kill_at or -1),
+            faults.at(job.stop_at, _stop, nth=20),
+        ):
             work(job)
         status = 0
-    except BaseException:
+    except _NotOpenedError:
+        status = COULD_NOT_OPEN
+    except BaseException:  # noqa: BLE001 - a child must not go on as its parent
         traceback.print_exc()
         sys.stderr.flush()
     finally:
         os._exit(status)
 
 
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(0.05)  # the other threads may be told first: go no further until it takes effect
+
+
 def work(job: Job) -> None:
     """Operate on the store until killed, or until all operations are done."""
-    opened = mutants.open_store(job.url, job.mutant)
+    mutants.break_process(job.mutant)
     oracle = Oracle(job.oracle, job.worker)
-    options: dict[str, Any] = {"deadline": DEADLINE, "clock": mutants.clock(job.mutant)}
-    if job.colour == "sync":
-        sync = hf.SyncCheckpointer(opened, **options)
-        threads = [
-            threading.Thread(target=_lane, args=(sync, oracle, job, number), daemon=True)
-            for number in range(1, job.lanes)
-        ]
-        for thread in threads:
-            thread.start()
-        _lane(sync, oracle, job, 0)
-        for thread in threads:
-            thread.join()
-        sync.close()
-    else:
-        asyncio.run(_tasks(hf.Checkpointer(opened, **options), oracle, job))
+    for session in range(job.sessions):
+        try:
+            store = mutants.open_store(job.url, job.mutant, **job.options)
+        except hf.HoldfastError as error:
+            raise _NotOpenedError from error
+        options: dict[str, Any] = {"deadline": job.deadline, "clock": mutants.clock(job.mutant)}
+        if job.colour == "sync":
+            with hf.SyncCheckpointer(store, **options) as checkpointer:
+                _threads(checkpointer, oracle, job, session)
+        else:
+            asyncio.run(_tasks(hf.Checkpointer(store, **options), oracle, job, session))
+        store.close()
 
 
-def _lane(checkpointer: hf.SyncCheckpointer, oracle: Oracle, job: Job, number: int) -> None:
-    loop = asyncio.new_event_loop()  # never runs anything that waits
-    face = _Awaiting(checkpointer)
-    loop.run_until_complete(_operate(face, oracle, job, number))
-    loop.close()
+def _threads(checkpointer: hf.SyncCheckpointer, oracle: Oracle, job: Job, session: int) -> None:
+    lanes = [(checkpointer, oracle, job, f"{session}/{number}") for number in range(job.lanes)]
+    threads = [threading.Thread(target=_lane, args=lane, daemon=True) for lane in lanes[1:]]
+    for thread in threads:
+        thread.start()
+    _lane(*lanes[0])
+    for thread in threads:
+        thread.join()
 
 
-async def _tasks(checkpointer: hf.Checkpointer, oracle: Oracle, job: Job) -> None:
-    await asyncio.gather(*(_operate(checkpointer, oracle, job, n) for n in range(job.lanes)))
-    await checkpointer.close()
+def _lane(checkpointer: hf.SyncCheckpointer, oracle: Oracle, job: Job, seed: str) -> None:
+    with asyncio.Runner() as runner:  # nothing in it ever waits
+        runner.run(_operate(_Awaiting(checkpointer), oracle, job, seed))
+
+
+async def _tasks(checkpointer: hf.Checkpointer, oracle: Oracle, job: Job, session: int) -> None:
+    async with checkpointer:
+        lanes = [_operate(checkpointer, oracle, job, f"{session}/{n}") for n in range(job.lanes)]
+        await asyncio.gather(*lanes)
 
 
 class _Awaiting:
@@ -122,8 +151,8 @@ class _Awaiting:
         return call
 
 
-async def _operate(cp: Any, oracle: Oracle, job: Job, number: int) -> None:
-    rng = random.Random(f"{job.worker}/{number}")
+async def _operate(cp: Any, oracle: Oracle, job: Job, seed: str) -> None:
+    rng = random.Random(f"{job.worker}/{seed}")
     for _ in range(job.ops):
         op = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         if job.only:

@@ -13,6 +13,7 @@ Two guards, made in this order:
 from __future__ import annotations
 
 import hashlib
+import struct
 import zlib
 from typing import Any, Final, NamedTuple
 
@@ -33,7 +34,8 @@ _KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
 _HEADER: Final = 6
-_IN_BITES: Final = 16_384
+_RELEASES: Final = 2047
+_PACK_HEADER: Final = struct.Struct("<BBI").pack
 
 _JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
@@ -85,16 +87,15 @@ def seal(front: Front, back: Back, previous: bytes, flags: int, content: bytes) 
     Its other fields come in two parts, as they stand before and after the digest: an entry is
     made on every save, and only once.
     """
-    clear = ormsgpack.packb((VERSION, flags, *front, *back))
-    digest = _digest(previous, clear, content)
-    body = _wrap(flags, zlib.crc32(content, zlib.crc32(clear, zlib.crc32(digest))), content)
-    return Entry._make((*front, digest, *back, body))
+    rest = ormsgpack.packb((VERSION, flags, *front, *back)) + content
+    digest = _sha256(previous + rest)
+    return Entry._make((*front, digest, *back, _wrap(flags, zlib.crc32(digest + rest), content)))
 
 
 def reseal(entry: Entry, flags: int, content: bytes) -> bytes:
     """A new body for an entry that is stored already; its digest stays what it was."""
     flags |= REWRITTEN
-    checksum = zlib.crc32(content, zlib.crc32(_clear(entry, flags), zlib.crc32(entry.digest)))
+    checksum = zlib.crc32(entry.digest + _clear(entry, flags) + content)
     return _wrap(flags, checksum, content)
 
 
@@ -133,7 +134,7 @@ def proves(entry: Entry, previous: bytes) -> bool | None:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
     if flags & REWRITTEN:
         return None
-    return _digest(previous, _clear(entry, flags), content) == entry.digest
+    return _sha256(previous + _clear(entry, flags) + content) == entry.digest
 
 
 def _clear(entry: Entry, flags: int) -> bytes:
@@ -141,22 +142,21 @@ def _clear(entry: Entry, flags: int) -> bytes:
     return ormsgpack.packb((VERSION, flags, *entry[:5], *entry[6:17]))
 
 
-def _digest(previous: bytes, clear: bytes, content: bytes) -> bytes:
-    digest = hashlib.sha256(previous + clear)
-    if len(content) <= _IN_BITES:
-        # From 2 KB on, hashlib lets go of the interpreter, and a busy program waits to get it
-        # back for longer than the hashing takes.
-        for at in range(0, len(content), 2047):
-            digest.update(content[at : at + 2047])
-    else:
-        digest.update(content)
+def _sha256(data: bytes) -> bytes:
+    if not _RELEASES < len(data) <= 8 * _RELEASES:
+        return hashlib.sha256(data).digest()
+    # Given more than this, hashlib lets go of the interpreter, and a busy program waits to get
+    # it back for longer than the hashing takes.
+    digest = hashlib.sha256(data[:_RELEASES])
+    for at in range(_RELEASES, len(data), _RELEASES):
+        digest.update(data[at : at + _RELEASES])
     return digest.digest()
 
 
 def _wrap(flags: int, checksum: int, content: bytes) -> bytes:
     if flags & READABLE:
         return _JSON_OPEN % (flags, checksum) + (content or b"null") + _JSON_CLOSE
-    return bytes((VERSION, flags)) + checksum.to_bytes(4, "little") + content
+    return _PACK_HEADER(VERSION, flags, checksum) + content
 
 
 def _unwrap(body: bytes) -> tuple[int, int, bytes]:
@@ -181,6 +181,6 @@ def _checked(entry: Entry) -> tuple[int, bytes]:
     flags, checksum, content = _unwrap(entry.body)
     if flags & READABLE and not entry.size:
         content = b""  # "null" stands for no state at all; the state None has a size
-    if zlib.crc32(content, zlib.crc32(_clear(entry, flags), zlib.crc32(entry.digest))) != checksum:
+    if zlib.crc32(entry.digest + _clear(entry, flags) + content) != checksum:
         raise ValueError("its checksum does not match what is stored")
     return flags, content

@@ -1,0 +1,61 @@
+"""strace: what a worker asks of the kernel, and what happens when the kernel says no."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.crash import disk
+from tests.crash.harness import ROOT, ForkServer, wait_until_stopped
+
+
+def strace() -> str:
+    """Where strace is. These tests are not skipped without it: they would look passed."""
+    found = shutil.which("strace")
+    assert found, "the crash tests need strace: apt-get install strace"
+    return found
+
+
+def trace(log: Path, **job: Any) -> None:
+    """Run a whole worker, from before it opens its store, and log what it asks of the disk."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    subprocess.run(
+        [
+            strace(), "-f", "--seccomp-bpf", "-xx", "-s", "100000000", "-o", log,
+            "-e", f"trace={disk.CALLS}", "-e", "signal=none",
+            os.path.realpath(sys.executable), "-m", "tests.crash.worker", json.dumps(job),
+        ],
+        cwd=ROOT, env=environment, check=True, timeout=120,
+    )  # fmt: skip
+
+
+def attach(server: ForkServer, log: Path, inject: Sequence[str] = (), **job: Any) -> int:
+    """Fork a worker, log its calls and tamper with them; returns its exit status."""
+    pid = server.start(paused=True, **job)
+    wait_until_stopped(pid)
+    tampering = [option for one in inject for option in ("-e", f"inject={one}")]
+    tracer = subprocess.Popen(
+        [
+            strace(), "-f", "-p", str(pid), "-xx", "-s", "100000000", "-o", log,
+            "-e", f"trace={disk.CALLS}", "-e", "signal=none", *tampering,
+        ],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert tracer.stderr is not None
+    with tracer.stderr:
+        first = tracer.stderr.readline()
+        assert "attached" in first, first
+        os.kill(pid, signal.SIGCONT)
+        status = server.wait(pid)
+        tracer.wait(30)
+    return status

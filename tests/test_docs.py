@@ -1,0 +1,196 @@
+"""The documentation is run: every Python block, every output it shows, every link.
+
+The blocks of a page run in order, in one namespace and one fresh directory; `await` may stand
+anywhere. A `text` block that directly follows one that ran is what it prints (`...` stands for
+anything). An HTML comment right before a block says what else it is:
+
+    <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
+    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
+    <!-- no-run: reason -->       not run
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import doctest
+import gc
+import inspect
+import re
+import sqlite3
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import closing, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from holdfast import urls
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+LANGUAGES: Final = frozenset(
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
+)
+
+_FENCE: Final = re.compile(r" *(```+) *(\S*)")
+_MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
+_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"#+ +(.+?) *#*")
+
+
+class Block(NamedTuple):
+    """A fenced block."""
+
+    line: int  # of the page, where its text begins
+    language: str
+    text: str
+    mark: tuple[str, str] | None
+    follows: bool  # nothing stands between it and the block before
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_block_of_a_page_runs_and_prints_what_it_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    monkeypatch.setattr(urls, "_openers", dict(urls._openers))
+    module = types.ModuleType(f"docs_{page.stem}".replace("-", "_"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    known = set(sys.modules)
+    try:
+        run_blocks(page, module)
+    finally:
+        for name in set(sys.modules) - known:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+                del sys.modules[name]
+        module.__dict__.clear()
+        gc.collect()  # what a page leaves open is said here, and not in another test
+    for path in sorted(tmp_path.glob("test_*.py")):
+        run_pytest(page, path)
+
+
+def test_every_block_says_its_language() -> None:
+    wrong = [
+        f"{named(page)}:{block.line}: {block.language or 'no language'}"
+        for page in PAGES
+        for block in blocks(page.read_text())
+        if block.language not in LANGUAGES
+    ]
+    assert wrong == []
+
+
+def test_every_relative_link_leads_somewhere() -> None:
+    wrong = [
+        f"{named(page)}: {link}"
+        for page in PAGES
+        for link in _LINK.findall(without_blocks(page.read_text()))
+        if "://" not in link and not link.startswith("mailto:") and not leads(page, link)
+    ]
+    assert wrong == []
+
+
+def run_blocks(page: Path, module: types.ModuleType) -> None:
+    printed: str | None = None
+    with asyncio.Runner() as runner:
+        for block in blocks(page.read_text()):
+            where = f"{named(page)}:{block.line}"
+            expected = block.follows and block.language == "text"
+            if expected and printed is not None:
+                compare(where, block.text, printed)
+            printed = None
+            try:
+                printed = run(block, page, module, runner)
+            except Exception as error:
+                raise AssertionError(f"{where}: {type(error).__name__}: {error}") from error
+
+
+def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runner) -> str | None:
+    """What the block prints; None if it is not one to be run."""
+    mark, value = block.mark or ("", "")
+    if mark == "no-run":
+        return None
+    if mark == "file":
+        Path(value).write_text(block.text)
+    elif block.language == "sql" and mark == "database":
+        with closing(sqlite3.connect(f"file:{value}?mode=ro", uri=True)) as db:
+            rows = db.execute(block.text).fetchall()
+        return "".join("|".join(map(str, row)) + "\n" for row in rows)
+    elif block.language == "python":
+        # The empty lines before it make tracebacks point into the page.
+        source = "\n" * (block.line - 1) + block.text
+        code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        with redirect_stdout(StringIO()) as output:
+            result = eval(code, module.__dict__)
+            if inspect.iscoroutine(result):
+                runner.run(result)
+        return output.getvalue()
+    return None
+
+
+def compare(where: str, wanted: str, printed: str) -> None:
+    if not doctest.OutputChecker().check_output(wanted, printed, doctest.ELLIPSIS):
+        pytest.fail(f"{where}: expected\n{wanted}\nbut it printed\n{printed}", pytrace=False)
+
+
+def run_pytest(page: Path, path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run([*command, path.name], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.fail(f"{named(page)}, {path.name}:\n{done.stdout}{done.stderr}", pytrace=False)
+
+
+def blocks(text: str) -> Iterator[Block]:
+    fence = language = ""
+    start = 0
+    indent = 0
+    content: list[str] = []
+    between: list[str] | None = None  # what was said since the last block, if there was one
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _FENCE.match(line)
+        if fence:
+            if found and found[1] == fence and not found[2]:
+                said = between or []
+                mark = _MARK.fullmatch(said[-1]) if said else None
+                follows = between == []
+                body = "".join(f"{kept[indent:]}\n" for kept in content)
+                yield Block(start, language, body, (mark[1], mark[2]) if mark else None, follows)
+                fence, between = "", []
+            else:
+                content.append(line)
+        elif found:
+            fence, language = found[1], found[2]
+            start, indent, content = number + 1, found.start(1), []
+        elif line.strip():
+            between = [*(between or []), line.strip()]
+    assert not fence, f"the block that begins before line {start} never ends"
+
+
+def without_blocks(text: str) -> str:
+    for block in blocks(text):
+        text = text.replace(block.text, "")
+    return text
+
+
+def leads(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path) if path else page
+    if not target.exists() or not anchor:
+        return target.exists()
+    lines = without_blocks(target.read_text()).splitlines()
+    return anchor in [slug(found[1]) for line in lines if (found := _HEADING.fullmatch(line))]
+
+
+def slug(heading: str) -> str:
+    """The anchor that a heading gets on GitHub."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
