@@ -144,8 +144,9 @@ def compare(where: str, wanted: str, printed: str) -> None:
 
 
 def run_pytest(page: Path, path: Path) -> None:
-    command = [sys.executable, "-W", "error", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run([*command, path.name], capture_output=True, text=True, check=False)
+    options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # rewriting takes a second
+    command = [sys.executable, "-W", "error", "-m", "pytest", *options, path.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.fail(f"{named(page)}, {path.name}:\n{done.stdout}{done.stderr}", pytrace=False)
 

@@ -145,8 +145,7 @@ def opened(
                 raise RunMismatchError(run, field, known, given)
         return [draft]
     if draft.thread is not None:
-        member = Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
-        yield from append(core, thread_journal(draft.thread), member)
+        yield from append(core, thread_journal(draft.thread), thread_member(run))
     opening = Draft(
         Kind.OPEN.value,
         draft.status,
@@ -157,6 +156,11 @@ def opened(
         meta=dump_meta({"origin": origin}) if origin else "",
     )
     return [opening, draft]
+
+
+def thread_member(run: str) -> Draft:
+    """What a thread's journal keeps of a run."""
+    return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
 
 
 def new_deadline(core: Core) -> float:

@@ -183,6 +183,17 @@ class CheckpointInfo:
         step = f" step={self.step!r}" if self.step is not None else ""
         return f"<{type(self).__name__} {self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}>"
 
+    @property
+    def origin(self) -> str | None:
+        """The checkpoint of another run that this one was forked from."""
+        origin: str | None = self.meta_field("origin")
+        return origin
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """All of the entry's extra fields, as stored; a copy."""
+        return dict(self._metas())
+
     def _metas(self) -> dict[str, Any]:
         if self._meta is None:
             try:

@@ -55,8 +55,9 @@ class _Face:
 
         - `durability`: when `save` returns. "sync": the state is durable. "async": it is on its
           way, in order; `flush` and `close` wait for it, and an error shows at the next call.
-          "exit": only the newest state of each run is kept, and written by `flush`, `close` or
-          at exit. Beginning a run always waits.
+          "exit": only the newest state of each run is kept, and written at exit, by `flush` and
+          `close`. Beginning a run always waits, and every call but `save` first does what
+          `flush` does.
         - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and go on.
         - `retention`: what is deleted automatically; nothing unless given.
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
@@ -122,7 +123,7 @@ def _awaits(
 ) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
     @functools.wraps(op)
     def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        return self._core.drive_async(op(self._core, *args, **kwargs))
+        return self._core.drive_async(op(self._core.ready(), *args, **kwargs))
 
     return method
 
@@ -131,8 +132,11 @@ def _off_loop(
     call: Callable[Concatenate[Core, P], T],
 ) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
     @functools.wraps(call)
-    def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        return self._core.off_loop(functools.partial(call, self._core, *args, **kwargs))
+    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        core = self._core.ready()
+        if core in unsettled:  # whoever looks or deletes sees what was saved before
+            await core.drive_async(saving.flush(core))
+        return await core.off_loop(functools.partial(call, core, *args, **kwargs))
 
     return method
 
@@ -142,7 +146,7 @@ def _drives(
 ) -> Callable[Concatenate[SyncCheckpointer, P], T]:
     @functools.wraps(op)
     def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._core.drive(op(self._core, *args, **kwargs))
+        return self._core.drive(op(self._core.ready(), *args, **kwargs))
 
     return method
 
@@ -152,7 +156,10 @@ def _calls(
 ) -> Callable[Concatenate[SyncCheckpointer, P], T]:
     @functools.wraps(call)
     def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return call(self._core, *args, **kwargs)
+        core = self._core.ready()
+        if core in unsettled:
+            core.drive(saving.flush(core))
+        return call(core, *args, **kwargs)
 
     return method
 
@@ -168,6 +175,7 @@ class Checkpointer(_Face):
     flush = _awaits(saving.flush)
     fork = _awaits(saving.fork)
     rollback = _awaits(saving.rollback)
+    complete = _awaits(saving.complete)
 
     load = _off_loop(reading.load)
     list_checkpoints = _off_loop(reading.list_checkpoints)
@@ -212,6 +220,7 @@ class SyncCheckpointer(_Face):
     flush = _drives(saving.flush)
     fork = _drives(saving.fork)
     rollback = _drives(saving.rollback)
+    complete = _drives(saving.complete)
 
     load = _calls(reading.load)
     list_checkpoints = _calls(reading.list_checkpoints)

@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreClosedError
 from holdfast.journal import Draft, Journals
 from holdfast.model import Entry
 from holdfast.retention import Retention
@@ -43,6 +43,14 @@ class Settings:
     deadline: float = DEADLINE
     max_state_bytes: int = MAX_STATE_BYTES
     retention: Retention | None = None
+
+    def __post_init__(self) -> None:
+        for name, known in (("durability", Durability), ("on_save_failure", OnSaveFailure)):
+            if getattr(self, name) not in get_args(known):
+                given = getattr(self, name)
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(known))}, not {given!r}"
+                )
 
 
 class Pending(NamedTuple):
@@ -78,6 +86,12 @@ class Core:
         self.saves_since_sweep = 0
         self.swept_to = ""  # how far the last bite of retention got among the runs
         self._pool: ThreadPoolExecutor | None = None
+
+    def ready(self) -> Core:
+        """This, unless it was closed."""
+        if self.closed:
+            raise StoreClosedError(self.journals.store.url)
+        return self
 
     def take_from_backlog(self, first: Pending, put: Pending | None = None) -> bool:
         """Take or replace the backlog's first save, if it still is this one."""

@@ -7,17 +7,26 @@ marker appended at the head is the fence: whoever saved meanwhile makes the whol
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint, dump_meta, to_micros
 from holdfast.codec import envelope
 from holdfast.core import Core
-from holdfast.errors import CheckpointNotFoundError, CheckpointSaveError, RunActiveError
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    CheckpointSaveError,
+    HoldfastError,
+    RunActiveError,
+    StoreUnavailableError,
+)
 from holdfast.journal import CARRY_STATE, Draft, Tip
 from holdfast.model import (
     Entry,
@@ -28,27 +37,46 @@ from holdfast.model import (
     thread_journal,
     verdict_journal,
 )
+from holdfast.model import (
+    checkpoint_id as name_checkpoint,
+)
 from holdfast.retention import choose
 from holdfast.store import RunFilter
 
 BITE: Final = 500  # how many checkpoints or runs automatic retention takes at once
+_PAUSE: Final = 0.02
+_LONGEST_NAME: Final = 200
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ACTIVE: Final = (Status.RUNNING.value, Status.PAUSED.value)
 
 
-def delete(core: Core, run_id: str, checkpoint_id: str, *, force: bool = False) -> int:
-    """Delete one checkpoint; returns 1. If it was the current one, the one it was built on is.
+def delete(
+    core: Core,
+    run_id: str,
+    checkpoint_id: str | None = None,
+    *,
+    seq: int | None = None,
+    force: bool = False,
+) -> int:
+    """Delete one checkpoint, by id or seq; returns 1. If it was the current one, the one it was
+    built on is.
 
     Raises `CheckpointNotFoundError`, and `RunActiveError` on a live or paused run unless forced.
     """
-    run, seq = split_checkpoint_id(checkpoint_id)
+    if (checkpoint_id is None) == (seq is None):
+        raise ValueError("delete needs a checkpoint_id or seq=; to delete everything, use clear")
+    if checkpoint_id is None:
+        assert seq is not None
+        run, place, name = run_id, seq, name_checkpoint(run_id, seq)
+    else:
+        (run, place), name = split_checkpoint_id(checkpoint_id), checkpoint_id
     if run != run_id:
-        raise CheckpointNotFoundError(run_id, checkpoint_id)
+        raise CheckpointNotFoundError(run_id, name)
 
     def only_this(live: list[Entry], branch: list[int]) -> list[int]:
-        if not any(entry.seq == seq for entry in live):
-            raise CheckpointNotFoundError(run_id, checkpoint_id)
-        return [seq]
+        if not any(entry.seq == place for entry in live):
+            raise CheckpointNotFoundError(run_id, name)
+        return [place]
 
     return _drop(core, run_id, only_this, force)
 
@@ -73,6 +101,8 @@ def prune(
         )
     if keep_latest is not None and keep_latest < 0:
         raise ValueError(f"keep_latest can't be {keep_latest}")
+    if before is not None and not isinstance(before, datetime):
+        raise TypeError(f"before must be a datetime, not {type(before).__name__}")
     limit = None if before is None else to_micros(before)
     return _drop(
         core,
@@ -85,8 +115,9 @@ def prune(
 def clear(core: Core, run_id: str, *, force: bool = False) -> int:
     """Delete a run and all that stands beside it; returns how many checkpoints went.
 
-    Deleted stays deleted: a worker that still holds the run can't save to it any more. Raises
-    `RunActiveError` on a live or paused run unless forced.
+    Deleted stays deleted: whoever still builds on the run finds out. A plain `save` to the id
+    begins a new run after the old one. Raises `RunActiveError` on a live or paused run unless
+    forced.
     """
     check_id("run_id", run_id)
 
@@ -101,9 +132,7 @@ def clear(core: Core, run_id: str, *, force: bool = False) -> int:
     count = _until_it_holds(core, run_id, attempt)
     beside = core.journals.head(verdict_journal(run_id))
     if beside is not None and beside.status != Status.DELETED:
-        _until_it_holds(
-            core, beside.run, lambda: _erase(core, core.journals.head(beside.run)) or None
-        )
+        _until_it_holds(core, beside.run, lambda: _erased(core, beside.run))
     return count
 
 
@@ -123,7 +152,7 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
     count = sum(clear(core, head.run, force=force) for head in heads)
     name = thread_journal(thread_id)
     if core.journals.head(name) is not None:
-        _until_it_holds(core, name, lambda: _erase(core, core.journals.head(name)) or None)
+        _until_it_holds(core, name, lambda: _erased(core, name))
     return count
 
 
@@ -199,10 +228,16 @@ def _drop(core: Core, run: str, chooser: Chooser, force: bool) -> int:
             return len(gone) if _erase(core, head) else None
         tip = Tip(run, head)
         if tip.state_seq in gone:
-            current = next((seq for seq in branch if seq not in gone), None)
-            draft = Draft(Kind.TOMBSTONE.value, tip.status, parent=current)
+            left = next((entry for entry in by_seq(live, branch) if entry.seq not in gone), None)
+            draft = Draft(
+                Kind.TOMBSTONE.value,
+                tip.status,
+                parent=left.seq if left else None,
+                step=left.step if left else None,
+                type=left.type if left else None,
+            )
         else:
-            draft = Draft(Kind.TRIM.value, tip.status)
+            draft = Draft(Kind.TRIM.value, tip.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
         done = core.journals.store.trim(marker, rewrite=_rewrites(core, live, gone), drop=gone)
         core.journals.forget(run)
@@ -221,6 +256,10 @@ def _rewrites(core: Core, live: list[Entry], gone: Collection[int]) -> dict[int,
         if chain.links:
             rewrites[entry.seq] = envelope.reseal(entry, *envelope.keyframe(chain.encoding))
     return rewrites
+
+
+def _erased(core: Core, name: str) -> int | None:
+    return 0 if _erase(core, core.journals.head(name)) else None
 
 
 def _erase(core: Core, head: Entry | None) -> bool:
@@ -244,12 +283,32 @@ def _until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> 
     """Try again while others keep saving to the run in between."""
     clock = core.journals.clock
     deadline = clock.monotonic() + core.settings.deadline
-    while (count := attempt()) is None:
+    while True:
+        reason: str | HoldfastError = "others kept saving to it until the deadline"
+        try:
+            count = attempt()
+        except StoreUnavailableError as error:
+            count, reason = None, error
+            time.sleep(_PAUSE)
+        if count is not None:
+            return count
         if clock.monotonic() > deadline:
-            raise CheckpointSaveError(
-                run, "others kept saving to it until the deadline; nothing was deleted"
-            )
-    return int(count)
+            cause = reason if isinstance(reason, HoldfastError) else None
+            raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from cause
+
+
+def archive_name(run: str) -> str:
+    """The file in the archive that a run's checkpoints go to."""
+    name = quote(run, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:100]}~{hashlib.sha256(run.encode()).hexdigest()}"
+    return f"{name}.jsonl"
+
+
+def by_seq(entries: list[Entry], seqs: list[int]) -> list[Entry]:
+    """The entries at these seqs, in the order of the seqs."""
+    found = {entry.seq: entry for entry in entries}
+    return [found[seq] for seq in seqs if seq in found]
 
 
 def _refuse_if_active(head: Entry, force: bool) -> None:
@@ -266,8 +325,9 @@ def _archive(core: Core, entries: list[Entry]) -> None:
     policy = core.settings.retention
     if policy is None or policy.archive is None or not entries:
         return
-    policy.archive.mkdir(parents=True, exist_ok=True)
-    with (policy.archive / f"{quote(entries[0].run, safe='')[:200]}.jsonl").open("a") as file:
+    directory = Path(policy.archive)
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / archive_name(entries[0].run)).open("a", encoding="utf-8") as file:
         for entry in entries:
             encoding = core.journals.chain(entry.run, entry.seq).encoding
             file.write(

@@ -74,7 +74,7 @@ def verify(core: Core, run_id: str) -> Integrity:
         previous = entry
     if previous is None:
         raise CheckpointNotFoundError(run_id)
-    problems += _unreadable(core.journals, previous)
+    problems += [found for found in _unreadable(core.journals, previous) if found not in problems]
     return Integrity(
         run_id, entries, counts[True], counts[None], counts["deleted"], tuple(problems)
     )

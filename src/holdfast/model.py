@@ -133,6 +133,8 @@ def checkpoint_id(run: str, seq: int) -> str:
 
 def split_checkpoint_id(value: str) -> tuple[str, int]:
     """The run and seq a checkpoint id names, without asking a store."""
+    if not isinstance(value, str):
+        raise InvalidIdError("checkpoint_id", value, f"must be a str, not {type(value).__name__}")
     run, _, seq = value.rpartition("@")
     if not run or not (seq.isascii() and seq.isdigit()) or len(seq) > 18:
         raise InvalidIdError("checkpoint_id", value, "is not of the form RUN@SEQ")

@@ -35,7 +35,7 @@ from holdfast.store import PAGE, RunFilter
 
 def load(
     core: Core,
-    run_id: str,
+    run_id: str | None = None,
     *,
     checkpoint_id: str | None = None,
     seq: int | None = None,
@@ -44,11 +44,15 @@ def load(
 ) -> Checkpoint | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
-    None if there is no such checkpoint. With `as_type` the state comes back as that type: a
+    A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state comes back as that type: a
     dataclass, a pydantic model, a TypedDict and so on. Raises `CheckpointLoadError` when the
     store can't be read, `CheckpointCorruptedError` when what is there was altered, and
     `ReviveError` when the state does not fit the type.
     """
+    if run_id is None:
+        if checkpoint_id is None:
+            raise ValueError("load needs a run_id or a checkpoint_id")
+        run_id = split_checkpoint_id(checkpoint_id)[0]
     check_id("run_id", run_id)
     if sum(given is not None for given in (checkpoint_id, seq, step)) > 1:
         raise ValueError("give at most one of checkpoint_id, seq and step")
@@ -180,6 +184,8 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
 def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
     if isinstance(where, int):
         return require(core, run_id, where, None)
+    if not isinstance(where, str):
+        raise TypeError(f"give a seq or a checkpoint_id, not {type(where).__name__}")
     return require(core, split_checkpoint_id(where)[0], None, where)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 from holdfast.model import Entry
 
@@ -23,7 +23,7 @@ class Retention:
     keep_latest: int | None = None
     max_age: timedelta | None = None
     run_ttl: timedelta | None = None
-    archive: Path | None = None
+    archive: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         if self.keep_latest is not None and self.keep_latest < 1:

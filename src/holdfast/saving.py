@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ P = ParamSpec("P")
 
 log = logging.getLogger("holdfast")
 
+MAX_META: Final = 65_536  # characters of what a checkpoint carries beside its state
 MAX_BACKLOG: Final = 1000  # saves that durability="async" lets run ahead of the disk
 _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
 _SWEEP_EVERY: Final = 1024
@@ -66,7 +68,36 @@ class _Same:
 SAME: Final = _Same()
 
 
-def compose(
+Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
+
+
+def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoint]]:
+    """`save`, with the signature and the contract of what it saves."""
+
+    @functools.wraps(composed)
+    def save(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
+        run, draft, expect = composed(core, *args, **kwargs)
+        try:
+            if core.settings.durability == "sync" or expect is not None:
+                if core in unsettled:
+                    yield from flush(core)
+                entry = yield from append(core, run, draft, expect=expect)
+                core.degraded = None
+            else:
+                entry = yield from _let_go(core, run, draft)
+        except CheckpointSaveError as error:
+            _tolerate(core, error)
+            entry = _unsaved(core, run, draft)
+        else:
+            if core.settings.retention is not None:
+                yield from _retain(core, entry)
+        return _checkpoint(core, entry, draft)
+
+    return save
+
+
+@_saving
+def save(
     core: Core,
     run_id: str | None,
     state: object,
@@ -108,63 +139,39 @@ def compose(
         check_id("owner", owner)
     if status not in _RUN_STATUS:
         raise ValueError(f"status must be one of {', '.join(_RUN_STATUS)}, not {status!r}")
+    if expect is not None and expect.run_id != run:
+        raise ValueError(f"expect= is {expect.checkpoint_id}, a checkpoint of another run")
     meta: dict[str, Any] = {}
     if step_name is not None:
-        meta["step_name"] = step_name
+        meta["step_name"] = _text("step_name", step_name)
     if next_steps:
-        meta["next_steps"] = list(next_steps)
+        meta["next_steps"] = _texts("next_steps", next_steps)
     if iteration is not None:
-        meta["iteration"] = iteration
+        meta["iteration"] = _whole("iteration", iteration)
     if flow_version is not None:
-        meta["flow_version"] = flow_version
+        meta["flow_version"] = _text("flow_version", flow_version)
     if schema_version is not None:
-        meta["schema_version"] = schema_version
+        meta["schema_version"] = _whole("schema_version", schema_version)
     if metadata:
-        meta["metadata"] = readable.to_json(dict(metadata))
+        meta["metadata"] = readable.to_json(dict(metadata), root="metadata")
     draft = Draft(
         _CHECKPOINT,
         _RUN_STATUS[status],
         _encode(core, run, state),
         KEEP,
         step,
-        step_index,
-        None if type is None else str(type),
-        duration,
+        None if step_index is None else _whole("step_index", step_index),
+        None if type is None else check_id("type", type),
+        None if duration is None else _seconds(duration),
         flow,
         thread_id,
         owner,
-        dump_meta(meta) if meta else "",
+        _meta(meta) if meta else "",
     )
     return run, draft, expect
 
 
-Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
-
-
-def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoint]]:
-    """`save`, with the signature and the contract of what it saves."""
-
-    @functools.wraps(composed)
-    def save(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
-        run, draft, expect = composed(core, *args, **kwargs)
-        try:
-            if core.settings.durability == "sync" or expect is not None:
-                entry = yield from append(core, run, draft, expect=expect)
-                core.degraded = None
-            else:
-                entry = yield from _let_go(core, run, draft)
-        except CheckpointSaveError as error:
-            _tolerate(core, error)
-            entry = _unsaved(core, run, draft)
-        else:
-            if core.settings.retention is not None:
-                yield from _retain(core, entry)
-        return _checkpoint(core, entry, draft)
-
-    return save
-
-
-save = _saving(compose)
+_compose: Final[Callable[..., tuple[str, Draft, CheckpointInfo | None]]] = inspect.unwrap(save)
 
 
 def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpoint]]:
@@ -172,29 +179,54 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
 
     Each item holds the arguments of one `save`, by name. Each becomes a checkpoint of its own,
     in the order given: after a crash those that were committed are there, whole. All are encoded
-    before the first is written, so a value that can't be stored fails all of them.
+    before the first is written, so a value that can't be stored fails all of them; an error found
+    later leaves those before it saved.
     """
+    composed = [_compose(core, **item) for item in saves]
+    yield from flush(core)
     submitted = []
-    for run, draft, expect in [compose(core, **item) for item in saves]:
-        submitted.append((yield from submit(core, run, draft, new_deadline(core), expect=expect)))
+    failure: HoldfastError | None = None
+    for run, draft, expect in composed:
+        try:
+            pending = yield from submit(core, run, draft, new_deadline(core), expect=expect)
+        except HoldfastError as error:
+            failure = error
+            break
+        submitted.append(pending)
     checkpoints = []
     for pending in submitted:
         entry = yield from finish(core, pending)
         checkpoints.append(_checkpoint(core, entry, pending.draft))
+    if failure is not None:
+        raise failure
     return checkpoints
 
 
 def flush(core: Core) -> Op[None]:
     """Return when everything saved so far is durable. Raises the first error of those that are not."""
+    if core not in unsettled:
+        return
     yield from _settle(core, wait=True)
     while core.held_back:
         run, draft = core.held_back.popitem()
         try:
             yield from append(core, run, draft)
-        except BaseException:
-            core.held_back.setdefault(run, draft)
-            raise
+        except CheckpointSaveError as error:
+            if core.settings.on_save_failure == "raise":
+                core.held_back.setdefault(run, draft)
+            _tolerate(core, error)
     unsettled.discard(core)
+
+
+def complete(core: Core, run_id: str) -> Op[None]:
+    """Mark a run as completed, so that lists tell it from those that are not. Its state stays.
+
+    Raises `CheckpointNotFoundError`. A later save opens it again.
+    """
+    yield from flush(core)
+    current: Checkpoint = yield partial(require, core, run_id, None, None)
+    draft = Draft(Kind.COMPLETE.value, Status.COMPLETED.value, step=current.step, type=current.type)
+    yield from append(core, run_id, draft)
 
 
 def fork(
@@ -206,18 +238,24 @@ def fork(
     checkpoint_id: str | None = None,
     run_id: str | None = None,
     state: object = SAME,
-    thread_id: str | None = None,
-    owner: str | None = None,
+    thread_id: str | _Same | None = SAME,
+    owner: str | _Same | None = SAME,
 ) -> Op[Checkpoint]:
     """Begin a new run from a checkpoint of another, with its state or an edited one.
 
     From the current checkpoint unless `seq` or `checkpoint_id` names another. The origin is not
-    touched; the new run keeps its flow, thread and owner unless others are given. Raises
-    `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
+    touched; the new run keeps its flow, and its thread and owner unless others, or None, are
+    given. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
     """
+    yield from flush(core)
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
     run = _run_id(core, run_id)
     entry = source.entry
+    thread = entry.thread if isinstance(thread_id, _Same) else thread_id
+    whose = entry.owner if isinstance(owner, _Same) else owner
+    for what, given in (("thread_id", thread), ("owner", whose)):
+        if given is not None:
+            check_id(what, given)
     draft = Draft(
         Kind.CHECKPOINT.value,
         Status.OPEN.value,
@@ -227,9 +265,9 @@ def fork(
         type=entry.type,
         duration=entry.duration,
         flow=entry.flow,
-        thread=thread_id or entry.thread,
-        owner=owner or entry.owner,
-        meta=entry.meta,
+        thread=thread,
+        owner=whose,
+        meta=dump_meta(source.meta | {"origin": source.checkpoint_id}),
     )
     saved = yield from append(core, run, draft, origin=source.checkpoint_id)
     return _checkpoint(core, saved, draft)
@@ -245,9 +283,16 @@ def rollback(
     """
     if seq is None and checkpoint_id is None:
         raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
+    yield from flush(core)
     recheck = partial(require, core, run_id, seq, checkpoint_id)
     target: Checkpoint = yield recheck
-    draft = Draft(Kind.ROLLBACK.value, Status.OPEN.value, parent=target.seq, step=target.step)
+    draft = Draft(
+        Kind.ROLLBACK.value,
+        Status.OPEN.value,
+        parent=target.seq,
+        step=target.step,
+        type=target.type,
+    )
     yield from append(core, run_id, draft, recheck=recheck)  # by the next attempt it may be gone
     return target
 
@@ -257,10 +302,7 @@ def rollback(
 
 def _let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
     """Hand the save over without waiting for the disk. Beginning a run always waits."""
-    try:
-        yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
-    except CheckpointSaveError as error:
-        _tolerate(core, error)  # an earlier one is lost; this one need not be
+    yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
     deadline = new_deadline(core)
     tip = yield from known_tip(core, run, draft, deadline)
     if not tip.exists:
@@ -286,8 +328,11 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
         elif isinstance(pending.ticket.error, ConflictError):
             wait = True  # the ones behind it lost with it: none may overtake another
             yield from _save_again(core, pending)
-        elif core.take_from_backlog(pending) and pending.ticket.error is not None:
-            raise as_save_error(pending.run, pending.ticket.error)
+        elif core.take_from_backlog(pending):
+            if pending.ticket.error is None:
+                core.degraded = None
+            else:
+                _tolerate(core, as_save_error(pending.run, pending.ticket.error))
 
 
 def _save_again(core: Core, pending: Pending) -> Op[None]:
@@ -312,22 +357,56 @@ def _save_again(core: Core, pending: Pending) -> Op[None]:
 
 def _encode(core: Core, run: str, state: object) -> bytes:
     encoding = core.journals.encode(state)
-    limit = core.settings.max_state_bytes
-    if len(encoding) > WARN_STATE_BYTES:
-        if len(encoding) > limit:
-            raise StateTooLargeError(run, len(encoding), limit)
-        if run not in core.warned:
-            core.warned.add(run)
-            log.warning(
-                "the state of run %s takes %.1f MB; keep large data in files and their paths in the state",
-                run, len(encoding) / 1e6,
-            )  # fmt: skip
+    size = len(encoding)
+    if size > core.settings.max_state_bytes:
+        raise StateTooLargeError(run, size, core.settings.max_state_bytes)
+    if size > WARN_STATE_BYTES and run not in core.warned:
+        core.warned.add(run)
+        log.warning(
+            "the state of run %s takes %.1f MB; keep large data in files and their paths in the state",
+            run, size / 1e6,
+        )  # fmt: skip
     return encoding
 
 
-def _tolerate(core: Core, error: CheckpointSaveError) -> None:
+def _meta(meta: dict[str, Any]) -> str:
+    text = dump_meta(meta)
+    if len(text) > MAX_META:
+        raise ValueError(
+            f"the metadata takes {len(text):,} characters, more than {MAX_META:,}; "
+            "lists read it: keep large data in the state"
+        )
+    return text
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+    return value
+
+
+def _texts(what: str, values: object) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{what} must be a list of str, not {type(values).__name__}")
+    return [_text(what, value) for value in values]
+
+
+def _whole(what: str, value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {type(value).__name__}")
+    return int(value)
+
+
+def _seconds(value: object) -> float:
+    """A number that every store gives back as it was: SQLite would turn 1 into 1.0, and NaN into NULL."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"duration must be a finite number of seconds, not {value!r}")
+    return float(value)
+
+
+def _tolerate(core: Core, error: HoldfastError) -> None:
     """Raise a failed save, or note it where the user wants the work to go on."""
-    if core.settings.on_save_failure == "raise":
+    if core.settings.on_save_failure == "raise" or not isinstance(error, CheckpointSaveError):
         raise error
     core.degraded = error
     log.warning("run %s goes on without its checkpoint: %s", error.run_id, error)
@@ -336,14 +415,16 @@ def _tolerate(core: Core, error: CheckpointSaveError) -> None:
 def _retain(core: Core, entry: Entry) -> Op[None]:
     """Now and then, a bite of retention, paid for by the save that comes by."""
     policy = core.settings.retention
-    if policy is None:
-        return
-    if policy.thins_runs and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
-        yield partial(thin, core, entry.run)
-    core.saves_since_sweep += 1
-    if core.saves_since_sweep >= _SWEEP_EVERY:
-        core.saves_since_sweep = 0
-        yield partial(sweep, core)
+    assert policy is not None
+    try:
+        if policy.thins_runs and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
+            yield partial(thin, core, entry.run)
+        core.saves_since_sweep += 1
+        if core.saves_since_sweep >= _SWEEP_EVERY:
+            core.saves_since_sweep = 0
+            yield partial(sweep, core)
+    except (HoldfastError, OSError) as error:  # the save itself is durable
+        log.warning("retention could not be applied: %s", error)
 
 
 def _run_id(core: Core, given: str | None) -> str:

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast.appending import append, thread_member
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import readable
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
 from holdfast.journal import Journals, Tip
-from holdfast.model import HIDDEN, Entry, Status, check_id, verdict_journal
+from holdfast.model import Entry, Kind, Status, check_id, thread_journal, verdict_journal
 from holdfast.seams import new_id
-from holdfast.store import RunFilter, Store
+from holdfast.store import Store
 from holdfast.urls import open_store
 from holdfast.writer import writer_for
 
@@ -83,6 +84,7 @@ def import_run(core: Core, path: str | os.PathLike[str]) -> str:
                 batch = []
         _add(core.journals.store, batch)
     core.journals.forget(run_id)
+    _join_thread(core, run_id)
     return run_id
 
 
@@ -95,19 +97,38 @@ def copy_to(
     when the target holds a different run by the same id.
     """
     names = None if run_ids is None else [check_id("run_id", run) for run in run_ids]
+    for name in names or ():
+        if core.journals.head(name) is None:
+            raise CheckpointNotFoundError(name)
     store = target if isinstance(target, Store) else open_store(target)
     try:
-        journals = Journals(store, writer_for(store), core.journals.clock, core.journals.entropy)
-        count = 0
-        for name in (
-            _all_names(core.journals.store) if names is None else _with_verdicts(core, names)
-        ):
-            _copy_journal(core.journals, journals, name)
-            count += not name.startswith(HIDDEN)
-        return count
+        source = core.journals
+        there = Core(
+            Journals(store, writer_for(store), source.clock, source.entropy), core.settings
+        )
+        copied = []
+        for name in _all_runs(core) if names is None else names:
+            _copy_journal(source, there.journals, name)
+            if source.head(verdict_journal(name)) is not None:
+                _copy_journal(source, there.journals, verdict_journal(name))
+            copied.append(name)
+        for name in _in_thread_order(source, copied):
+            _join_thread(there, name)
+        return len(copied)
     finally:
         if store is not target:
             store.close()
+
+
+def _join_thread(core: Core, run_id: str) -> None:
+    """A run that came alone still belongs to its thread."""
+    head = core.journals.head(run_id)
+    if head is None or head.thread is None:
+        return
+    member = thread_member(run_id)
+    name = thread_journal(head.thread)
+    if all(entry.meta != member.meta for entry in core.journals.entries(name)):
+        core.drive(append(core, name, member))
 
 
 def _copy_journal(source: Journals, target: Journals, name: str) -> None:
@@ -147,21 +168,21 @@ def _add(store: Store, entries: list[Entry]) -> None:
         entries = lost[1:]  # they lost with the first, and may yet win without it
 
 
-def _all_names(store: Store) -> Iterator[str]:
-    for where in (RunFilter(), RunFilter(prefix=HIDDEN)):
-        after = ""
-        while page := store.runs(where, after=after):
-            yield from (head.run for head in page)
-            after = page[-1].run
+def _all_runs(core: Core) -> Iterator[str]:
+    after = ""
+    while page := core.journals.store.runs(after=after):
+        yield from (head.run for head in page)
+        after = page[-1].run
 
 
-def _with_verdicts(core: Core, names: list[str]) -> Iterator[str]:
-    for name in names:
-        if core.journals.head(name) is None:
-            raise CheckpointNotFoundError(name)
-        yield name
-        if core.journals.head(verdict_journal(name)) is not None:
-            yield verdict_journal(name)
+def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
+    """Those of the runs that belong to a thread, each thread's in the order they were opened."""
+    threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
+    for thread in sorted(threads):
+        for entry in source.entries(thread_journal(thread)):
+            run = json.loads(entry.meta).get("run") if entry.kind == Kind.MEMBER else None
+            if run in runs:
+                yield run
 
 
 def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:

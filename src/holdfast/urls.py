@@ -40,6 +40,9 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         raise StoreURLError(text, f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
+        # Only SQLite can be told what to survive; whoever requires it of another store probes it.
+        if scheme != "sqlite":
+            options.pop("survives", None)
         return opener(text, **query, **options)
     except TypeError as error:
         raise StoreURLError(text, f"an option does not fit this store: {error}") from None
@@ -62,8 +65,17 @@ def default_url() -> str:
                 tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
             except (tomllib.TOMLDecodeError, OSError) as error:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return str(tool.get("store", DEFAULT_URL))
+            return _beside(directory, tool["store"]) if "store" in tool else DEFAULT_URL
     return DEFAULT_URL
+
+
+def _beside(project: Path, store: str) -> str:
+    """A relative path in a project's file is relative to that file, wherever we stand."""
+    for prefix in ("sqlite:///", ""):
+        path = store.removeprefix(prefix)
+        if store.startswith(prefix) and "://" not in path and not path.startswith("/"):
+            return f"{prefix}{project / path}" + ("/" if path.endswith("/") else "")
+    return store
 
 
 def _open_path(text: str, options: dict[str, Any]) -> Store:
@@ -71,7 +83,8 @@ def _open_path(text: str, options: dict[str, Any]) -> Store:
     if path.suffix in _SQLITE_SUFFIXES:
         return _store_class("sqlite", "SQLiteStore")(path, **options)
     if path.is_dir() or text.endswith(("/", os.sep)):
-        return _store_class("file", "FileStore")(path, **_without_default_survival(options))
+        options.pop("survives", None)
+        return _store_class("file", "FileStore")(path, **options)
     raise StoreURLError(text, "name a .db file, a directory that exists or ends in /, or a URL")
 
 
@@ -88,16 +101,11 @@ def _open_file(url: str, **options: Any) -> Store:
     path = unquote(urlsplit(url).path)
     if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
         raise StoreURLError(url, "use file:///absolute/directory")
-    return _store_class("file", "FileStore")(path, **_without_default_survival(options))
+    return _store_class("file", "FileStore")(path, **options)
 
 
 def _open_memory(url: str, **options: Any) -> Store:
-    return _store_class("memory", "MemoryStore")(**_without_default_survival(options))
-
-
-def _without_default_survival(options: dict[str, Any]) -> dict[str, Any]:
-    """Only SQLite can be told how much to survive; others are probed by whoever requires it."""
-    return {name: value for name, value in options.items() if name != "survives"}
+    return _store_class("memory", "MemoryStore")(**options)
 
 
 def _store_class(module: str, name: str) -> Opener:

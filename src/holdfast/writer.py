@@ -254,16 +254,16 @@ class Writer:
     def _write(self, batch: list[Ticket]) -> None:
         """Append the batch, again and again until each ticket has an outcome or is too late."""
         pause = _FIRST_PAUSE
-        reason = "its deadline passed while it was queued"
+        trouble: HoldfastError | None = None
         try:
-            while batch := self._still_wanted(batch, reason):
+            while batch := self._still_wanted(batch, trouble):
                 try:
                     batch = self._append(batch)
                 except OutcomeUnknownError as error:
-                    reason = error.reason
+                    trouble = error
                     batch = self._look(batch)
                 except StoreUnavailableError as error:
-                    reason = str(error)
+                    trouble = error
                 if not batch:
                     return
                 time.sleep(pause)
@@ -272,7 +272,7 @@ class Writer:
             self.resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
             raise
 
-    def _still_wanted(self, batch: list[Ticket], reason: str) -> list[Ticket]:
+    def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
         now = self._clock.monotonic()
         wanted = []
         for ticket in batch:
@@ -280,8 +280,10 @@ class Writer:
             if ticket.line.broken:
                 self.resolve([ticket], ConflictError(first.run, first.seq))
             elif ticket.deadline < now:
-                error = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
-                self.resolve([ticket], error(first.run, reason))
+                kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
+                error = kind(first.run, str(trouble or "its deadline passed while it was queued"))
+                error.__cause__ = trouble
+                self.resolve([ticket], error)
             else:
                 wanted.append(ticket)
         return wanted

@@ -32,16 +32,16 @@ from holdfast.codec.values import MAX_DEPTH, decode, encode
 from holdfast.errors import SerializeError
 
 
-def to_json(value: object) -> Any:
+def to_json(value: object, *, root: str = "state") -> Any:
     """The value as a tree of None, bool, int, float, str, list and dict with str keys.
 
     Raises `SerializeError` for what can't be stored, as `encode` does.
     """
     # What came through the packed form is plain, so that both forms hold the same by design.
     try:
-        return _tree(decode(encode(value)))
+        return _tree(decode(encode(value, root=root)))
     except RecursionError:
-        raise SerializeError("state", _NO_STACK) from None
+        raise SerializeError(root, _NO_STACK) from None
 
 
 def from_json(tree: object) -> Any:

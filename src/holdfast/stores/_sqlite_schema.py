@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from pathlib import Path
 from typing import Final
 
 from holdfast.errors import SchemaError, StoreError
@@ -36,6 +38,22 @@ MIGRATIONS: Final[tuple[str, ...]] = (
 )
 
 
+def make_file(path: Path) -> None:
+    """Make the database's file, readable by its owner only, and see its name onto the disk."""
+    new = [parent for parent in (path.parent, *path.parents[1:]) if not parent.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    for directory in (path.parent, *(parent.parent for parent in new)):
+        opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
 def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     """Set the connection up and bring the schema up to date, once, whoever comes first."""
     db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
@@ -56,6 +74,9 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     if mode != "wal":
         raise StoreError(f"{url}: SQLite can't use WAL here ({mode}); use a local disk")
     db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves it in the drive's cache
+    db.execute("PRAGMA checkpoint_fullfsync = ON")
+    db.execute("PRAGMA secure_delete = ON")  # what was deleted is not in the file any more
     if version == len(MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")

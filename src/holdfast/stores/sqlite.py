@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from holdfast.errors import (
     CheckpointCorruptedError,
+    HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
     StoreError,
@@ -21,11 +22,14 @@ from holdfast.model import HIDDEN, Entry, stub
 from holdfast.seams import fault, on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._disk import volatile_file_system
-from holdfast.stores._sqlite_schema import prepare
+from holdfast.stores._sqlite_schema import make_file, prepare
 
-BUSY_SECONDS: Final = 5.0
+BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
 MAX_READERS: Final = 4
-_VACUUM_PAGES: Final = 2000  # pages given back to the disk after each trim or erase, at the most
+_VACUUM_PAGES: Final = 2000  # given back to the disk at once
+_VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goes on from there
+_SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
+_OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
@@ -96,8 +100,10 @@ class SQLiteStore(Store):
     ) -> None:
         self.path = Path(path).absolute()
         self.url = f"sqlite:///{self.path}"
-        self._synchronous = "FULL" if survives == "power-loss" else "NORMAL"
-        self._busy_seconds = busy_seconds
+        if survives not in _SYNCHRONOUS:
+            raise ValueError(f"survives must be one of {', '.join(_SYNCHRONOUS)}, not {survives!r}")
+        self._synchronous = _SYNCHRONOUS[survives]
+        self._busy_seconds = float(busy_seconds)
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
         self._reading = 0
@@ -106,7 +112,7 @@ class SQLiteStore(Store):
         self._closed = False
         self._make_locks()
         with self._translated():
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_file(self.path)
             self._writer = self._open_writer()
         on_fork(self._after_fork, before=self._before_fork, in_parent=self._release_locks)
 
@@ -278,7 +284,9 @@ class SQLiteStore(Store):
     def _open_writer(self) -> sqlite3.Connection:
         db = self._connect()
         try:
+            db.execute(f"PRAGMA busy_timeout = {_OPENING_MILLISECONDS}")
             prepare(db, self.url, self._synchronous)
+            db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
         except BaseException:
             db.close()
             raise
@@ -345,15 +353,21 @@ class SQLiteStore(Store):
             fault("sqlite.commit.after")
 
     def _give_back(self) -> None:
-        """Hand freed pages back to the disk, in a bite that does not hold others up."""
-        with self._write_lock, self._translated():
-            # Not `execute`: it takes one step, and this pragma frees one page a step.
-            self._require_writer().executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        """Hand freed pages back to the disk, in bites that do not hold others up."""
+        for _ in range(_VACUUM_BITES):
+            with self._write_lock, self._translated():
+                db = self._require_writer()
+                if not db.execute("PRAGMA freelist_count").fetchone()[0]:
+                    return
+                # Not `execute`: it takes one step, and this pragma frees one page a step.
+                db.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
+        except HoldfastError:
+            raise  # some are an OSError too
         except sqlite3.Error as error:
             raise _translate(error, self.url) from error
         except OSError as error:

@@ -89,7 +89,8 @@ class Oracle:
         os.close(self._fd)
 
     def _write(self, line: Line) -> None:
-        os.write(self._fd, json.dumps(line).encode() + b"\n")
+        # A kill may cut a write short: the next one begins a line of its own.
+        os.write(self._fd, b"\n" + json.dumps(line).encode() + b"\n")
 
 
 class Call:
@@ -112,9 +113,19 @@ class Call:
 
 
 def read_history(path: str | os.PathLike[str]) -> list[Line]:
-    """The lines of an oracle file. A last line that was cut short did not happen."""
-    text = Path(path).read_bytes()
-    return [json.loads(line) for line in text.split(b"\n")[:-1]]
+    """The lines of an oracle file."""
+    return parse_history(Path(path).read_bytes())
+
+
+def parse_history(text: bytes) -> list[Line]:
+    """The lines of a history. One that was cut short did not happen."""
+    lines = []
+    for line in text.split(b"\n"):
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    return lines
 
 
 class Found(NamedTuple):
