@@ -6,20 +6,26 @@
     await cp.save("run-1", {"n": 1}, step="fetch")
     checkpoint = await cp.load("run-1")
 
-`SyncCheckpointer` is the blocking twin.
+`SyncCheckpointer` is the blocking twin. Names are imported when they are first used, so that a
+program pays only for what it needs.
 """
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.diff import Diff
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
 from holdfast.errors import *  # noqa: F403 - the error tree, which has an __all__
 from holdfast.errors import __all__ as _errors
-from holdfast.integrity import Integrity
-from holdfast.model import CheckpointType, Status
-from holdfast.retention import Retention
-from holdfast.seams import new_id
-from holdfast.store import Store
-from holdfast.urls import open_store, register_store
+
+if TYPE_CHECKING:
+    from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
+    from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+    from holdfast.diff import Diff
+    from holdfast.integrity import Integrity
+    from holdfast.model import CheckpointType, Status
+    from holdfast.retention import Retention
+    from holdfast.seams import new_id
+    from holdfast.store import Store
+    from holdfast.urls import open_store, register_store
 
 __version__ = "0.1.0"
 
@@ -41,3 +47,33 @@ __all__ = [
     "register_store",
     *_errors,
 ]
+
+_MODULES: Final = {
+    "Checkpoint": "checkpoint",
+    "CheckpointInfo": "checkpoint",
+    "CheckpointType": "model",
+    "Checkpointer": "checkpointer",
+    "Diff": "diff",
+    "Integrity": "integrity",
+    "Retention": "retention",
+    "RunInfo": "checkpoint",
+    "Stats": "checkpoint",
+    "Status": "model",
+    "Store": "store",
+    "SyncCheckpointer": "checkpointer",
+    "new_id": "seams",
+    "open_store": "urls",
+    "register_store": "urls",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"holdfast.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

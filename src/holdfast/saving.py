@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,7 +170,7 @@ def save(
     return run, draft, expect
 
 
-_compose: Final[Callable[..., tuple[str, Draft, CheckpointInfo | None]]] = inspect.unwrap(save)
+_compose: Final[Callable[..., tuple[str, Draft, CheckpointInfo | None]]] = save.__wrapped__  # type: ignore[attr-defined]
 
 
 def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpoint]]:

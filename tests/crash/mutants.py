@@ -162,10 +162,11 @@ def clock(mutant: str) -> Clock:
 
 def break_process(mutant: str) -> None:
     """Bring the mistakes of a writer, or of a disk, into this process. For workers only."""
+    broken: Any = writer.Writer
     if mutant == "RetriesWithoutLooking":
-        writer.Writer._look = _take_for_lost  # type: ignore[method-assign]
+        broken._look = _take_for_lost
     elif mutant == "GoesOnAfterAConflict":
-        writer.Writer._still_wanted = _want_all  # type: ignore[method-assign]
+        broken._still_wanted = _want_all
         writer.MAX_BATCH_ENTRIES = 1  # type: ignore[misc]
     elif mutant in ("NoSync", "NoDirectorySync"):
         really = _file_root.sync
@@ -189,5 +190,5 @@ def _take_for_lost(self: writer.Writer, batch: list[writer.Ticket]) -> list[writ
     return []
 
 
-def _want_all(self: writer.Writer, batch: list[writer.Ticket], reason: str) -> list[writer.Ticket]:
+def _want_all(self: writer.Writer, batch: list[writer.Ticket], *_: object) -> list[writer.Ticket]:
     return batch

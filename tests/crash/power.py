@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
 import holdfast as hf
-from holdfast.testing.history import Violation, check, dump
+from holdfast.testing.history import Violation, check, dump, parse_history
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, events
 from tests.crash.harness import ROOT, RUNS, url_of
@@ -41,18 +40,18 @@ def lose_power(
             done += 1
         image = where / "image"
         disk.image(Choice(rng, rng.choice((0.0, 0.1, 0.5, 0.9, 1.0)), in_order), image)
-        found += _judge(kind, image / place, b"".join(disk.lines))
+        found += _judge(kind, image / place, b"".join(disk.lines), use=rng.random() < 0.1)
         shutil.rmtree(image)
-    assert disk.lines.count(disk.lines[0]) == 1, "every operation is noted once"
+    assert len(disk.lines) > 2, "the trace saw the history being written"
     return found
 
 
-def _judge(kind: str, image: Path, lines: bytes) -> list[Violation]:
-    history = [json.loads(line) for line in lines.splitlines()]
+def _judge(kind: str, image: Path, lines: bytes, *, use: bool) -> list[Violation]:
     try:
         with hf.SyncCheckpointer(url_of(kind, image)) as checkpointer:
-            found = check(history, dump(checkpointer))
-            checkpointer.save("afterwards", {"n": 1})
+            found = check(parse_history(lines), dump(checkpointer))
+            if use:
+                checkpointer.save("afterwards", {"n": 1})
     except hf.HoldfastError as error:
         return [Violation("unusable", "*", str(error))]
     return found

@@ -39,7 +39,7 @@ class Bench:
         status = server.wait(
             server.start(
                 url=url_of(kind, past), oracle=str(past / "oracle"), worker="past", runs=RUNS[:1],
-                lanes=1, ops=12, only=["save"],
+                lanes=1, ops=12 if kind == "sqlite" else 5, only=["save"],
             )
         )  # fmt: skip
         assert status == 0, server.errors()
@@ -139,7 +139,7 @@ def test_no_system_call_that_fails_makes_a_false_acknowledgement(
         for k in range(1, count + 1):
             if (call, k) in notes:
                 continue
-            for from_then_on in ("", "+") if call in SYNCS else ("",):
+            for from_then_on in ("", "+") if call in SYNCS and error == "EIO" else ("",):
                 tried = bench.attempt(f"{call}:error={error}:when={k}{from_then_on}")
                 what = f"{call} {k}{from_then_on} {error}"
                 if tried.status == COULD_NOT_OPEN:

@@ -213,7 +213,8 @@ def test_import_is_light() -> None:
     out = run_program(
         """
         import sys, holdfast
-        heavy = {"numpy", "pydantic", "rich", "click", "sqlite3", "http", "multiprocessing"}
+        holdfast.SyncCheckpointer, holdfast.Checkpointer
+        heavy = {"asyncio", "numpy", "pydantic", "rich", "click", "sqlite3", "http", "multiprocessing"}
         print(sorted(heavy & set(sys.modules)))
         """
     )
