@@ -16,7 +16,7 @@ from holdfast.writer import Line, Ticket, Writer
 
 SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
 KEYFRAME_WORTH: Final = 2  # a keyframe is due once the deltas since the last weigh this much more
-MAX_LINKS: Final = 250  # deltas between keyframes: bounds what a cold load must read
+MAX_LINKS: Final = 200  # deltas between keyframes: bounds what a cold load must read
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
 CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)

@@ -16,6 +16,8 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from holdfast.errors import (
@@ -107,7 +109,7 @@ class Writer:
         """A child of fork() starts afresh: what was queued is the parent's to write."""
         self._commit = threading.Lock()  # held by whoever is talking to the store
         self._mutex = threading.Lock()  # guards everything below, never held during I/O
-        self._work = threading.Condition(self._mutex)
+        self._bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread sooner than a Condition
         self._room = threading.Condition(self._mutex)
         self._queue: deque[Ticket] = deque()
         self._queued_bytes = 0
@@ -194,7 +196,8 @@ class Writer:
                 self._thread.start()
                 _busy.add(self)
             elif self._asleep:
-                self._work.notify()
+                self._asleep = False
+                self._bell.put(None)
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
@@ -210,7 +213,7 @@ class Writer:
         self.drain()
         with self._mutex:
             self._closed = True
-            self._work.notify()
+            self._bell.put(None)
             self._room.notify_all()
             thread = self._thread
         if thread is not None:
@@ -223,18 +226,31 @@ class Writer:
     # --- the thread
 
     def _run(self) -> None:
-        while True:
-            with self._mutex:
-                while not self._queue:
-                    self._asleep = True
-                    woken = not self._closed and self._work.wait(IDLE_SECONDS)
-                    self._asleep = False
-                    if not woken and not self._queue:
-                        self._thread = None
-                        _busy.discard(self)
-                        return
+        while self._queue or self._more_comes():
             with self._commit:
-                self._write(self._take())
+                try:
+                    self._write(self._take())
+                except Exception:
+                    # Everyone who waited was told. The thread must live: others count on it.
+                    import logging
+
+                    logging.getLogger("holdfast").exception("a store failed in an unexpected way")
+
+    def _more_comes(self) -> bool:
+        """Wait for the bell; False when there was nothing to do for a while, and the thread ends."""
+        with self._mutex:
+            self._asleep = not self._queue
+        if self._asleep and not self._closed:
+            with suppress(Empty):
+                self._bell.get(timeout=IDLE_SECONDS)
+                return True
+        with self._mutex:
+            self._asleep = False
+            if self._queue:
+                return True
+            self._thread = None
+            _busy.discard(self)
+            return False
 
     def _take(self) -> list[Ticket]:
         batch: list[Ticket] = []

@@ -52,10 +52,11 @@ def apply(encoding: bytearray, delta: bytes, limit: int) -> None:
     """
     splices: list[tuple[int, int, bytes]] = []
     at = position = grown = 0
+    take = varint.take
     while at < len(delta):
-        keep, at = varint.take(delta, at)
-        leave, at = varint.take(delta, at)
-        length, at = varint.take(delta, at)
+        keep, at = take(delta, at)
+        leave, at = take(delta, at)
+        length, at = take(delta, at)
         position += keep
         if position + leave > len(encoding) or at + length > len(delta):
             raise ValueError("a delta does not fit the encoding it is applied to")

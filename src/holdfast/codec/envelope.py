@@ -29,13 +29,14 @@ DELTA: Final = 0x01  # the content is a delta against another entry's state
 ZSTD: Final = 0x02  # the content is compressed
 REWRITTEN: Final = 0x04  # not the content that the digest was made over
 READABLE: Final = 0x08  # the content is JSON text
-_KNOWN: Final = DELTA | ZSTD | REWRITTEN | READABLE
+_PACKED_FLAGS: Final = DELTA | ZSTD | REWRITTEN
 
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
 _HEADER: Final = 6
 _RELEASES: Final = 2047
 _PACK_HEADER: Final = struct.Struct("<BBI").pack
+_UNPACK_HEADER: Final = struct.Struct("<BBI").unpack_from
 
 _JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
@@ -160,7 +161,12 @@ def _wrap(flags: int, checksum: int, content: bytes) -> bytes:
 
 
 def _unwrap(body: bytes) -> tuple[int, int, bytes]:
-    if body[:1] == b"{":
+    if len(body) < _HEADER:
+        raise ValueError("the body is too short to be an envelope")
+    version, flags, checksum = _UNPACK_HEADER(body)
+    if version == VERSION and not flags & ~_PACKED_FLAGS:
+        return flags, checksum, body[_HEADER:]
+    if body.startswith(b"{"):
         flags = READABLE | (REWRITTEN if body.startswith(b'{"format": 1, "flags": 12,') else 0)
         start = len(_JSON_OPEN % (flags, 0))
         checksum = int(body[start - 20 : start - 12], 16)
@@ -168,13 +174,7 @@ def _unwrap(body: bytes) -> tuple[int, int, bytes]:
         if _wrap(flags, checksum, content) != body:
             raise ValueError("the JSON envelope was altered")
         return flags, checksum, content
-    if len(body) < _HEADER:
-        raise ValueError("the body is too short to be an envelope")
-    if body[0] != VERSION or body[1] & ~_KNOWN:
-        raise ValueError(
-            f"the envelope is of format {body[0]}.{body[1]}, which this version can't read"
-        )
-    return body[1], int.from_bytes(body[2:_HEADER], "little"), body[_HEADER:]
+    raise ValueError(f"the envelope is of format {version}.{flags}, which this version can't read")
 
 
 def _checked(entry: Entry) -> tuple[int, bytes]:

@@ -13,6 +13,8 @@ def put(out: bytearray, number: int) -> None:
 
 def take(data: bytes, at: int) -> tuple[int, int]:
     """The number that starts at `at`, and the offset behind it. Raises `ValueError`."""
+    if at < len(data) and data[at] < 0x80:  # nearly all of them
+        return data[at], at + 1
     number = shift = 0
     while at < len(data) and shift < 64:
         byte = data[at]

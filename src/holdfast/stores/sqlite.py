@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
@@ -30,6 +30,7 @@ _VACUUM_PAGES: Final = 2000  # given back to the disk at once
 _VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goes on from there
 _SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
 _OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
+_NOTHING_WRITTEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
@@ -117,6 +118,8 @@ class SQLiteStore(Store):
         on_fork(self._after_fork, before=self._before_fork, in_parent=self._release_locks)
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if len(entries) == 1:
+            return [self._append_one(entries[0])]
         with self._transaction(entries[0].run if entries else "") as db:
             insert = _PLAIN if self._follow_known_heads(db, entries) else _GUARDED
             before = db.total_changes
@@ -131,6 +134,24 @@ class SQLiteStore(Store):
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
             return _append_singly(db, entries)
+
+    def _append_one(self, entry: Entry) -> bool:
+        """One statement that is its own transaction: a lone save need not pay for four."""
+        with self._write_lock, self._translated():
+            db = self._require_writer()
+            fault("sqlite.commit.before")
+            try:
+                won = db.execute(_GUARDED[1], entry).rowcount == 1
+            except sqlite3.OperationalError as error:
+                self._heads.clear()
+                if _code(error) in _NOTHING_WRITTEN:
+                    raise
+                raise self._distrusted(db, entry.run, error) from error
+            self._heads.pop(entry.run, None)
+            if won:
+                self._heads[entry.run] = entry.seq
+            fault("sqlite.commit.after")
+            return won
 
     def _follow_known_heads(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> bool:
         """Whether each entry comes right after its run's head as this connection left it.
@@ -344,13 +365,17 @@ class SQLiteStore(Store):
             try:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
-                self._heads.clear()
-                # The row may be on disk. This connection's view is no longer to be trusted.
-                self._writer = None
-                _roll_back(db)
-                db.close()
-                raise OutcomeUnknownError(run, str(error)) from error
+                raise self._distrusted(db, run, error) from error
             fault("sqlite.commit.after")
+
+    def _distrusted(self, db: sqlite3.Connection, run: str, error: sqlite3.Error) -> Exception:
+        """What to raise when a commit failed: the rows may be there, so look with other eyes."""
+        self._heads.clear()
+        self._writer = None
+        with suppress(sqlite3.Error):
+            _roll_back(db)
+            db.close()
+        return OutcomeUnknownError(run, str(error))
 
     def _give_back(self) -> None:
         """Hand freed pages back to the disk, in bites that do not hold others up."""
@@ -393,8 +418,12 @@ def _roll_back(db: sqlite3.Connection) -> None:
         db.execute("ROLLBACK")
 
 
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code of an extended one
+
+
 def _translate(error: sqlite3.Error, url: str) -> Exception:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = _code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CheckpointCorruptedError(url, None, f"SQLite says: {error}")
     if isinstance(error, sqlite3.OperationalError):
