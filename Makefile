@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CYCLES ?= 10000
+STATES ?= 1000000
+MUTATIONS ?= 100000
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
@@ -44,7 +46,8 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
-	HOLDFAST_CRASH_CYCLES=$(CYCLES) $(BIN)/python -m pytest tests/crash
+	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) \
+		$(BIN)/python -m pytest tests/crash
 
 docs: $(VENV)/tools  ## run every example in the docs
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from holdfast.checkpoint import CheckpointInfo, dump_meta
 from holdfast.core import Core, Op, Pending
 from holdfast.errors import (
+    CheckpointNotFoundError,
     CheckpointSaveError,
     ConflictError,
     HoldfastError,
@@ -20,7 +20,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.journal import SMALL_STATE, Draft, Tip
-from holdfast.model import Entry, Kind, Status, thread_journal
+from holdfast.model import Entry, Kind, Status, checkpoint_id, thread_journal
 
 _PAUSE: Final = 0.02
 
@@ -32,18 +32,21 @@ def append(
     *,
     expect: CheckpointInfo | None = None,
     origin: str | None = None,
-    recheck: Callable[[], object] | None = None,
+    target: int | None = None,
 ) -> Op[Entry]:
     """Append the draft as the run's next entry, however often others are faster.
 
     With `expect`, only while that checkpoint is the current one; with `origin`, only as the
-    first of a new run; `recheck` is called, and may raise, before each further attempt.
+    first of a new run; with `target`, only while there is a checkpoint at that seq.
     """
     deadline = new_deadline(core)
+    at_once = expect is None and origin is None and target is None
     while True:
-        pending = None if expect or origin else _submit_at_once(core, run, draft, deadline)
+        pending = _submit_at_once(core, run, draft, deadline) if at_once else None
         if pending is None:
-            pending = yield from submit(core, run, draft, deadline, expect=expect, origin=origin)
+            pending = yield from submit(
+                core, run, draft, deadline, expect=expect, origin=origin, target=target
+            )
         ticket = pending.ticket
         if not ticket.done:
             yield ticket
@@ -53,8 +56,6 @@ def append(
             raise as_save_error(run, ticket.error)
         if core.journals.clock.monotonic() > deadline:
             raise CheckpointSaveError(run, "others kept saving to it until the deadline")
-        if recheck is not None:
-            yield recheck
 
 
 def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
@@ -64,7 +65,7 @@ def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pend
     if (
         tip is None
         or not tip.exists
-        or tip.lacks_state
+        or (tip.encoding is None and tip.lacks_state)
         or (draft.flow is not None and draft.flow != tip.flow)
         or (draft.thread is not None and draft.thread != tip.thread)
         or (draft.owner is not None and draft.owner != tip.owner)
@@ -83,21 +84,24 @@ def submit(
     *,
     expect: CheckpointInfo | None = None,
     origin: str | None = None,
+    target: int | None = None,
 ) -> Op[Pending]:
     """Queue the draft behind the run's head as far as it is known, without waiting for the disk."""
     journals = core.journals
     while True:
         tip = yield from known_tip(core, run, draft, deadline)
+        seen = tip.seq  # first: what is found out below must hold for the tip as it was here
         if expect is not None and tip.state_seq != expect.seq:
             raise ConflictError(run, tip.seq)
         if origin is not None and tip.exists:
             raise RunExistsError(run)
-        seen = tip.seq
+        if target is not None and (yield partial(journals.entry, run, target)) is None:
+            raise CheckpointNotFoundError(run, checkpoint_id(run, target))
         drafts = yield from opened(core, run, tip, draft, origin)
         if journals.writer.full:
             yield journals.writer.wait_for_room
-        # What was found out holds for the tip as it was; by now another task may have moved it.
-        only_at = seen if expect is not None or len(drafts) > 1 else None
+        certain = expect is None and target is None and len(drafts) == 1
+        only_at = None if certain else seen  # by now another task may have moved it
         placed = journals.extend(tip, drafts, deadline, only_at=only_at)
         if placed is not None:
             ticket, entries = placed

@@ -231,13 +231,13 @@ def _drop(core: Core, run: str, chooser: Chooser, force: bool) -> int:
             left = next((entry for entry in by_seq(live, branch) if entry.seq not in gone), None)
             draft = Draft(
                 Kind.TOMBSTONE.value,
-                tip.status,
+                head.status,
                 parent=left.seq if left else None,
                 step=left.step if left else None,
                 type=left.type if left else None,
             )
         else:
-            draft = Draft(Kind.TRIM.value, tip.status, step=head.step, type=head.type)
+            draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
         done = core.journals.store.trim(marker, rewrite=_rewrites(core, live, gone), drop=gone)
         core.journals.forget(run)

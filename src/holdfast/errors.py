@@ -4,6 +4,7 @@ HoldfastError
 ├── CheckpointError
 │   ├── CheckpointSaveError           the save did not happen (also an OSError)
 │   │   └── OutcomeUnknownError       it may have happened; read the position, look for your own entry id
+│   │       └── SyncFailedError       it can be read, but the disk did not promise to keep it
 │   ├── CheckpointLoadError           the store could not be read (also an OSError)
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
@@ -49,6 +50,7 @@ __all__ = [
     "StoreError",
     "StoreURLError",
     "StoreUnavailableError",
+    "SyncFailedError",
 ]
 
 
@@ -89,6 +91,19 @@ class OutcomeUnknownError(CheckpointSaveError):
         return (
             f"it is unknown whether run {self.run_id!r} was saved: {self.reason}; "
             "load it and compare before saving again"
+        )
+
+
+class SyncFailedError(OutcomeUnknownError):
+    """The disk failed to sync: the entries can be read now, and may be gone after a power cut.
+
+    Looking for them proves nothing, and syncing again would not either.
+    """
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} may not survive a power cut: {self.reason}; "
+            "check the disk, then load it and compare before saving again"
         )
 
 

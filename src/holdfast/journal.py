@@ -29,8 +29,8 @@ class Tip(Line):
     """
 
     __slots__ = (
-        "chain_bytes", "damaged", "digest", "encoding", "flow", "key_bytes", "key_seq", "links", "owner",
-        "run", "seq", "state_seq", "status", "thread",
+        "chain_bytes", "damaged", "digest", "encoding", "exists", "flow", "key_bytes", "key_seq", "links", "owner",
+        "run", "seq", "state_seq", "thread",
     )  # fmt: skip
 
     def __init__(self, run: str, head: Entry | None) -> None:
@@ -38,7 +38,7 @@ class Tip(Line):
         self.run = run
         self.seq = head.seq if head else -1
         self.digest = head.digest if head else b""
-        self.status: str = head.status if head else Status.DELETED.value
+        self.exists = head is not None and head.status != Status.DELETED  # else the run is new
         self.flow = head.flow if head else None
         self.thread = head.thread if head else None
         self.owner = head.owner if head else None
@@ -50,11 +50,6 @@ class Tip(Line):
     def lacks_state(self) -> bool:
         """Whether a delta could be written if only the store were asked for the current state."""
         return self.encoding is None and self.state_seq is not None and not self.damaged
-
-    @property
-    def exists(self) -> bool:
-        """Whether there is a run to go on with, rather than none or a deleted one."""
-        return self.status != Status.DELETED
 
     def stand_on(self, chain: Chain | None) -> None:
         """Take over the state at `state_seq`, or forget it: the next save is then a keyframe."""
@@ -133,11 +128,13 @@ class Journals:
         """Ask the store for the run's head, and for the state there if wanted. Blocks."""
         head = self.store.last(run)
         tip = Tip(run, head)
-        if with_state and tip.state_seq is not None:
-            try:
+        try:
+            if head is not None:
+                envelope.check(head)
+            if with_state and tip.state_seq is not None:
                 tip.stand_on(self.chain(run, tip.state_seq, head))
-            except CheckpointCorruptedError:
-                tip.damaged = True
+        except CheckpointCorruptedError:
+            tip.damaged = True
         with self._lock:
             self._keep(tip)
         return tip
@@ -208,8 +205,9 @@ class Journals:
             tip.stand_on(None)
         tip.seq = entry.seq
         tip.digest = entry.digest
-        tip.status = entry.status
-        tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
+        if not tip.exists:  # this opens the run
+            tip.exists = True
+            tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
         return entry
 
     def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
@@ -275,17 +273,22 @@ class Journals:
 
     # --- reading; all of these block
 
-    def entry(self, run: str, seq: int, *, bodies: bool = False) -> Entry | None:
-        """The entry at one position; None where there is none, or only a stub."""
-        found = self.store.read(run, after=seq - 1, limit=1, bodies=bodies)
-        if not found or found[0].seq != seq or found[0].status == Status.DELETED:
+    def entry(self, run: str, seq: int) -> Entry | None:
+        """The entry at one position, checked; None where there is none, or only a stub."""
+        found = self.store.read(run, after=seq - 1, limit=1)
+        if not found or found[0].seq != seq or is_stub(found[0]):
             return None
-        return found[0]
+        return envelope.check(found[0])
 
     def head(self, run: str) -> Entry | None:
-        """The run's newest entry, without its body."""
+        """The run's newest entry, without its body and unchecked: to list it or to delete it."""
         found = self.store.read(run, newest_first=True, limit=1, bodies=False)
         return found[0] if found else None
+
+    def checked_head(self, run: str) -> Entry | None:
+        """The run's newest entry, checked: its kind and parent say which state is current."""
+        head = self.store.last(run)
+        return None if head is None else envelope.check(head)
 
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
@@ -326,23 +329,24 @@ class Journals:
 
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, passing over abandoned ones."""
-        wanted: int | None = None
-        for index, entry in enumerate(self.entries(run, newest_first=True)):
-            if index == 0:
-                wanted = state_seq(entry)
+        head = self.checked_head(run)
+        wanted = None if head is None else state_seq(head)
+        if wanted is None:
+            return
+        for entry in self.entries(run, newest_first=True, bodies=True, after=wanted + 1):
             if entry.seq == wanted:
                 wanted = entry.parent
-                if entry.status != Status.DELETED and entry.kind in CARRY_STATE:
-                    yield entry
-            if wanted is None:
-                return
+                if not is_stub(entry):
+                    yield envelope.check(entry)
+                if wanted is None:
+                    return
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
         """Put the state at `seq` together from its keyframe and deltas.
 
         Raises `CheckpointCorruptedError`, also where a link is missing.
         """
-        entry = last if last is not None and last.seq == seq else self.entry(run, seq, bodies=True)
+        entry = last if last is not None and last.seq == seq else self.entry(run, seq)
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         content = envelope.unseal(entry)
@@ -388,6 +392,11 @@ class Journals:
                 entry.run, entry.seq, "its state does not have its recorded size"
             )
         return encoding
+
+
+def is_stub(entry: Entry) -> bool:
+    """Whether this is what a deleted entry left, read with its body."""
+    return entry.status == Status.DELETED and not entry.body
 
 
 def state_seq(entry: Entry) -> int | None:

@@ -193,9 +193,10 @@ def _find(
     journals: Journals, run: str, seq: int | None, step: str | None
 ) -> tuple[Entry, bytes] | None:
     """The checkpoint's entry and encoded state, read anew if retention got in between."""
-    head = journals.head(run)
+    known = journals.head(run)
     while True:
         try:
+            head = journals.checked_head(run) if seq is None else known
             if head is None:
                 return None
             if seq is None and step is None:
@@ -205,8 +206,8 @@ def _find(
                 return None
             return entry, journals.chain(run, entry.seq).encoding
         except CheckpointCorruptedError:
-            before, head = head, journals.head(run)
-            if head == before:
+            before, known = known, journals.head(run)
+            if known == before:
                 raise
 
 

@@ -283,8 +283,7 @@ def rollback(
     if seq is None and checkpoint_id is None:
         raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
     yield from flush(core)
-    recheck = partial(require, core, run_id, seq, checkpoint_id)
-    target: Checkpoint = yield recheck
+    target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
     draft = Draft(
         Kind.ROLLBACK.value,
         Status.OPEN.value,
@@ -292,7 +291,7 @@ def rollback(
         step=target.step,
         type=target.type,
     )
-    yield from append(core, run_id, draft, recheck=recheck)  # by the next attempt it may be gone
+    yield from append(core, run_id, draft, target=target.seq)
     return target
 
 
@@ -326,7 +325,12 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
             yield pending.ticket
         elif isinstance(pending.ticket.error, ConflictError):
             wait = True  # the ones behind it lost with it: none may overtake another
-            yield from _save_again(core, pending)
+            try:
+                yield from _submit_again(core, pending)
+            except CheckpointSaveError as error:
+                if core.settings.on_save_failure == "warn":
+                    core.take_from_backlog(pending)
+                _tolerate(core, error)
         elif core.take_from_backlog(pending):
             if pending.ticket.error is None:
                 core.degraded = None
@@ -334,21 +338,22 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
                 _tolerate(core, as_save_error(pending.run, pending.ticket.error))
 
 
-def _save_again(core: Core, pending: Pending) -> Op[None]:
-    """Save what lost its place, with whoever else settles the backlog waiting for it."""
-    stand_in = Ticket((), Line(), math.inf)
-    if not core.take_from_backlog(pending, put=pending._replace(ticket=stand_in)):
+def _submit_again(core: Core, lost: Pending) -> Op[None]:
+    """Queue what lost its place anew, in its place of the backlog.
+
+    Meanwhile a stand-in is there for others who settle the backlog to wait for. Whatever
+    happens, cancellation included, something to go on with takes its place.
+    """
+    stand_in = lost._replace(ticket=Ticket((), Line(), math.inf))
+    if not core.take_from_backlog(lost, put=stand_in):
         return
-    error: HoldfastError | None = None
+    next_try = lost
     try:
-        yield from append(core, pending.run, pending.draft)
-    except HoldfastError as failure:
-        error = failure
-    except BaseException:
-        error = CheckpointSaveError(pending.run, "interrupted while it was being saved again")
-        raise
+        next_try = yield from submit(core, lost.run, lost.draft, new_deadline(core))
     finally:
-        core.journals.writer.resolve([stand_in], error)
+        core.take_from_backlog(stand_in, put=next_try)
+        core.journals.writer.resolve([stand_in.ticket], None)
+        core.journals.writer.kick()
 
 
 # --- details

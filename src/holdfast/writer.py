@@ -26,8 +26,8 @@ from holdfast.errors import (
     HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
-    StoreError,
     StoreUnavailableError,
+    SyncFailedError,
 )
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
@@ -275,6 +275,9 @@ class Writer:
             while batch := self._still_wanted(batch, trouble):
                 try:
                     batch = self._append(batch)
+                except SyncFailedError as error:
+                    self._give_up(batch, error)
+                    return
                 except OutcomeUnknownError as error:
                     trouble = error
                     batch = self._look(batch)
@@ -285,8 +288,15 @@ class Writer:
                 time.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
         except BaseException as error:
-            self.resolve(batch, StoreError(f"{self._store.url}: {error!r}"))
+            self._give_up(batch, OutcomeUnknownError("", repr(error)))
             raise
+
+    def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
+        """Tell each run's owner that its entries may be there, and may not."""
+        for ticket in batch:
+            told = type(error)(ticket.entries[0].run, error.reason)
+            told.__cause__ = error
+            self.resolve([ticket], told)
 
     def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
         now = self._clock.monotonic()
@@ -306,8 +316,10 @@ class Writer:
 
     def _append(self, batch: list[Ticket]) -> list[Ticket]:
         """One attempt; returns the tickets to try again."""
-        # Sorted: two processes that share runs would else wait for each other's locks.
-        entries = sorted((e for ticket in batch for e in ticket.entries), key=_position)
+        # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
+        # of two that begin at one place, the first must win or lose as a whole.
+        batch.sort(key=_position)
+        entries = [entry for ticket in batch for entry in ticket.entries]
         fault("writer.append.before")
         try:
             outcomes = self._store.append(entries)
@@ -394,8 +406,9 @@ def running_loop() -> asyncio.AbstractEventLoop:
     return _get_running_loop()
 
 
-def _position(entry: Entry) -> tuple[str, int]:
-    return entry.run, entry.seq
+def _position(ticket: Ticket) -> tuple[str, int]:
+    first = ticket.entries[0]
+    return first.run, first.seq
 
 
 def _wake(futures: list[asyncio.Future[None]]) -> None:

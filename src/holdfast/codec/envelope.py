@@ -124,6 +124,15 @@ def unseal(entry: Entry) -> Content:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
+def check(entry: Entry) -> Entry:
+    """The entry, if every field of it is as it was written. Raises `CheckpointCorruptedError`."""
+    try:
+        _checked(entry)
+    except ValueError as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+    return entry
+
+
 def proves(entry: Entry, previous: bytes) -> bool | None:
     """Whether the digest vouches for the entry as stored; None if its body was rewritten since.
 

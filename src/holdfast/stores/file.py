@@ -23,11 +23,11 @@ from typing import ClassVar, Final
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
-    OutcomeUnknownError,
     SchemaError,
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
+    SyncFailedError,
 )
 from holdfast.model import HIDDEN, Entry, stub
 from holdfast.seams import fault
@@ -261,7 +261,7 @@ class FileStore(Store):
                 self._heads.pop(entry.run, None)
                 self._settled.discard(entry.run)
             if attempt.visible and isinstance(error, (OSError, HoldfastError)):
-                raise OutcomeUnknownError(entries[0].run, _reason(error)) from error
+                raise SyncFailedError(entries[0].run, _reason(error)) from error
             if isinstance(error, HoldfastError) or not isinstance(error, OSError):
                 raise
             self._check_open()

@@ -378,9 +378,12 @@ class SQLiteStore(Store):
         return OutcomeUnknownError(run, str(error))
 
     def _give_back(self) -> None:
-        """Hand freed pages back to the disk, in bites that do not hold others up."""
+        """Hand freed pages back to the disk, in bites that do not hold others up.
+
+        What was asked for is done already: if this fails, the next deletion goes on with it.
+        """
         for _ in range(_VACUUM_BITES):
-            with self._write_lock, self._translated():
+            with suppress(HoldfastError), self._write_lock, self._translated():
                 db = self._require_writer()
                 if not db.execute("PRAGMA freelist_count").fetchone()[0]:
                     return
