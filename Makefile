@@ -15,18 +15,21 @@ demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it wa
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(MAKE) test-pythons
 
-test-pythons: $(VENV)/tools
+test-pythons:
 	@for version in 3.12 3.13 3.14; do \
-		if python$$version -c '' 2>/dev/null; then \
+		for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
+			$$python -c '' 2>/dev/null || continue; \
 			echo "== Python $$version" && \
-			python$$version -m venv .venv-$$version && \
+			$$python -m venv .venv-$$version && \
 			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U pip && \
-			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' pydantic && \
-			.venv-$$version/bin/python -m pytest -q --ignore=tests/crash || exit 1; \
-		fi; \
+			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check \
+				-e '.[all,testing]' pydantic pytest-xdist && \
+			.venv-$$version/bin/python -m pytest -q -n auto --dist worksteal --ignore=tests/crash || exit 1; \
+			break; \
+		done; \
 	done
 
 lint: $(VENV)/tools  ## style, types and layers

@@ -42,7 +42,7 @@ def append(
     deadline = new_deadline(core)
     at_once = expect is None and origin is None and target is None
     while True:
-        pending = _submit_at_once(core, run, draft, deadline) if at_once else None
+        pending = submit_at_once(core, run, draft, deadline) if at_once else None
         if pending is None:
             pending = yield from submit(
                 core, run, draft, deadline, expect=expect, origin=origin, target=target
@@ -58,7 +58,7 @@ def append(
             raise CheckpointSaveError(run, "others kept saving to it until the deadline")
 
 
-def _submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
+def submit_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Pending | None:
     """What `submit` comes to when the run's head is known, which is nearly always."""
     journals = core.journals
     tip = journals.tip(run)
@@ -88,13 +88,18 @@ def submit(
 ) -> Op[Pending]:
     """Queue the draft behind the run's head as far as it is known, without waiting for the disk."""
     journals = core.journals
+    asked = False
     while True:
         tip = yield from known_tip(core, run, draft, deadline)
         seen = tip.seq  # first: what is found out below must hold for the tip as it was here
-        if expect is not None and tip.state_seq != expect.seq:
-            raise ConflictError(run, tip.seq)
-        if origin is not None and tip.exists:
-            raise RunExistsError(run)
+        refusal = why_not(run, tip, draft, expect, origin)
+        if refusal is not None:
+            if asked:
+                raise refusal
+            # Others may have moved the run since this process last heard of it.
+            asked = True
+            yield partial(journals.fetch_tip, run, with_state=False)
+            continue
         if target is not None and (yield partial(journals.entry, run, target)) is None:
             raise CheckpointNotFoundError(run, checkpoint_id(run, target))
         drafts = yield from opened(core, run, tip, draft, origin)
@@ -106,6 +111,27 @@ def submit(
         if placed is not None:
             ticket, entries = placed
             return Pending(ticket, run, draft, entries[-1], expect)
+
+
+def why_not(
+    run: str,
+    tip: Tip,
+    draft: Draft,
+    expect: CheckpointInfo | None = None,
+    origin: str | None = None,
+) -> HoldfastError | None:
+    """Why the draft must not follow this tip; None if it may."""
+    if expect is not None and tip.state_seq != expect.seq:
+        return ConflictError(run, tip.seq)
+    if not tip.exists or tip.damaged:
+        return None
+    if origin is not None and tip.state_seq is not None:  # else the opening alone survived a crash
+        return RunExistsError(run)
+    for field in ("flow", "thread", "owner"):
+        given, known = getattr(draft, field), getattr(tip, field)
+        if given is not None and given != known:
+            return RunMismatchError(run, field, known, given)
+    return None
 
 
 def finish(core: Core, pending: Pending) -> Op[Entry]:
@@ -143,10 +169,6 @@ def opened(
 ) -> Op[list[Draft]]:
     """The draft, behind an opening entry if the run is new. A thread hears of the run first."""
     if tip.exists or draft.kind == Kind.MEMBER:
-        for field in ("flow", "thread", "owner"):
-            given, known = getattr(draft, field), getattr(tip, field)
-            if given is not None and given != known:
-                raise RunMismatchError(run, field, known, given)
         return [draft]
     if draft.thread is not None:
         yield from append(core, thread_journal(draft.thread), thread_member(run))

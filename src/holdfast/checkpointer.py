@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from holdfast import deleting, integrity, reading, saving, transfer
+from holdfast import deleting, integrity, reading, saving, sweeping, transfer
 from holdfast.core import (
     DEADLINE,
     MAX_STATE_BYTES,
@@ -64,6 +64,15 @@ class _Face:
         - `deadline`: seconds a save may take, retries included.
         - `survives`: what the store must survive; `DurabilityError` if it does not.
         """
+        settings = Settings(
+            durability=durability,
+            on_save_failure=on_save_failure,
+            deadline=deadline,
+            max_state_bytes=max_state_bytes,
+            retention=retention,
+        )
+        if survives is not None and survives not in _RANK:
+            raise ValueError(f"survives must be one of {', '.join(_RANK)}, not {survives!r}")
         self._owns_store = not isinstance(store, Store)
         if isinstance(store, Store):
             self._store = store
@@ -72,14 +81,15 @@ class _Face:
         if survives is not None:
             self._require(survives)
         self._core = Core(
-            Journals(self._store, writer_for(self._store, clock), clock, entropy, cache_bytes),
-            Settings(
-                durability=durability,
-                on_save_failure=on_save_failure,
-                deadline=deadline,
-                max_state_bytes=max_state_bytes,
-                retention=retention,
+            Journals(
+                self._store,
+                writer_for(self._store, clock),
+                clock,
+                entropy,
+                cache_bytes,
+                largest_state=max(max_state_bytes, MAX_STATE_BYTES),
             ),
+            settings,
         )
 
     @property
@@ -134,7 +144,7 @@ def _off_loop(
     @functools.wraps(call)
     async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         core = self._core.ready()
-        if core in unsettled:  # whoever looks or deletes sees what was saved before
+        if core.unsettled:  # whoever looks or deletes sees what was saved before
             await core.drive_async(saving.flush(core))
         return await core.off_loop(functools.partial(call, core, *args, **kwargs))
 
@@ -157,7 +167,7 @@ def _calls(
     @functools.wraps(call)
     def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         core = self._core.ready()
-        if core in unsettled:
+        if core.unsettled:
             core.drive(saving.flush(core))
         return call(core, *args, **kwargs)
 
@@ -189,7 +199,7 @@ class Checkpointer(_Face):
     prune = _off_loop(deleting.prune)
     clear = _off_loop(deleting.clear)
     delete_thread = _off_loop(deleting.delete_thread)
-    apply_retention = _off_loop(deleting.apply_retention)
+    apply_retention = _off_loop(sweeping.apply_retention)
 
     verify = _off_loop(integrity.verify)
     export_run = _off_loop(transfer.export_run)
@@ -234,7 +244,7 @@ class SyncCheckpointer(_Face):
     prune = _calls(deleting.prune)
     clear = _calls(deleting.clear)
     delete_thread = _calls(deleting.delete_thread)
-    apply_retention = _calls(deleting.apply_retention)
+    apply_retention = _calls(sweeping.apply_retention)
 
     verify = _calls(integrity.verify)
     export_run = _calls(transfer.export_run)
@@ -260,4 +270,9 @@ class SyncCheckpointer(_Face):
 @atexit.register
 def _flush_at_exit() -> None:
     for core in list(unsettled):
-        core.drive(saving.flush(core))
+        try:
+            core.drive(saving.flush(core))
+        except HoldfastError as error:  # the others must be flushed too
+            import logging
+
+            logging.getLogger("holdfast").error("not everything was saved at exit: %s", error)

@@ -45,6 +45,14 @@ class Settings:
     retention: Retention | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.deadline, int | float) or not self.deadline > 0:
+            raise ValueError(f"deadline must be a number of seconds above 0, not {self.deadline!r}")
+        if not isinstance(self.max_state_bytes, int) or self.max_state_bytes < 1:
+            raise ValueError(
+                f"max_state_bytes must be an int above 0, not {self.max_state_bytes!r}"
+            )
+        if self.retention is not None and not isinstance(self.retention, Retention):
+            raise TypeError(f"retention must be a Retention, not {type(self.retention).__name__}")
         for name, known in (("durability", Durability), ("on_save_failure", OnSaveFailure)):
             if getattr(self, name) not in get_args(known):
                 given = getattr(self, name)
@@ -86,6 +94,11 @@ class Core:
         self.saves_since_sweep = 0
         self.swept_to = ""  # how far the last bite of retention got among the runs
         self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether there are saves that are not durable yet."""
+        return bool(self.backlog or self.held_back)
 
     def ready(self) -> Core:
         """This, unless it was closed."""

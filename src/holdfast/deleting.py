@@ -7,20 +7,18 @@ marker appended at the head is the fence: whoever saved meanwhile makes the whol
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import time
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
-from pathlib import Path
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice, takewhile
 from typing import Final
-from urllib.parse import quote
 
-from holdfast.checkpoint import Checkpoint, dump_meta, to_micros
+from holdfast.checkpoint import dump_meta, to_micros
 from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointNotFoundError,
     CheckpointSaveError,
     HoldfastError,
@@ -29,6 +27,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import CARRY_STATE, Draft, Tip
 from holdfast.model import (
+    HIDDEN,
     Entry,
     Kind,
     Status,
@@ -43,11 +42,7 @@ from holdfast.model import (
 from holdfast.retention import choose
 from holdfast.store import RunFilter
 
-BITE: Final = 500  # how many checkpoints or runs automatic retention takes at once
 _PAUSE: Final = 0.02
-_LONGEST_NAME: Final = 200
-_MICROSECOND: Final = timedelta(microseconds=1)
-_ACTIVE: Final = (Status.RUNNING.value, Status.PAUSED.value)
 
 
 def delete(
@@ -78,7 +73,7 @@ def delete(
             raise CheckpointNotFoundError(run_id, name)
         return [place]
 
-    return _drop(core, run_id, only_this, force)
+    return drop(core, run_id, only_this, force)
 
 
 def prune(
@@ -104,7 +99,7 @@ def prune(
     if before is not None and not isinstance(before, datetime):
         raise TypeError(f"before must be a datetime, not {type(before).__name__}")
     limit = None if before is None else to_micros(before)
-    return _drop(
+    return drop(
         core,
         run_id,
         lambda live, branch: choose(live, branch, before=limit, keep_latest=keep_latest),
@@ -120,20 +115,20 @@ def clear(core: Core, run_id: str, *, force: bool = False) -> int:
     forced.
     """
     check_id("run_id", run_id)
+    return clear_if(core, run_id, lambda head: _refuse_if_active(head, force))
+
+
+def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int:
+    """Clear a run, if its head still meets the condition at that very moment; else return 0."""
 
     def attempt() -> int | None:
-        head = core.journals.head(run_id)
-        if head is None or head.status == Status.DELETED:
+        head = _head_to_delete(core, run_id)
+        if head is None or head.status == Status.DELETED or not condition(head):
             return 0
-        _refuse_if_active(head, force)
-        count = core.journals.store.stats(run_id).checkpoints
+        count = _count(core, run_id)
         return count if _erase(core, head) else None
 
-    count = _until_it_holds(core, run_id, attempt)
-    beside = core.journals.head(verdict_journal(run_id))
-    if beside is not None and beside.status != Status.DELETED:
-        _until_it_holds(core, beside.run, lambda: _erased(core, beside.run))
-    return count
+    return until_it_holds(core, run_id, attempt)
 
 
 def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
@@ -151,67 +146,18 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
         _refuse_if_active(head, force)
     count = sum(clear(core, head.run, force=force) for head in heads)
     name = thread_journal(thread_id)
-    if core.journals.head(name) is not None:
-        _until_it_holds(core, name, lambda: _erased(core, name))
+    clear_if(core, name, lambda head: True)
     return count
-
-
-def apply_retention(core: Core) -> int:
-    """Apply the retention policy to every run now; returns how many checkpoints went."""
-    count = 0
-    core.swept_to = ""
-    while True:
-        count += sweep(core)
-        if not core.swept_to:
-            return count
-
-
-def sweep(core: Core) -> int:
-    """Apply the retention policy to the next few runs; the bite automatic retention takes."""
-    policy = core.settings.retention
-    if policy is None:
-        return 0
-    heads = core.journals.store.runs(after=core.swept_to, limit=BITE)
-    core.swept_to = heads[-1].run if len(heads) == BITE else ""
-    count = 0
-    for head in heads:
-        if head.status in _ACTIVE:
-            continue
-        ttl = policy.run_ttl
-        if ttl is not None and head.at < core.journals.clock.now() - ttl // _MICROSECOND:
-            if policy.archive is not None:
-                _archive(core, [e for e in core.journals.entries(head.run) if _is_live(e)])
-            count += clear(core, head.run)
-        else:
-            count += thin(core, head.run)
-    return count
-
-
-def thin(core: Core, run_id: str) -> int:
-    """Apply the retention policy to one run, a bite at the most."""
-    policy = core.settings.retention
-    if policy is None or not policy.thins_runs:
-        return 0
-    now = core.journals.clock.now()
-    before = None if policy.max_age is None else now - policy.max_age // _MICROSECOND
-
-    def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
-        gone = choose(live, branch, before=before, keep_latest=policy.keep_latest or 1)[:BITE]
-        if policy.archive is not None:
-            _archive(core, [entry for entry in live if entry.seq in set(gone)])
-        return gone
-
-    try:
-        return _drop(core, run_id, beyond_policy, force=False)
-    except (RunActiveError, CheckpointNotFoundError):
-        return 0
 
 
 Chooser = Callable[[list[Entry], list[int]], list[int]]
 
 
-def _drop(core: Core, run: str, chooser: Chooser, force: bool) -> int:
-    """Turn the chosen checkpoints into stubs, all or nothing."""
+def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | None = None) -> int:
+    """Turn the chosen checkpoints into stubs, all or nothing.
+
+    With `newest`, only so many of the run's newest entries are looked at.
+    """
     check_id("run_id", run)
 
     def attempt() -> int | None:
@@ -219,16 +165,20 @@ def _drop(core: Core, run: str, chooser: Chooser, force: bool) -> int:
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         _refuse_if_active(head, force)
-        live = [entry for entry in core.journals.entries(run) if _is_live(entry)]
-        branch = [entry.seq for entry in core.journals.branch(run)]
+        found = islice(core.journals.entries(run, newest_first=True), newest)
+        live = [entry for entry in found if is_live(entry)][::-1]
+        oldest = live[0].seq if live else 0
+        back = core.journals.branch(run)
+        branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
         gone = set(chooser(live, branch))
         if not gone:
             return 0
-        if len(gone) == len(live):
+        if len(gone) == len(live) and newest is None:
             return len(gone) if _erase(core, head) else None
         tip = Tip(run, head)
         if tip.state_seq in gone:
-            left = next((entry for entry in by_seq(live, branch) if entry.seq not in gone), None)
+            stays = {entry.seq: entry for entry in live if entry.seq not in gone}
+            left = next((stays[seq] for seq in branch if seq in stays), None)
             draft = Draft(
                 Kind.TOMBSTONE.value,
                 head.status,
@@ -243,7 +193,7 @@ def _drop(core: Core, run: str, chooser: Chooser, force: bool) -> int:
         core.journals.forget(run)
         return len(gone) if done else None
 
-    return _until_it_holds(core, run, attempt)
+    return until_it_holds(core, run, attempt)
 
 
 def _rewrites(core: Core, live: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
@@ -258,14 +208,8 @@ def _rewrites(core: Core, live: list[Entry], gone: Collection[int]) -> dict[int,
     return rewrites
 
 
-def _erased(core: Core, name: str) -> int | None:
-    return 0 if _erase(core, core.journals.head(name)) else None
-
-
-def _erase(core: Core, head: Entry | None) -> bool:
+def _erase(core: Core, head: Entry) -> bool:
     """Put a tombstone behind the head and remove everything before it; False if the head moved."""
-    if head is None:
-        return True
     tip = Tip(head.run, head)
     tip.flow = tip.thread = tip.owner = None  # a tombstone tells nothing about whose run it was
     draft = Draft(
@@ -276,62 +220,70 @@ def _erase(core: Core, head: Entry | None) -> bool:
     )
     done = core.journals.store.erase(core.journals.place(tip, draft))
     core.journals.forget(head.run)
+    if done and not head.run.startswith(HIDDEN):
+        clear_if(core, verdict_journal(head.run), lambda head: True)
     return done
 
 
-def _until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
-    """Try again while others keep saving to the run in between."""
+def _head_to_delete(core: Core, run: str) -> Entry | None:
+    """The run's head, or what stands for one that can't be read: it must be possible to delete it."""
+    try:
+        return core.journals.head(run)
+    except CheckpointCorruptedError as error:
+        if error.seq is None:
+            raise
+        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
+        return blank._replace(seq=error.seq)
+
+
+def _count(core: Core, run: str) -> int:
+    try:
+        return core.journals.store.stats(run).checkpoints
+    except CheckpointCorruptedError:
+        return 1  # at least the one that can't be read
+
+
+def until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
+    """Try again while others keep saving to the run in between, or the store is away."""
     clock = core.journals.clock
     deadline = clock.monotonic() + core.settings.deadline
+    trouble: HoldfastError | None = None
     while True:
-        reason: str | HoldfastError = "others kept saving to it until the deadline"
+        before = _seq_of_head(core, run)
         try:
             count = attempt()
+            if count is not None:
+                return count
+            trouble = None
         except StoreUnavailableError as error:
-            count, reason = None, error
+            trouble = error
             time.sleep(_PAUSE)
-        if count is not None:
-            return count
+        except CheckpointCorruptedError:
+            if _seq_of_head(core, run) == before:
+                raise  # else another deleted what we were looking at
         if clock.monotonic() > deadline:
-            cause = reason if isinstance(reason, HoldfastError) else None
-            raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from cause
+            reason = trouble or "others kept saving to it until the deadline"
+            raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from trouble
 
 
-def archive_name(run: str) -> str:
-    """The file in the archive that a run's checkpoints go to."""
-    name = quote(run, safe="")
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:100]}~{hashlib.sha256(run.encode()).hexdigest()}"
-    return f"{name}.jsonl"
+def _seq_of_head(core: Core, run: str) -> int | None:
+    with suppress(HoldfastError):
+        head = core.journals.head(run)
+        return head.seq if head else None
+    return None
 
 
-def by_seq(entries: list[Entry], seqs: list[int]) -> list[Entry]:
-    """The entries at these seqs, in the order of the seqs."""
-    found = {entry.seq: entry for entry in entries}
-    return [found[seq] for seq in seqs if seq in found]
+def is_active(head: Entry) -> bool:
+    """Whether someone works on the run or waits to."""
+    return head.status in (Status.RUNNING, Status.PAUSED)
 
 
-def _refuse_if_active(head: Entry, force: bool) -> None:
-    if head.status in _ACTIVE and not force:
+def _refuse_if_active(head: Entry, force: bool) -> bool:
+    if is_active(head) and not force:
         raise RunActiveError(head.run, head.status)
+    return True
 
 
-def _is_live(entry: Entry) -> bool:
+def is_live(entry: Entry) -> bool:
+    """Whether this is a checkpoint that was not deleted."""
     return entry.kind in CARRY_STATE and entry.status != Status.DELETED
-
-
-def _archive(core: Core, entries: list[Entry]) -> None:
-    """Write checkpoints to the archive, durably, before they are deleted."""
-    policy = core.settings.retention
-    if policy is None or policy.archive is None or not entries:
-        return
-    directory = Path(policy.archive)
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / archive_name(entries[0].run)).open("a", encoding="utf-8") as file:
-        for entry in entries:
-            encoding = core.journals.chain(entry.run, entry.seq).encoding
-            file.write(
-                json.dumps(Checkpoint(entry, encoding, core.journals.decode).to_dict()) + "\n"
-            )
-        file.flush()
-        os.fsync(file.fileno())

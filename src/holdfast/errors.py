@@ -146,8 +146,14 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
         self.reason = reason
 
     def __str__(self) -> str:
-        where = f"run {self.run_id!r}" if self.seq is None else f"{self.run_id}@{self.seq}"
-        return f"{where} is corrupted: {self.reason}; verify the run and load an older checkpoint"
+        if self.seq is None:
+            return (
+                f"{self.run_id} is damaged: {self.reason}; restore it, or export what still loads"
+            )
+        return (
+            f"{self.run_id}@{self.seq} is corrupted: {self.reason}; "
+            "verify the run and load an older checkpoint"
+        )
 
 
 class SerializeError(CheckpointError, TypeError):

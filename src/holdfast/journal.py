@@ -18,6 +18,9 @@ SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process
 KEYFRAME_WORTH: Final = 2  # a keyframe is due once the deltas since the last weigh this much more
 MAX_LINKS: Final = 200  # deltas between keyframes: bounds what a cold load must read
 CACHE_BYTES: Final = 64 << 20
+MAX_DISTANCE: Final = (
+    4 * MAX_LINKS
+)  # after going far back, a chain would span all that came between
 KEEP: Final = -1
 CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
 
@@ -97,12 +100,14 @@ class Journals:
         clock: Clock,
         entropy: Entropy,
         cache_bytes: int = CACHE_BYTES,
+        largest_state: int = 1 << 30,
     ) -> None:
         self.store = store
         self.writer = writer
         self.clock = clock
         self.entropy = entropy
         self._cache_bytes = cache_bytes
+        self._largest_state = largest_state
         if store.form == "readable":
             self.encode, self.decode = _encode_readable, _decode_readable
             self._flags = envelope.READABLE
@@ -126,7 +131,10 @@ class Journals:
 
     def fetch_tip(self, run: str, *, with_state: bool) -> Tip:
         """Ask the store for the run's head, and for the state there if wanted. Blocks."""
-        head = self.store.last(run)
+        try:
+            head = self.store.last(run)
+        except CheckpointCorruptedError as error:
+            return self._blind_tip(run, error)
         tip = Tip(run, head)
         try:
             if head is not None:
@@ -135,6 +143,16 @@ class Journals:
                 tip.stand_on(self.chain(run, tip.state_seq, head))
         except CheckpointCorruptedError:
             tip.damaged = True
+        with self._lock:
+            self._keep(tip)
+        return tip
+
+    def _blind_tip(self, run: str, error: CheckpointCorruptedError) -> Tip:
+        """A tip behind a head that can't be read at all: a whole state may still follow it."""
+        if error.seq is None:
+            raise error
+        tip = Tip(run, None)
+        tip.seq, tip.exists, tip.damaged = error.seq, True, True
         with self._lock:
             self._keep(tip)
         return tip
@@ -156,6 +174,8 @@ class Journals:
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it
+                if self._tips.pop(tip.run, None) is tip:
+                    self._held -= held
                 raise
             if self._tips.get(tip.run) is tip:
                 self._held += len(tip.encoding or b"") - held
@@ -244,6 +264,7 @@ class Journals:
             and old is not None
             and tip.state_seq is not None
             and tip.links < MAX_LINKS
+            and seq - tip.key_seq < MAX_DISTANCE
         ):
             change = delta.diff(old, encoding)
             if change is not None and tip.chain_bytes + len(change) <= max(
@@ -349,7 +370,7 @@ class Journals:
         entry = last if last is not None and last.seq == seq else self.entry(run, seq)
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
-        content = envelope.unseal(entry)
+        content = envelope.unseal(self._bounded(entry))
         if not content.is_delta:
             return Chain(self._checked(entry, content.payload), seq, len(entry.body), 0, 0)
         links: list[tuple[Entry, bytes]] = []
@@ -363,7 +384,7 @@ class Journals:
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
-            entry, content = base, envelope.unseal(base)
+            entry, content = base, envelope.unseal(self._bounded(base))
         encoding = bytearray(self._checked(entry, content.payload))
         key_seq, key_bytes = entry.seq, len(entry.body)
         for entry, change in reversed(links):
@@ -385,6 +406,13 @@ class Journals:
             found.update((e.seq, e) for e in page if e.size)
             after = page[-1].seq
         return found
+
+    def _bounded(self, entry: Entry) -> Entry:
+        """The entry, unless it claims a state that nobody would have been allowed to save."""
+        if entry.size > self._largest_state:
+            reason = f"it claims {entry.size:,} bytes of state; raise max_state_bytes to load it"
+            raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+        return entry
 
     def _checked(self, entry: Entry, encoding: bytes | bytearray) -> Any:
         if len(encoding) != entry.size:

@@ -15,13 +15,13 @@ from holdfast.appending import (
     finish,
     known_tip,
     new_deadline,
-    opened,
     submit,
+    submit_at_once,
+    why_not,
 )
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
 from holdfast.codec import readable
 from holdfast.core import WARN_STATE_BYTES, Core, Op, Pending, unsettled
-from holdfast.deleting import sweep, thin
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
@@ -37,6 +37,7 @@ from holdfast.model import (
 )
 from holdfast.reading import require
 from holdfast.seams import new_id
+from holdfast.sweeping import sweep, thin
 from holdfast.writer import Line, Ticket
 
 P = ParamSpec("P")
@@ -78,7 +79,7 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
         run, draft, expect = composed(core, *args, **kwargs)
         try:
             if core.settings.durability == "sync" or expect is not None:
-                if core in unsettled:
+                if core.unsettled:
                     yield from flush(core)
                 entry = yield from append(core, run, draft, expect=expect)
                 core.degraded = None
@@ -138,6 +139,10 @@ def save(
         check_id("owner", owner)
     if status not in _RUN_STATUS:
         raise ValueError(f"status must be one of {', '.join(_RUN_STATUS)}, not {status!r}")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping, not {type_name(metadata)}")
+    if expect is not None and not isinstance(expect, CheckpointInfo):
+        raise TypeError(f"expect must be a checkpoint, not {type_name(expect)}")
     if expect is not None and expect.run_id != run:
         raise ValueError(f"expect= is {expect.checkpoint_id}, a checkpoint of another run")
     meta: dict[str, Any] = {}
@@ -194,7 +199,14 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
         submitted.append(pending)
     checkpoints = []
     for pending in submitted:
-        entry = yield from finish(core, pending)
+        try:
+            entry = yield from finish(core, pending)
+        except CheckpointSaveError as error:
+            _tolerate(core, error)
+            entry = _unsaved(core, pending.run, pending.draft)
+        else:
+            if core.settings.retention is not None:
+                yield from _retain(core, entry)
         checkpoints.append(_checkpoint(core, entry, pending.draft))
     if failure is not None:
         raise failure
@@ -203,18 +215,16 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
 
 def flush(core: Core) -> Op[None]:
     """Return when everything saved so far is durable. Raises the first error of those that are not."""
-    if core not in unsettled:
-        return
+    with core.lock:
+        while core.held_back:
+            run, draft = core.held_back.popitem()
+            # As one that lost its place: it is to be submitted, once, by whoever comes to it.
+            waiting = Ticket((), Line(), math.inf)
+            waiting.resolve(ConflictError(run, -1))
+            core.backlog.append(Pending(waiting, run, draft, _unsaved(core, run, draft)))
     yield from _settle(core, wait=True)
-    while core.held_back:
-        run, draft = core.held_back.popitem()
-        try:
-            yield from append(core, run, draft)
-        except CheckpointSaveError as error:
-            if core.settings.on_save_failure == "raise":
-                core.held_back.setdefault(run, draft)
-            _tolerate(core, error)
-    unsettled.discard(core)
+    if not core.unsettled:
+        unsettled.discard(core)
 
 
 def complete(core: Core, run_id: str) -> Op[None]:
@@ -225,7 +235,7 @@ def complete(core: Core, run_id: str) -> Op[None]:
     yield from flush(core)
     current: Checkpoint = yield partial(require, core, run_id, None, None)
     draft = Draft(Kind.COMPLETE.value, Status.COMPLETED.value, step=current.step, type=current.type)
-    yield from append(core, run_id, draft)
+    yield from append(core, run_id, draft, target=current.seq)
 
 
 def fork(
@@ -302,15 +312,22 @@ def _let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
     """Hand the save over without waiting for the disk. Beginning a run always waits."""
     yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
     deadline = new_deadline(core)
-    tip = yield from known_tip(core, run, draft, deadline)
-    if not tip.exists:
-        return (yield from append(core, run, draft))
     if core.settings.durability == "exit":
-        yield from opened(core, run, tip, draft)
-        core.held_back[run] = draft
-        unsettled.add(core)
+        tip = yield from known_tip(core, run, draft, deadline)
+        if not tip.exists:
+            return (yield from append(core, run, draft))
+        refusal = why_not(run, tip, draft)
+        if refusal is not None:
+            raise refusal
+        with core.lock:
+            core.held_back[run] = draft
+            unsettled.add(core)
         return _unsaved(core, run, draft)._replace(seq=tip.seq + 1, parent=tip.state_seq)
-    pending = yield from submit(core, run, draft, deadline)
+    pending = submit_at_once(core, run, draft, deadline)
+    if pending is None:
+        # The run is new to us, or lost its head: what was let go before must come first.
+        yield from _settle(core, wait=True)
+        return (yield from append(core, run, draft))
     core.backlog.append(pending)
     unsettled.add(core)
     core.journals.writer.kick()
@@ -352,7 +369,7 @@ def _submit_again(core: Core, lost: Pending) -> Op[None]:
         next_try = yield from submit(core, lost.run, lost.draft, new_deadline(core))
     finally:
         core.take_from_backlog(stand_in, put=next_try)
-        core.journals.writer.resolve([stand_in.ticket], None)
+        core.journals.writer.resolve(stand_in.ticket)
         core.journals.writer.kick()
 
 
@@ -383,21 +400,28 @@ def _meta(meta: dict[str, Any]) -> str:
     return text
 
 
+def type_name(value: object) -> str:
+    """How a value's type is called in an error."""
+    return value.__class__.__name__
+
+
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+        raise TypeError(f"{what} must be a str, not {type_name(value)}")
     return value
 
 
 def _texts(what: str, values: object) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{what} must be a list of str, not {type(values).__name__}")
+        raise TypeError(f"{what} must be a list of str, not {type_name(values)}")
     return [_text(what, value) for value in values]
 
 
 def _whole(what: str, value: object) -> int:
     if not isinstance(value, int):
-        raise TypeError(f"{what} must be an int, not {type(value).__name__}")
+        raise TypeError(f"{what} must be an int, not {type_name(value)}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{what} must fit into 64 bits, not {value}")
     return int(value)
 
 

@@ -1,8 +1,11 @@
 """One writer per store: group commit, order, backpressure and both colours in one place.
 
-Whatever gathers while a commit runs goes into the next one. A blocking caller who finds the
-queue empty commits by itself; everyone else hands a `Ticket` to the writer's thread and waits
-for it, blocking or awaiting.
+Whatever gathers while a commit runs goes into the next one. Blocking callers take turns: whoever
+comes next writes for all who wait. Those who await leave it to the writer's thread.
+
+Ctrl-C may strike a blocking caller between any two lines. So a ticket stays in the queue until
+its outcome is known, writing it twice is harmless (it is found by its own entry ids), and locks
+are only ever taken by `with`.
 
 The fence of DESIGN rests on `Line`: after a conflict or an unknown outcome the line is broken,
 and everything else queued on it fails until its owner has re-read the head and drawn a new one.
@@ -45,8 +48,8 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
 
 
-Waiter: TypeAlias = "threading.Lock | asyncio.Future[None]"
-"""A lock to release, or a future to finish on its loop."""
+Waiter: TypeAlias = "threading.Event | asyncio.Future[None]"
+"""An event to set, or a future to finish on its loop."""
 
 
 class Line:
@@ -61,7 +64,7 @@ class Line:
 class Ticket:
     """Entries of one run on their way to the store. Resolved exactly once."""
 
-    __slots__ = ("_waiters", "deadline", "done", "entries", "error", "line", "size", "unknown")
+    __slots__ = ("deadline", "done", "entries", "error", "line", "size", "unknown", "waiters")
 
     def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
         self.entries = entries
@@ -73,7 +76,7 @@ class Ticket:
         self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self._waiters: list[Waiter] | None = None
+        self.waiters: list[Waiter] | None = None
 
     def wait_by(self, waiter: Waiter) -> bool:
         """Have the waiter woken once the outcome is known; False if it is known already.
@@ -81,19 +84,18 @@ class Ticket:
         Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
         there before it looks at `done`, so one of the two sees the other.
         """
-        if self._waiters is None:
-            self._waiters = [waiter]
+        if self.waiters is None:
+            self.waiters = [waiter]
         else:
-            self._waiters.append(waiter)
+            self.waiters.append(waiter)
         return not self.done
 
-    def resolve(self, error: HoldfastError | None) -> Sequence[Waiter]:
-        """Set the outcome; returns who waits for it."""
+    def resolve(self, error: HoldfastError | None) -> None:
+        """Set the outcome, once."""
         if error is not None:
             self.line.broken = True
             self.error = error
         self.done = True
-        return self._waiters or ()
 
 
 class Writer:
@@ -149,22 +151,16 @@ class Writer:
                 self._room.wait()
 
     def wait(self, ticket: Ticket) -> None:
-        """Block until the ticket is resolved, writing it here if the store is idle."""
-        while not ticket.done and self._commit.acquire(blocking=False):
-            try:
-                batch = self._take()
-                self._write(batch)
-            finally:
-                self._commit.release()
-            if not batch:
-                break
-        if self._queue:
-            self.kick()  # others queued up meanwhile, perhaps this very ticket
-        if not ticket.done:
-            done = threading.Lock()
-            done.acquire()
-            if ticket.wait_by(done):
-                done.acquire()  # until whoever resolves the ticket releases it
+        """Block until the ticket is resolved, writing it here unless someone else does."""
+        while not ticket.done:
+            if not ticket.entries:  # one that stands in for something else: not ours to write
+                event = threading.Event()
+                if ticket.wait_by(event):
+                    event.wait()
+                return
+            with self._commit:  # whoever had it may have written this very ticket
+                if not ticket.done:
+                    self._write_some()
 
     def future(self, ticket: Ticket) -> asyncio.Future[None]:
         """A future of the running loop that is done when the ticket is resolved."""
@@ -190,10 +186,9 @@ class Writer:
             if not self._queue:
                 return
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="holdfast-writer", daemon=True
-                )
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
+                thread.start()  # before it is known: starting may fail
+                self._thread = thread
                 _busy.add(self)
             elif self._asleep:
                 self._asleep = False
@@ -201,10 +196,9 @@ class Writer:
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
-        with self._mutex:
-            last = self._queue[-1] if self._queue else None
-        if last is not None:
-            self.wait(last)
+        while self._queue:
+            with self._commit:
+                self._write_some()
         with self._commit:
             pass  # the batch that was under way is through
 
@@ -229,7 +223,7 @@ class Writer:
         while self._queue or self._more_comes():
             with self._commit:
                 try:
-                    self._write(self._take())
+                    self._write_some()
                 except Exception:
                     # Everyone who waited was told. The thread must live: others count on it.
                     import logging
@@ -252,70 +246,97 @@ class Writer:
             _busy.discard(self)
             return False
 
-    def _take(self) -> list[Ticket]:
+    # --- writing, under self._commit
+
+    def _write_some(self) -> None:
+        """Write the next batch of the queue, again and again until its tickets have outcomes.
+
+        Tickets that come meanwhile join it, so that a short deadline never waits for a long one.
+        """
+        pause = _FIRST_PAUSE
+        trouble: HoldfastError | None = None
+        while batch := self._still_wanted(self._first(), trouble):
+            try:
+                self._append(batch)
+            except SyncFailedError as error:
+                self._give_up(batch, error)
+            except OutcomeUnknownError as error:
+                trouble = error
+                self._look(batch)
+            except StoreUnavailableError as error:
+                trouble = error
+            except Exception as error:
+                self._give_up(batch, OutcomeUnknownError("", repr(error)))
+                self._tell(batch)
+                raise
+            self._tell(batch)
+            if all(ticket.done for ticket in batch):
+                return
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _first(self) -> list[Ticket]:
+        """The tickets at the front of the queue that have no outcome yet, as many as fit."""
         batch: list[Ticket] = []
         entries = size = 0
         with self._mutex:
-            while self._queue and entries < MAX_BATCH_ENTRIES and size < MAX_BATCH_BYTES:
-                ticket = self._queue.popleft()
-                batch.append(ticket)
-                entries += len(ticket.entries)
-                size += ticket.size
-            self._queued_bytes -= size
-            self._room.notify_all()
+            for ticket in self._queue:
+                if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
+                    break
+                if not ticket.done:
+                    batch.append(ticket)
+                    entries += len(ticket.entries)
+                    size += ticket.size
         return batch
 
-    # --- committing, under self._commit
-
-    def _write(self, batch: list[Ticket]) -> None:
-        """Append the batch, again and again until each ticket has an outcome or is too late."""
-        pause = _FIRST_PAUSE
-        trouble: HoldfastError | None = None
-        try:
-            while batch := self._still_wanted(batch, trouble):
-                try:
-                    batch = self._append(batch)
-                except SyncFailedError as error:
-                    self._give_up(batch, error)
-                    return
-                except OutcomeUnknownError as error:
-                    trouble = error
-                    batch = self._look(batch)
-                except StoreUnavailableError as error:
-                    trouble = error
-                if not batch:
-                    return
-                time.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
-        except BaseException as error:
-            self._give_up(batch, OutcomeUnknownError("", repr(error)))
-            raise
-
-    def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
-        """Tell each run's owner that its entries may be there, and may not."""
+    def _tell(self, batch: Sequence[Ticket]) -> None:
+        """Wake whoever waits for a ticket that is done, each loop once, and let go of it."""
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         for ticket in batch:
-            told = type(error)(ticket.entries[0].run, error.reason)
-            told.__cause__ = error
-            self.resolve([ticket], told)
+            if not ticket.done or ticket.waiters is None:
+                continue
+            for waiter in ticket.waiters:
+                if isinstance(waiter, threading.Event):
+                    waiter.set()
+                else:
+                    loops.setdefault(waiter.get_loop(), []).append(waiter)
+        for loop, futures in loops.items():
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_wake, futures)
+        with self._mutex:
+            while self._queue and self._queue[0].done:
+                self._queued_bytes -= self._queue.popleft().size
+            if not self._queue:
+                self._queued_bytes = 0
+            self._room.notify_all()
 
     def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
         now = self._clock.monotonic()
-        wanted = []
+        wanted, others = [], []
         for ticket in batch:
             first = ticket.entries[0]
-            if ticket.line.broken:
-                self.resolve([ticket], ConflictError(first.run, first.seq))
+            if ticket.unknown:
+                self._look([ticket])  # before it may count as lost
+            if ticket.done:
+                pass
+            elif ticket.line.broken and not ticket.unknown:
+                ticket.resolve(ConflictError(first.run, first.seq))
             elif ticket.deadline < now:
                 kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
-                error = kind(first.run, str(trouble or "its deadline passed while it was queued"))
+                reason = getattr(trouble, "reason", None) or trouble or "it waited too long"
+                error = kind(first.run, str(reason))
                 error.__cause__ = trouble
-                self.resolve([ticket], error)
+                ticket.resolve(error)
             else:
                 wanted.append(ticket)
-        return wanted
+                continue
+            others.append(ticket)
+        if others:
+            self._tell(others)
+        return wanted or (self._still_wanted(self._first(), trouble) if others else [])
 
-    def _append(self, batch: list[Ticket]) -> list[Ticket]:
-        """One attempt; returns the tickets to try again."""
+    def _append(self, batch: list[Ticket]) -> None:
+        """One attempt at the whole batch; resolves what it can tell the outcome of."""
         # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
         # of two that begin at one place, the first must win or lose as a whole.
         batch.sort(key=_position)
@@ -327,26 +348,24 @@ class Writer:
             raise
         except HoldfastError as error:
             if len(batch) == 1:
-                self.resolve(batch, error)
-            else:  # one bad entry must not fail the others
-                for ticket in batch:
-                    self._write([ticket])
-            return []
+                batch[0].resolve(error)
+            for ticket in batch if len(batch) > 1 else ():  # one bad entry must not fail the others
+                self._append([ticket])
+            return
         fault("writer.append.after")
-        if all(outcomes):
-            self.resolve(batch, None)
-            return []
-        losers = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
-        self.resolve([t for t in batch if t.entries[0].run not in losers], None)
-        return self._look([t for t in batch if t.entries[0].run in losers])
+        lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
+        for ticket in batch:
+            if ticket.entries[0].run not in lost:
+                ticket.resolve(None)
+        if lost:
+            self._look([ticket for ticket in batch if not ticket.done])
 
-    def _look(self, batch: list[Ticket]) -> list[Ticket]:
+    def _look(self, batch: list[Ticket]) -> None:
         """After a conflict or a lost reply: one's own entry ids in place mean success.
 
-        Returns the tickets to try again, because nothing of theirs is there or because
-        looking failed too: an append that did happen will then be found by its own ids.
+        Without an outcome stay those of which nothing is there, and those that could not be
+        looked at: they are tried again, and an append that did happen is then found by its ids.
         """
-        again = []
         for ticket in batch:
             first = ticket.entries[0]
             try:
@@ -356,31 +375,24 @@ class Writer:
                 head = self._store.read(first.run, newest_first=True, limit=1, bodies=False)
             except HoldfastError:
                 ticket.unknown = True
-                again.append(ticket)
                 continue
             ticket.unknown = False
             if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
-                self.resolve([ticket], None)
-            elif not head or head[0].seq < first.seq:
-                again.append(ticket)
-            else:
-                self.resolve([ticket], ConflictError(first.run, first.seq))
-        return again
+                ticket.resolve(None)
+            elif head and head[0].seq >= first.seq:
+                ticket.resolve(ConflictError(first.run, first.seq))
 
-    def resolve(self, batch: Sequence[Ticket], error: HoldfastError | None) -> None:
-        """Give every ticket its outcome; wake each loop once, however many it waits for."""
-        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
+        """Tell each run's owner that its entries may be there, and may not."""
         for ticket in batch:
-            for waiter in ticket.resolve(error):
-                if isinstance(waiter, _LOCK):
-                    waiter.release()
-                else:
-                    loops.setdefault(waiter.get_loop(), []).append(waiter)
-        for loop, futures in loops.items():
-            try:
-                loop.call_soon_threadsafe(_wake, futures)
-            except RuntimeError:  # the loop is closed: nobody waits there any more
-                continue
+            told = type(error)(ticket.entries[0].run, error.reason)
+            told.__cause__ = error
+            ticket.resolve(told)
+
+    def resolve(self, ticket: Ticket) -> None:
+        """Give a ticket that stands in for something else its outcome."""
+        ticket.resolve(None)
+        self._tell([ticket])
 
 
 def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
@@ -418,7 +430,6 @@ def _wake(futures: list[asyncio.Future[None]]) -> None:
 
 
 _get_running_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-_LOCK: Final = type(threading.Lock())
 _registry = threading.Lock()
 _by_store: weakref.WeakValueDictionary[int, Writer] = weakref.WeakValueDictionary()
 _busy: set[Writer] = set()
@@ -427,4 +438,7 @@ _busy: set[Writer] = set()
 @atexit.register
 def _drain_at_exit() -> None:
     for writer in list(_busy):
-        writer.close()
+        try:
+            writer.close()
+        except HoldfastError:
+            continue  # those who wait for its tickets were told; the others must be drained too

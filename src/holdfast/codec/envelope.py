@@ -187,9 +187,13 @@ def _unwrap(body: bytes) -> tuple[int, int, bytes]:
 
 
 def _checked(entry: Entry) -> tuple[int, bytes]:
-    flags, checksum, content = _unwrap(entry.body)
-    if flags & READABLE and not entry.size:
-        content = b""  # "null" stands for no state at all; the state None has a size
-    if zlib.crc32(entry.digest + _clear(entry, flags) + content) != checksum:
+    try:
+        flags, checksum, content = _unwrap(entry.body)
+        if flags & READABLE and not entry.size:
+            content = b""  # "null" stands for no state at all; the state None has a size
+        actual = zlib.crc32(entry.digest + _clear(entry, flags) + content)
+    except TypeError as error:  # a column that holds another type than it was given
+        raise ValueError(f"a field of it is not what it should be: {error}") from None
+    if actual != checksum:
         raise ValueError("its checksum does not match what is stored")
     return flags, content

@@ -57,7 +57,12 @@ def make_file(path: Path) -> None:
 def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     """Set the connection up and bring the schema up to date, once, whoever comes first."""
     db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
-    tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    try:
+        tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+            raise SchemaError(url, "this is no SQLite database; name another file") from error
+        raise
     version = db.execute("PRAGMA user_version").fetchone()[0]
     application = db.execute("PRAGMA application_id").fetchone()[0]
     db.execute("COMMIT")

@@ -18,7 +18,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.model import HIDDEN, Entry, stub
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
 from holdfast.seams import fault, on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._disk import volatile_file_system
@@ -31,6 +31,7 @@ _VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goe
 _SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
 _OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
 _NOTHING_WRITTEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
+_FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
@@ -46,14 +47,14 @@ def _insert(rows: int, *, guarded: bool) -> str:
     would free its old seqs for a writer that slept through it. The guard sees to that. It costs a
     third of an insert, and rows that are known to follow their run's head do without it.
     """
-    selects = []
-    for first in range(1, rows * _WIDTH, _WIDTH):
-        values = ", ".join(f"?{place}" for place in range(first, first + _WIDTH))
-        guard = (
-            f"WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run = ?{first} AND seq > ?{first + 1})"  # noqa: S608 - constants
+    values = ", ".join("?" * _WIDTH)
+    row = f"({values})"
+    if guarded:  # its parameters are the run and seq again
+        row = (
+            f"SELECT {values} "  # noqa: S608 - constants only
+            "WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run = ? AND seq > ?)"
         )
-        selects.append(f"SELECT {values} {guard}" if guarded else f"({values})")
-    rest = " UNION ALL ".join(selects) if guarded else f"VALUES {', '.join(selects)}"
+    rest = " UNION ALL ".join([row] * rows) if guarded else f"VALUES {', '.join([row] * rows)}"
     return f"INSERT OR IGNORE INTO entries ({_COLUMNS}) {rest}"
 
 
@@ -114,6 +115,7 @@ class SQLiteStore(Store):
         self._make_locks()
         with self._translated():
             make_file(self.path)
+            self._opened = self._identity()
             self._writer = self._open_writer()
         on_fork(self._after_fork, before=self._before_fork, in_parent=self._release_locks)
 
@@ -121,12 +123,16 @@ class SQLiteStore(Store):
         if len(entries) == 1:
             return [self._append_one(entries[0])]
         with self._transaction(entries[0].run if entries else "") as db:
-            insert = _PLAIN if self._follow_known_heads(db, entries) else _GUARDED
+            known = self._follow_known_heads(db, entries)
+            insert = _PLAIN if known else _GUARDED
+            rows_of: Sequence[tuple[object, ...]] = (
+                entries if known else [(*entry, entry.run, entry.seq) for entry in entries]
+            )
             before = db.total_changes
             at = 0
             for rows in _BATCHES:
                 while len(entries) - at >= rows:
-                    db.execute(insert[rows], list(chain.from_iterable(entries[at : at + rows])))
+                    db.execute(insert[rows], list(chain.from_iterable(rows_of[at : at + rows])))
                     at += rows
             if db.total_changes - before == len(entries):
                 return [True] * len(entries)
@@ -139,9 +145,10 @@ class SQLiteStore(Store):
         """One statement that is its own transaction: a lone save need not pay for four."""
         with self._write_lock, self._translated():
             db = self._require_writer()
+            _roll_back(db)
             fault("sqlite.commit.before")
             try:
-                won = db.execute(_GUARDED[1], entry).rowcount == 1
+                won = db.execute(_GUARDED[1], (*entry, entry.run, entry.seq)).rowcount == 1
             except sqlite3.OperationalError as error:
                 self._heads.clear()
                 if _code(error) in _NOTHING_WRITTEN:
@@ -199,7 +206,7 @@ class SQLiteStore(Store):
         bounds = {
             "after": after,
             "low": where.prefix if hidden else max(where.prefix, " "),
-            "high": where.prefix + chr(0x10FFFF),
+            "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
             "limit": limit,
         }
         return self._query(_RUNS, where._asdict() | bounds)
@@ -295,7 +302,17 @@ class SQLiteStore(Store):
             raise StoreClosedError(self.url)
         if self._writer is None:
             self._writer = self._open_writer()
+        if self._identity() != self._opened:
+            raise StoreError(f"{self.url}: the file was removed or replaced; open the store anew")
         return self._writer
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file the path names: what goes to one that lost its name goes nowhere."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
@@ -354,6 +371,7 @@ class SQLiteStore(Store):
     def _transaction(self, run: str) -> Iterator[sqlite3.Connection]:
         with self._write_lock, self._translated():
             db = self._require_writer()
+            _roll_back(db)  # Ctrl-C may have struck right after an earlier BEGIN
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -383,12 +401,15 @@ class SQLiteStore(Store):
         What was asked for is done already: if this fails, the next deletion goes on with it.
         """
         for _ in range(_VACUUM_BITES):
-            with suppress(HoldfastError), self._write_lock, self._translated():
-                db = self._require_writer()
-                if not db.execute("PRAGMA freelist_count").fetchone()[0]:
-                    return
-                # Not `execute`: it takes one step, and this pragma frees one page a step.
-                db.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            try:
+                with self._write_lock, self._translated():
+                    db = self._require_writer()
+                    if not db.execute("PRAGMA freelist_count").fetchone()[0]:
+                        return
+                    # Not `execute`: it takes one step, and this pragma frees one page a step.
+                    db.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            except HoldfastError:
+                return
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -409,7 +430,10 @@ def _append_singly(db: sqlite3.Connection, entries: Sequence[Entry]) -> list[boo
     lost: set[str] = set()
     outcomes = []
     for entry in entries:
-        won = entry.run not in lost and db.execute(_GUARDED[1], entry).rowcount == 1
+        won = (
+            entry.run not in lost
+            and db.execute(_GUARDED[1], (*entry, entry.run, entry.seq)).rowcount == 1
+        )
         if not won:
             lost.add(entry.run)
         outcomes.append(won)
@@ -429,6 +453,8 @@ def _translate(error: sqlite3.Error, url: str) -> Exception:
     code = _code(error)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return CheckpointCorruptedError(url, None, f"SQLite says: {error}")
-    if isinstance(error, sqlite3.OperationalError):
+    if str(error).startswith("Could not decode"):
+        return CheckpointCorruptedError(url, None, f"SQLite says: {error}")
+    if isinstance(error, sqlite3.OperationalError) and code not in _FOR_GOOD:
         return StoreUnavailableError(f"{url}: {error}")
     return StoreError(f"{url}: {error}")

@@ -1,0 +1,133 @@
+"""Retention at work: thinning runs out and clearing idle ones, a bite at a time. Blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from holdfast.checkpoint import Checkpoint
+from holdfast.core import Core
+from holdfast.deleting import clear_if, drop, is_active, is_live
+from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
+from holdfast.model import Entry
+from holdfast.retention import choose
+
+log = logging.getLogger("holdfast")
+
+BITE: Final = 500  # how many checkpoints or runs are taken at once
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LONGEST_NAME: Final = 200
+
+
+def apply_retention(core: Core) -> int:
+    """Apply the retention policy to every run now; returns how many checkpoints went.
+
+    A run that can't be read is passed over and logged.
+    """
+    count = 0
+    after = ""
+    while True:
+        bite, after = _sweep(core, after, whole=True)
+        count += bite
+        if not after:
+            return count
+
+
+def sweep(core: Core) -> None:
+    """Apply the retention policy to the next few runs: the bite that a save now and then pays for."""
+    _, core.swept_to = _sweep(core, core.swept_to, whole=False)
+
+
+def thin(core: Core, run_id: str, *, whole: bool = False) -> int:
+    """Apply the retention policy to one run: to its newest entries, or to the whole of it."""
+    policy = core.settings.retention
+    if policy is None or not policy.thins_runs:
+        return 0
+    before = None if policy.max_age is None else _ago(core, policy.max_age)
+    keep = policy.keep_latest or 1
+
+    def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
+        gone = choose(live, branch, before=before, keep_latest=keep)
+        gone = gone if whole else gone[-BITE:]
+        _archive(core, [entry for entry in live if entry.seq in set(gone)])
+        return gone
+
+    try:
+        newest = None if whole else keep + 2 * BITE
+        return drop(core, run_id, beyond_policy, force=False, newest=newest)
+    except (RunActiveError, CheckpointNotFoundError):
+        return 0
+
+
+def _sweep(core: Core, after: str, *, whole: bool) -> tuple[int, str]:
+    policy = core.settings.retention
+    if policy is None:
+        return 0, ""
+    heads = core.journals.store.runs(after=after, limit=BITE)
+    count = 0
+    for head in heads:
+        try:
+            count += _clear_if_idle(core, head) or thin(core, head.run, whole=whole)
+        except HoldfastError as error:
+            log.warning("retention passed over run %s: %s", head.run, error)
+    return count, heads[-1].run if len(heads) == BITE else ""
+
+
+def _clear_if_idle(core: Core, head: Entry) -> int:
+    policy = core.settings.retention
+    if policy is None or policy.run_ttl is None:
+        return 0
+    limit = _ago(core, policy.run_ttl)
+
+    def idle(head: Entry) -> bool:  # asked again at the moment of deletion
+        if is_active(head) or head.at >= limit:
+            return False
+        _archive(core, [e for e in core.journals.entries(head.run) if is_live(e)])
+        return True
+
+    if is_active(head) or head.at >= limit:
+        return 0
+    return clear_if(core, head.run, idle)
+
+
+def _ago(core: Core, age: timedelta) -> int:
+    return core.journals.clock.now() - age // _MICROSECOND
+
+
+def _archive(core: Core, entries: list[Entry]) -> None:
+    """Write checkpoints to the archive, durably, before they are deleted."""
+    policy = core.settings.retention
+    if policy is None or policy.archive is None or not entries:
+        return
+    directory = Path(policy.archive)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / archive_name(entries[0].run)
+    with path.open("ab") as file:
+        if file.tell() and not path.read_bytes().endswith(b"\n"):
+            file.write(b"\n")  # a crash cut the last line; it must not swallow this one
+        for entry in entries:
+            encoding = core.journals.chain(entry.run, entry.seq).encoding
+            document = Checkpoint(entry, encoding, core.journals.decode).to_dict()
+            file.write(json.dumps(document).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    for place in (directory, directory.absolute().parent):
+        opened = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def archive_name(run: str) -> str:
+    """The file in the archive that a run's checkpoints go to."""
+    name = quote(run, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:100]}~{hashlib.sha256(run.encode()).hexdigest()}"
+    return f"{name}.jsonl"
