@@ -32,7 +32,9 @@ def main() -> None:
             report, stats = cp.verify("orders"), cp.stats("orders")
         say(f"4. Finished {seconds:.1f} s later. Order 5 was never charged, so it was tried again;")
         print(f"   orders 1 to 4 were not touched. Work begun, in order: {charged}")
-        print(f"   {stats.checkpoints} checkpoints, {report.proved} entries proved by their digests.")
+        print(
+            f"   {stats.checkpoints} checkpoints, {report.proved} entries proved by their digests."
+        )
         if charged != [1, 2, 3, 4, 5, 5, 6, 7, 8] or not report.ok:
             sys.exit("this is not what should have happened; please report it")
     finally:
@@ -58,7 +60,9 @@ def run(directory: Path, kill_at: str | None = None) -> list[int]:
 def show(cp: hf.SyncCheckpointer) -> None:
     """The checkpoints of the run, newest first."""
     for info in cp.list_checkpoints("orders"):
-        print(f"  {info.checkpoint_id:10} {info.step:8} {info.status} {info.created_at:%H:%M:%S.%f}")
+        print(
+            f"  {info.checkpoint_id:10} {info.step:8} {info.status} {info.created_at:%H:%M:%S.%f}"
+        )
 
 
 def say(text: str) -> None:

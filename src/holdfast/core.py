@@ -45,14 +45,13 @@ class Settings:
     retention: Retention | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.deadline, int | float) or not self.deadline > 0:
-            raise ValueError(f"deadline must be a number of seconds above 0, not {self.deadline!r}")
-        if not isinstance(self.max_state_bytes, int) or self.max_state_bytes < 1:
-            raise ValueError(
-                f"max_state_bytes must be an int above 0, not {self.max_state_bytes!r}"
-            )
-        if self.retention is not None and not isinstance(self.retention, Retention):
-            raise TypeError(f"retention must be a Retention, not {type(self.retention).__name__}")
+        for name, kind in (("deadline", int | float), ("max_state_bytes", int)):
+            given = getattr(self, name)
+            if not isinstance(given, kind) or given <= 0:
+                raise ValueError(f"{name} must be a number above 0, not {given!r}")
+        policy: object = self.retention
+        if policy is not None and not isinstance(policy, Retention):
+            raise TypeError(f"retention must be a Retention, not {policy!r}")
         for name, known in (("durability", Durability), ("on_save_failure", OnSaveFailure)):
             if getattr(self, name) not in get_args(known):
                 given = getattr(self, name)

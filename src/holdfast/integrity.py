@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
@@ -10,6 +11,7 @@ from holdfast.core import Core
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.journal import Journals, state_seq
 from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.store import PAGE
 
 
 class Problem(NamedTuple):
@@ -43,16 +45,22 @@ def verify(core: Core, run_id: str) -> Integrity:
     """Check every entry of a run and the chain that binds them; reads the whole run.
 
     Raises `CheckpointNotFoundError` for an unknown run; what is wrong with a known one is
-    reported, not raised.
+    reported, not raised. That newer entries were cut off altogether can't be seen from what is
+    left.
     """
     check_id("run_id", run_id)
     counts = {True: 0, None: 0, "deleted": 0}
     problems: list[Problem] = []
     previous: Entry | None = None
     entries = 0
-    for entry in core.journals.entries(run_id, bodies=True):
+    for entry in _around_damage(core.journals, run_id, problems):
         entries += 1
-        if previous is not None and entry.seq != previous.seq + 1:
+        broken = {problem.seq for problem in problems}
+        if (
+            previous is not None
+            and entry.seq != previous.seq + 1
+            and not broken.issuperset(range(previous.seq + 1, entry.seq))
+        ):
             problems.append(
                 Problem(run_id, entry.seq, f"nothing stands between it and {previous.seq}")
             )
@@ -73,11 +81,35 @@ def verify(core: Core, run_id: str) -> Integrity:
                 problems.append(Problem(run_id, entry.seq, error.reason))
         previous = entry
     if previous is None:
-        raise CheckpointNotFoundError(run_id)
+        if not problems:
+            raise CheckpointNotFoundError(run_id)
+        return Integrity(run_id, entries, 0, 0, 0, tuple(problems))
     problems += [found for found in _unreadable(core.journals, previous) if found not in problems]
     return Integrity(
         run_id, entries, counts[True], counts[None], counts["deleted"], tuple(problems)
     )
+
+
+def _around_damage(journals: Journals, run: str, problems: list[Problem]) -> Iterator[Entry]:
+    """Every entry that can be read; those that can't become problems."""
+    after = -1
+    while True:
+        limit = PAGE
+        try:
+            page = journals.store.read(run, after=after, limit=limit)
+        except CheckpointCorruptedError as error:
+            problems.append(Problem(run, error.seq, error.reason))
+            if error.seq is None or error.seq <= after:
+                return
+            limit = error.seq - after - 1
+            page = journals.store.read(run, after=after, limit=limit) if limit else []
+            yield from (entry for entry in page if entry.seq < error.seq)
+            after = error.seq
+            continue
+        yield from page
+        if len(page) < limit:
+            return
+        after = page[-1].seq
 
 
 def _digest_before(entry: Entry, previous: Entry | None) -> bytes:

@@ -346,7 +346,7 @@ class Journals:
             yield from found
             if len(found) < page:
                 return
-            after = found[-1].seq
+            after, page = found[-1].seq, PAGE  # a short first page, for those who want few
 
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, passing over abandoned ones."""

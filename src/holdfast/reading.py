@@ -60,6 +60,8 @@ def load(
         run, seq = split_checkpoint_id(checkpoint_id)
         if run != run_id:
             return None
+    if not isinstance(seq, int | None):
+        raise TypeError(f"seq must be an int, not {seq!r}")
     with _outages_named(run_id):
         found = _find(core.journals, run_id, seq, step)
     if found is None:
@@ -99,6 +101,9 @@ def list_checkpoints(
     `seq` of one page as `after` for the next: paging is stable while others save.
     """
     check_id("run_id", run_id)
+    _check_limit(limit)
+    if status not in (None, "completed", "failed", "paused"):
+        raise ValueError(f"status must be completed, failed or paused, not {status!r}")
     found: list[CheckpointInfo] = []
     with _outages_named(run_id):
         page = min(max(limit, 1), PAGE)
@@ -132,6 +137,9 @@ def runs(
     after: str = "",
 ) -> list[RunInfo]:
     """The runs that match, ordered by id. Give the last `run_id` of one page as `after` for the next."""
+    _check_limit(limit)
+    if status is not None and status not in set(Status):
+        raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
     with _outages_named(prefix or "*"):
         return [
@@ -179,6 +187,11 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
     """
     old, new = (_named(core, run_id, where) for where in (a, b))
     return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
+
+
+def _check_limit(limit: object) -> None:
+    if not isinstance(limit, int) or limit < 0:
+        raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
 
 
 def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:

@@ -6,7 +6,9 @@ A run keeps its ids, seqs and digests wherever it goes. Where its states had to 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,10 +16,10 @@ from typing import Any, Final
 
 from holdfast.appending import append, thread_member
 from holdfast.checkpoint import dump_meta
-from holdfast.codec import readable
+from holdfast.codec import envelope, readable
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
-from holdfast.journal import Journals, Tip
+from holdfast.journal import Journals, Tip, is_stub
 from holdfast.model import Entry, Kind, Status, check_id, thread_journal, verdict_journal
 from holdfast.seams import new_id
 from holdfast.store import Store
@@ -26,27 +28,38 @@ from holdfast.writer import writer_for
 
 FORMAT: Final = 1
 _PAGE: Final = 100
+_LONGEST_HASH: Final = 64
+_LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 _HEX: Final = ("entry_id", "digest")
 
 
 def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
     """Write a run, with everything beside it, to a JSON Lines file; returns its number of entries.
 
-    The file appears whole or not at all. Raises `CheckpointNotFoundError`.
+    The file appears whole or not at all, and ends with a checksum of itself. Raises
+    `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
     """
     check_id("run_id", run_id)
     if core.journals.head(run_id) is None:
         raise CheckpointNotFoundError(run_id)
-    target = Path(path)
+    target = Path(path).absolute()
     partial = target.with_name(f".{target.name}.{new_id()}")
     count = 0
+    checksum = hashlib.sha256()
+
+    def write(document: dict[str, Any]) -> None:
+        line = json.dumps(document).encode() + b"\n"
+        checksum.update(line)
+        file.write(line)
+
     try:
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(json.dumps({"holdfast_export": FORMAT, "run_id": run_id}) + "\n")
+        with partial.open("xb") as file:
+            write({"holdfast_export": FORMAT, "run_id": run_id})
             for name in (run_id, verdict_journal(run_id)):
-                for entry in core.journals.entries(name):
-                    file.write(json.dumps(_to_line(core.journals, entry)) + "\n")
+                for entry in core.journals.entries(name, bodies=True):
+                    write(_to_line(core.journals, entry))
                     count += 1
+            write({"entries": count, "sha256": checksum.hexdigest()})
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -58,34 +71,48 @@ def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
 def import_run(core: Core, path: str | os.PathLike[str]) -> str:
     """Add the run in a file that `export_run` wrote; returns its id.
 
-    Raises `ValueError` for another kind of file, and `RunExistsError` when the store holds a
-    different run by that name. What is there already of this very run is left alone.
+    Raises `ValueError` for another kind of file, or one that was cut or changed, before anything
+    is written, and `RunExistsError` when the store holds a different run by that name. What is
+    there already of this very run is left alone.
     """
-    with Path(path).open(encoding="utf-8") as file:
-        header = _parsed(path, 1, file.readline())
-        if header.get("holdfast_export") != FORMAT:
-            raise ValueError(f"{os.fspath(path)} is not an export that this holdfast can read")
-        run_id = check_id("run_id", header["run_id"])
-        tips: dict[str, Tip] = {}
-        batch: list[Entry] = []
-        for number, line in enumerate(file, 2):
-            document = _parsed(path, number, line)
-            try:
-                entry = _from_line(core.journals, document, tips)
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{os.fspath(path)}:{number}: not an entry: {error!r}") from None
+    run_id, lines = _read_export(Path(path))
+    scratch: dict[str, Tip] = {}
+    entries = []
+    for number, line in enumerate(lines, 2):
+        try:
+            entry = _from_line(core, line, scratch)
             if entry.run not in (run_id, verdict_journal(run_id)):
-                raise ValueError(
-                    f"{os.fspath(path)}:{number}: belongs to another run, {entry.run!r}"
-                )
-            batch.append(entry)
-            if len(batch) >= _PAGE:
-                _add(core.journals.store, batch)
-                batch = []
-        _add(core.journals.store, batch)
+                raise ValueError(f"it belongs to another run, {entry.run!r}")
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{os.fspath(path)}:{number}: not an entry: {error}") from None
+        entries.append(entry)
+    for at in range(0, len(entries), _PAGE):
+        _add(core.journals.store, entries[at : at + _PAGE])
     core.journals.forget(run_id)
     _join_thread(core, run_id)
     return run_id
+
+
+def _read_export(path: Path) -> tuple[str, list[dict[str, Any]]]:
+    """The run's id and its lines, if the file is whole and as it was written."""
+    raw = path.read_bytes().splitlines(keepends=True)
+    documents = []
+    for number, line in enumerate(raw, 1):
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise ValueError(f"{path}:{number}: not a JSON object")
+        documents.append(document)
+    if not documents or documents[0].get("holdfast_export") != FORMAT:
+        raise ValueError(f"{path} is not an export that this holdfast can read")
+    header, *lines, trailer = documents if len(documents) > 1 else [*documents, {}]
+    if trailer.get("entries") != len(lines):
+        raise ValueError(f"{path} was cut short: its last line is missing")
+    if trailer.get("sha256") != hashlib.sha256(b"".join(raw[:-1])).hexdigest():
+        raise ValueError(f"{path} was changed: its checksum does not match")
+    return check_id("run_id", header.get("run_id", "")), lines
 
 
 def copy_to(
@@ -93,9 +120,12 @@ def copy_to(
 ) -> int:
     """Copy runs, or all there are, into another store; returns the number of runs.
 
-    Each copy is checked by its digest. Raises `CheckpointNotFoundError`, and `RunExistsError`
-    when the target holds a different run by the same id.
+    Every entry is checked on its way. Raises `CheckpointNotFoundError`,
+    `CheckpointCorruptedError` rather than copy damage, and `RunExistsError` when the target holds
+    a different run by the same id.
     """
+    if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
+        raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
     names = None if run_ids is None else [check_id("run_id", run) for run in run_ids]
     for name in names or ():
         if core.journals.head(name) is None:
@@ -139,6 +169,9 @@ def _copy_journal(source: Journals, target: Journals, name: str) -> None:
     while page := source.store.read(name, after=after, limit=_PAGE, bodies=True):
         head = page[-1]
         after = head.seq
+        for entry in page:
+            if not is_stub(entry):
+                envelope.check(entry)
         if not same_form:
             page = [_recoded(source, target, tip, entry) for entry in page]
         _add(target.store, page)
@@ -177,11 +210,12 @@ def _all_runs(core: Core) -> Iterator[str]:
 
 def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
     """Those of the runs that belong to a thread, each thread's in the order they were opened."""
+    wanted = set(runs)
     threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
     for thread in sorted(threads):
         for entry in source.entries(thread_journal(thread)):
             run = json.loads(entry.meta).get("run") if entry.kind == Kind.MEMBER else None
-            if run in runs:
+            if run in wanted:
                 yield run
 
 
@@ -197,25 +231,46 @@ def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:
     return line
 
 
-def _from_line(journals: Journals, line: dict[str, Any], tips: dict[str, Tip]) -> Entry:
+def _from_line(core: Core, line: dict[str, Any], scratch: dict[str, Tip]) -> Entry:
+    journals = core.journals
     fields = {name: line[name] for name in Entry._fields if name != "body"}
     for name in _HEX:
         fields[name] = bytes.fromhex(fields[name])
     fields["meta"] = dump_meta(fields["meta"])
     entry = Entry(**fields, body=b"")
-    if type(line["seq"]) is not int or entry.seq < 0:
-        raise ValueError(f"seq can't be {entry.seq!r}")
-    if entry.status == Status.DELETED and entry.kind != "tombstone":
+    _check_fields(entry)
+    tip = scratch.setdefault(entry.run, Tip(entry.run, None))
+    if tip.seq >= 0 and entry.seq != tip.seq + 1:
+        raise ValueError(f"{entry.seq} can't follow {tip.seq}")
+    tip.seq = entry.seq
+    if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:
         return entry
     encoding = journals.encode(readable.from_json(line["state"])) if "state" in line else None
-    return journals.recode(tips.setdefault(entry.run, Tip(entry.run, None)), entry, encoding)
+    if encoding is not None and len(encoding) > core.settings.max_state_bytes:
+        raise ValueError(f"its state takes {len(encoding):,} bytes, more than max_state_bytes")
+    return journals.recode(tip, entry, encoding)
 
 
-def _parsed(path: str | os.PathLike[str], number: int, line: str) -> dict[str, Any]:
-    try:
-        document = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)}:{number}: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"{os.fspath(path)}:{number}: not a JSON object")
-    return document
+def _check_fields(entry: Entry) -> None:
+    """Refuse what no save would have written: the file may come from anyone."""
+    check_id("run", entry.run.removeprefix(verdict_journal("")))
+    for name in ("flow", "thread", "owner", "step", "type"):
+        value = getattr(entry, name)
+        if value is not None:
+            check_id(name, value)
+    Kind(entry.kind)
+    Status(entry.status)
+    if not 0 < len(entry.entry_id) <= _LONGEST_HASH or not 0 < len(entry.digest) <= _LONGEST_HASH:
+        raise ValueError("entry_id and digest must be bytes in hex")
+    for name, most in (("seq", 2**62), ("size", 2**40), ("at", _LAST_MOMENT)):
+        value = getattr(entry, name)
+        if type(value) is not int or not 0 <= value < most:
+            raise ValueError(f"{name} can't be {value!r}")
+    for name in ("parent", "step_index"):
+        value = getattr(entry, name)
+        if value is not None and (type(value) is not int or abs(value) >= 2**62):
+            raise ValueError(f"{name} can't be {value!r}")
+    if entry.duration is not None and not math.isfinite(entry.duration):
+        raise ValueError(f"duration can't be {entry.duration!r}")
+    if entry.meta and not isinstance(json.loads(entry.meta), dict):
+        raise ValueError("meta must be an object")

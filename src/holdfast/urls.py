@@ -32,6 +32,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     """
     text = os.fspath(where) if where is not None else default_url()
     scheme, separator, _ = text.partition("://")
+    scheme = scheme.lower()
     if not separator:
         return _open_path(text, options)
     opener = _openers.get(scheme)
@@ -79,8 +80,10 @@ def _beside(project: Path, store: str) -> str:
 
 
 def _open_path(text: str, options: dict[str, Any]) -> Store:
-    path = Path(text)
-    if path.suffix in _SQLITE_SUFFIXES:
+    path = Path(text).expanduser()
+    if not text or ":" in text.partition("/")[0]:
+        raise StoreURLError(text, "name a .db file, a directory that exists or ends in /, or a URL")
+    if path.suffix.lower() in _SQLITE_SUFFIXES:
         return _store_class("sqlite", "SQLiteStore")(path, **options)
     if path.is_dir() or text.endswith(("/", os.sep)):
         options.pop("survives", None)
@@ -105,6 +108,10 @@ def _open_file(url: str, **options: Any) -> Store:
 
 
 def _open_memory(url: str, **options: Any) -> Store:
+    if url.rstrip("/") != "memory:":
+        raise StoreURLError(
+            url, "a memory store has no name and is shared by nobody: use memory://"
+        )
     return _store_class("memory", "MemoryStore")(**options)
 
 

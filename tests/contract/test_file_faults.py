@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import seams
-from holdfast.errors import OutcomeUnknownError, StoreUnavailableError
+from holdfast.errors import OutcomeUnknownError, StoreError
 from holdfast.model import Entry, stub
 from holdfast.store import Store
 from holdfast.stores.file import FileStore
@@ -73,7 +73,7 @@ def test_a_failing_call_is_never_acknowledged(
                     return
                 except OutcomeUnknownError:
                     unknown = True
-                except StoreUnavailableError:
+                except StoreError:
                     unknown = False
             found = {item.entry_id for run in ("old", "new") for item in store.read(run)}
             assert unknown or not found & {item.entry_id for item in first}
@@ -105,7 +105,7 @@ def test_a_trim_on_a_failing_disk_is_whole_or_not_there(
                     return
                 except OutcomeUnknownError:
                     expected = after
-                except StoreUnavailableError:
+                except StoreError:
                     expected = before
             assert store.read("run") == expected
             assert store.append([entry("run", len(expected))]) == [True]
@@ -124,7 +124,7 @@ def test_a_failed_sync_is_not_tried_again(
         raise OSError(errno.EIO, "the disk is broken")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(StoreUnavailableError, match="broken"):
+    with pytest.raises(StoreError, match="broken"):
         store.append([entry("run", 1)])
     assert len(synced) == 1
 
@@ -145,7 +145,7 @@ def test_a_read_only_file_system_can_be_read(
         assert len(reader.read("run")) == 1
         assert len(reader.runs()) == 1
         assert reader.stats().runs == 0
-        with pytest.raises(StoreUnavailableError, match="Read-only"):
+        with pytest.raises(StoreError, match="Read-only"):
             reader.append([entry("new", 0)])
 
 
@@ -155,7 +155,7 @@ def test_a_store_that_others_keep_locked_is_unavailable_in_time(root: Path) -> N
         fd = os.open(root / ".lock", os.O_RDWR)
         fcntl.flock(fd, fcntl.LOCK_EX)
         started = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match="locked"):
+        with pytest.raises(StoreError, match="locked"):
             store.append([entry("run", 1)])
         assert time.monotonic() - started < 5
         assert len(store.read("run")) == 1, "readers need no lock"

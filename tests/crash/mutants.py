@@ -184,10 +184,9 @@ class _SteppingClock(SystemClock):
         return super().now() + random.randrange(-10_000_000, 10_000_000)
 
 
-def _take_for_lost(self: writer.Writer, batch: list[writer.Ticket]) -> list[writer.Ticket]:
+def _take_for_lost(self: writer.Writer, batch: list[writer.Ticket]) -> None:
     for ticket in batch:
-        self.resolve([ticket], ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
-    return []
+        ticket.resolve(ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
 
 
 def _want_all(self: writer.Writer, batch: list[writer.Ticket], *_: object) -> list[writer.Ticket]:

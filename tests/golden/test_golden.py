@@ -19,7 +19,7 @@ def cp(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.SyncCheckp
     version, form = request.param
     copy = tmp_path / "golden"
     shutil.copytree(HERE / version, copy)
-    where = {"sqlite": copy / "store.db", "files": f"{copy}/files/", "export": "memory://"}[form]
+    where = {"sqlite": f"{copy}/store.db", "files": f"{copy}/files/", "export": "memory://"}[form]
     with hf.SyncCheckpointer(where) as cp:
         if form == "export":
             for file in sorted(copy.glob("*.jsonl")):
@@ -40,9 +40,17 @@ def test_every_value_ever_stored_comes_back(cp: hf.SyncCheckpointer) -> None:
         assert same(checkpoint.state[name], value), name
     assert (checkpoint.step, checkpoint.step_index) == ("all", 3)
     assert (checkpoint.step_name, checkpoint.next_steps) == ("All of them", ("none",))
-    assert (checkpoint.type, checkpoint.duration, checkpoint.iteration) == ("manual_checkpoint", 1.25, 2)
+    assert (checkpoint.type, checkpoint.duration, checkpoint.iteration) == (
+        "manual_checkpoint",
+        1.25,
+        2,
+    )
     assert checkpoint.metadata == {"when": (1, 2)}
-    assert (checkpoint.flow, checkpoint.flow_version, checkpoint.schema_version) == ("golden", "1", 4)
+    assert (checkpoint.flow, checkpoint.flow_version, checkpoint.schema_version) == (
+        "golden",
+        "1",
+        4,
+    )
     assert (checkpoint.thread_id, checkpoint.owner) == ("thread", "ann")
     assert checkpoint.created_at.isoformat() == "2026-01-01T00:00:00+00:00"
 
@@ -54,7 +62,11 @@ def test_every_state_of_a_lived_run_comes_back(cp: hf.SyncCheckpointer) -> None:
         assert checkpoint is None or checkpoint.state == lived.growing(seq - 1)
     current, fork, paused = cp.load("run"), cp.load("fork"), cp.load("paused")
     assert current is not None
-    assert (current.state, current.parent_id, current.status) == (lived.growing(20), "run@4", "failed")
+    assert (current.state, current.parent_id, current.status) == (
+        lived.growing(20),
+        "run@4",
+        "failed",
+    )
     assert fork is not None
     assert fork.state == lived.growing(1)
     assert paused is not None

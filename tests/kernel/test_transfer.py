@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import hashlib
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,7 +53,9 @@ def test_every_line_of_an_export_is_json_with_the_state_in_it(
 ) -> None:
     cp.save("run", {"a": (1, b"x")}, step="s", metadata={"k": 1})
     cp.export_run("run", tmp_path / "run.jsonl")
-    header, _, checkpoint = map(json.loads, (tmp_path / "run.jsonl").read_text().splitlines())
+    lines = (tmp_path / "run.jsonl").read_text().splitlines()
+    header, _, checkpoint, trailer = map(json.loads, lines)
+    assert trailer["entries"] == 2
     assert header == {"holdfast_export": 1, "run_id": "run"}
     assert checkpoint["state"] == {"a": {"$tuple": [1, {"$bytes": "eA=="}]}}
     assert (checkpoint["step"], checkpoint["meta"]) == ("s", {"metadata": {"k": 1}})
@@ -69,9 +74,87 @@ def test_an_export_of_nothing_and_an_import_of_something_else_are_refused(
             cp.import_run(wrong)
     for line in ("{}", '{"run": "other"}', "nonsense"):
         wrong.write_text('{"holdfast_export": 1, "run_id": "run"}\n' + line)
-        with pytest.raises(ValueError, match=r"wrong\.jsonl:2"):
+        with pytest.raises(ValueError, match=r"wrong\.jsonl"):
             cp.import_run(wrong)
     assert cp.runs() == []
+
+
+def sealed(lines: list[str]) -> str:
+    """What a forger would write: the file with a checksum that fits."""
+    text = "".join(f"{line}\n" for line in lines)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return text + json.dumps({"entries": len(lines) - 1, "sha256": digest}) + "\n"
+
+
+def test_an_export_that_was_cut_or_changed_is_refused_before_anything_is_written(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    for n in range(3):
+        cp.save("run", {"balance": 100 + n})
+    file = tmp_path / "run.jsonl"
+    cp.export_run("run", file)
+    whole = file.read_text()
+    lines = whole.splitlines(keepends=True)
+    with hf.SyncCheckpointer("memory://") as other:
+        for broken in (
+            whole.replace("102", "902"),
+            "".join(lines[:-1]),
+            "".join(lines[:3] + lines[4:]),
+            "".join(lines[:2]),
+        ):
+            file.write_text(broken)
+            with pytest.raises(ValueError, match=r"run\.jsonl"):
+                other.import_run(file)
+        assert other.runs() == []
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"at": "x"},
+        {"at": 2**61},
+        {"seq": 7},
+        {"seq": True},
+        {"thread": "\x1fhidden"},
+        {"owner": 5},
+        {"kind": "conquest"},
+        {"status": "fine"},
+        {"meta": [1]},
+        {"digest": ""},
+        {"parent": "1"},
+        {"step_index": 2**70},
+        {"run": "other"},
+        {"state": {"$tuple": 5}},
+    ],
+)
+def test_a_forged_line_can_do_no_harm(
+    cp: hf.SyncCheckpointer, tmp_path: Path, forged: dict[str, object]
+) -> None:
+    cp.save("run", {"n": 1})
+    file = tmp_path / "run.jsonl"
+    cp.export_run("run", file)
+    lines = file.read_text().splitlines()[:-1]
+    lines[2] = json.dumps(json.loads(lines[2]) | forged)
+    file.write_text(sealed(lines))
+    with hf.SyncCheckpointer("memory://") as other:
+        with pytest.raises(ValueError, match=r"run\.jsonl:3"):
+            other.import_run(file)
+        assert other.runs() == []
+
+
+def test_damage_is_neither_exported_nor_copied(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with hf.SyncCheckpointer(path) as cp:
+        cp.save("run", {"n": 1})
+        cp.save("run", {"n": 2})
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE entries SET step = 'forged' WHERE seq = 1")
+    with hf.SyncCheckpointer(path) as cp:
+        with pytest.raises(hf.CheckpointCorruptedError):
+            cp.copy_to("memory://")
+        with pytest.raises(hf.CheckpointCorruptedError):
+            cp.export_run("run", tmp_path / "run.jsonl")
+    assert not (tmp_path / "run.jsonl").exists()
 
 
 def test_an_import_never_mixes_with_another_run_of_the_same_name(

@@ -64,9 +64,7 @@ class Root:
         changed the store since. Waits for its turn up to `lock_seconds`.
         """
         deadline = time.monotonic() + self._lock_seconds
-        if not self._mutex.acquire(timeout=self._lock_seconds):
-            raise StoreUnavailableError(f"{self.path} is locked by another thread")
-        try:
+        with self._mutex:  # threads of one process never hold it for long
             if self._lock_fd is None:
                 with self.open() as root:
                     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -79,8 +77,6 @@ class Root:
                 yield unchanged
             finally:
                 fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
-        finally:
-            self._mutex.release()
 
     @contextmanager
     def temporary(self) -> Iterator[int]:

@@ -45,8 +45,9 @@ from holdfast.stores._file_root import (
 )
 from holdfast.stores._totals import totals
 
-LOCK_SECONDS: Final = 30.0
+LOCK_SECONDS: Final = 2.0  # the writer asks again until a save's deadline
 _RETRIES: Final = 100
+_FOR_GOOD: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _KNOWN_RUNS: Final = 50_000
 
 
@@ -67,7 +68,7 @@ class FileStore(Store):
         self._heads: dict[str, int] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
         try:
-            self._root = Root(self.path, lock_seconds)
+            self._root = Root(self.path, float(lock_seconds))
         except (FileExistsError, NotADirectoryError) as error:
             raise SchemaError(self.url, "it is a file, not a directory; name another") from error
         except OSError as error:
@@ -125,9 +126,21 @@ class FileStore(Store):
             if len(found) >= limit:
                 break
             if run > after:
-                head = self._snapshot(run, lambda seqs: seqs[-1:], bodies=False)
-                found += [entry for entry, _ in head if where.matches(entry)]
+                head = self._readable_head(run)
+                found += [entry for entry in head if where.matches(entry)]
         return found
+
+    def _readable_head(self, run: str) -> list[Entry]:
+        """The run's head, or the newest entry before it that can be read: one bad file hides no run."""
+        end: int | None = None
+        while True:
+            try:
+                chosen = self._snapshot(run, _last_before(end), bodies=False)
+                return [entry for entry, _ in chosen]
+            except CheckpointCorruptedError as error:
+                if error.seq is None or error.seq == end:
+                    raise
+                end = error.seq
 
     def trim(
         self,
@@ -155,7 +168,18 @@ class FileStore(Store):
         if run is not None:
             return totals([self._snapshot(run, list, bodies=False)])
         names = (name for name in self._run_ids("") if not name.startswith(HIDDEN))
-        return totals(self._snapshot(name, list, bodies=False) for name in names)
+        return totals(self._readable(name) for name in names)
+
+    def _readable(self, run: str) -> list[tuple[Entry, int]]:
+        """The entries that can be read, with the sizes of their bodies."""
+        bad: set[int] = set()
+        while True:
+            try:
+                return self._snapshot(run, _all_but(bad), bodies=False)
+            except CheckpointCorruptedError as error:
+                if error.seq is None or error.seq in bad:
+                    raise
+                bad.add(error.seq)
 
     def survives(self) -> Survives:
         self._check_open()
@@ -351,12 +375,21 @@ class FileStore(Store):
             self._check_open()
             raise self._unavailable(error) from error
 
-    def _unavailable(self, error: OSError) -> StoreUnavailableError:
-        return StoreUnavailableError(f"{self.url}: {_reason(error)}")
+    def _unavailable(self, error: OSError) -> StoreError:
+        kind = StoreError if error.errno in _FOR_GOOD else StoreUnavailableError
+        return kind(f"{self.url}: {_reason(error)}")
 
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(self.url)
+
+
+def _last_before(end: int | None) -> Callable[[list[int]], list[int]]:
+    return lambda seqs: [seq for seq in seqs if end is None or seq < end][-1:]
+
+
+def _all_but(bad: set[int]) -> Callable[[list[int]], list[int]]:
+    return lambda seqs: [seq for seq in seqs if seq not in bad]
 
 
 class _Attempt:

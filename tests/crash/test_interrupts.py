@@ -1,0 +1,68 @@
+"""Ctrl-C strikes a blocking caller anywhere: what is acknowledged afterwards counts, nothing hangs."""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import holdfast as hf
+from tests.crash.harness import first_seed, setting, url_of
+
+ROUNDS = setting("HOLDFAST_INTERRUPTS", 120)
+PAD = [f"line {n}" for n in range(1500)]
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_save_after_ctrl_c_is_as_good_as_any(kind: str, tmp_path: Path) -> None:
+    rng = random.Random(first_seed())
+    before = signal.signal(signal.SIGALRM, interrupt)
+    hits = 0
+    try:
+        for n in range(ROUNDS if kind == "sqlite" else ROUNDS // 3):
+            hits += one_round(url_of(kind, tmp_path / str(n)), rng)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert hits > ROUNDS // 6, "too few interrupts struck"
+
+
+def one_round(url: str, rng: random.Random) -> int:
+    """Save until interrupted, several times over; then save once more and look."""
+    hits = 0
+    cp = hf.SyncCheckpointer(url, deadline=5)
+    acknowledged = cp.save("run", {"n": 0, "pad": PAD})
+    n = 0
+    for _ in range(3):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.0005, 0.01))
+            for _ in range(40):
+                n += 1
+                acknowledged = cp.save("run", {"n": n, "pad": [*PAD, n]})
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        except KeyboardInterrupt:
+            hits += 1
+    outcome: list[object] = []
+
+    def finish() -> None:
+        final = cp.save("run", {"n": -1, "pad": PAD})
+        cp.close()
+        with hf.SyncCheckpointer(url) as fresh:
+            outcome.append(fresh.load("run") == final)
+            outcome.append(fresh.load("run", seq=acknowledged.seq) == acknowledged)
+            outcome.append(fresh.verify("run").problems)
+
+    thread = threading.Thread(target=finish, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "it hangs"
+    assert outcome == [True, True, ()]
+    return hits
