@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
@@ -249,8 +248,9 @@ def until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> i
     deadline = clock.monotonic() + core.settings.deadline
     trouble: HoldfastError | None = None
     while True:
-        before = _seq_of_head(core, run)
+        before: int | None = None
         try:
+            before = core.journals.head_seq(run)
             count = attempt()
             if count is not None:
                 return count
@@ -259,18 +259,11 @@ def until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> i
             trouble = error
             time.sleep(_PAUSE)
         except CheckpointCorruptedError:
-            if _seq_of_head(core, run) == before:
+            if core.journals.head_seq(run) == before:
                 raise  # else another deleted what we were looking at
         if clock.monotonic() > deadline:
             reason = trouble or "others kept saving to it until the deadline"
             raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from trouble
-
-
-def _seq_of_head(core: Core, run: str) -> int | None:
-    with suppress(HoldfastError):
-        head = core.journals.head(run)
-        return head.seq if head else None
-    return None
 
 
 def is_active(head: Entry) -> bool:

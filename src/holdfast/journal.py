@@ -306,6 +306,14 @@ class Journals:
         found = self.store.read(run, newest_first=True, limit=1, bodies=False)
         return found[0] if found else None
 
+    def head_seq(self, run: str) -> int | None:
+        """The seq of the run's newest entry, also where that can't be read."""
+        try:
+            head = self.head(run)
+        except CheckpointCorruptedError as error:
+            return error.seq
+        return None if head is None else head.seq
+
     def checked_head(self, run: str) -> Entry | None:
         """The run's newest entry, checked: its kind and parent say which state is current."""
         head = self.store.last(run)

@@ -206,20 +206,18 @@ def _find(
     journals: Journals, run: str, seq: int | None, step: str | None
 ) -> tuple[Entry, bytes] | None:
     """The checkpoint's entry and encoded state, read anew if retention got in between."""
-    known = journals.head(run)
+    known = journals.head_seq(run)
     while True:
         try:
-            head = journals.checked_head(run) if seq is None else known
-            if head is None:
-                return None
             if seq is None and step is None:
-                return _current(journals, head)
+                head = journals.checked_head(run)
+                return None if head is None else _current(journals, head)
             entry = journals.entry(run, seq) if seq is not None else _newest_of(journals, run, step)
             if entry is None or entry.kind not in CARRY_STATE:
                 return None
-            return entry, journals.chain(run, entry.seq).encoding
+            return entry, journals.chain(run, entry.seq, entry).encoding
         except CheckpointCorruptedError:
-            before, known = known, journals.head(run)
+            before, known = known, journals.head_seq(run)
             if known == before:
                 raise
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -270,8 +271,9 @@ class SQLiteStore(Store):
     # --- connections
 
     def _make_locks(self) -> None:
+        # Plain locks, taken by `with`: Ctrl-C can't leave them held, as it can a Condition.
         self._write_lock = threading.Lock()  # held for a whole transaction
-        self._pool = threading.Condition()  # guards the readers, never held during I/O
+        self._pool = threading.Lock()  # guards the readers, never held during I/O
 
     def _before_fork(self) -> None:
         # SQLite keeps a process's locks in tables that fork() copies: a connection made in the
@@ -280,7 +282,9 @@ class SQLiteStore(Store):
         self._write_lock.acquire()
         self._pool.acquire()
         while self._reading:
-            self._pool.wait()
+            self._pool.release()
+            time.sleep(0.001)
+            self._pool.acquire()
         self._close_connections()
 
     def _after_fork(self) -> None:
@@ -353,7 +357,6 @@ class SQLiteStore(Store):
                 self._reading -= 1
                 if db is not None:
                     self._rest(db)
-                self._pool.notify_all()
 
     def _rest(self, reader: sqlite3.Connection) -> None:
         if self._closed or len(self._readers) >= MAX_READERS:
