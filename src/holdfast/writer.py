@@ -115,6 +115,7 @@ class Writer:
         self._room = threading.Condition(self._mutex)
         self._queue: deque[Ticket] = deque()
         self._queued_bytes = 0
+        self._crowded = 0  # how many wait for room
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
@@ -147,8 +148,12 @@ class Writer:
         """Block while the queue is full."""
         self.kick()
         with self._mutex:
-            while self.full and not self._closed:
-                self._room.wait()
+            self._crowded += 1
+            try:
+                while self.full and not self._closed:
+                    self._room.wait()
+            finally:
+                self._crowded -= 1
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket is resolved, writing it here unless someone else does."""
@@ -308,7 +313,8 @@ class Writer:
                 self._queued_bytes -= self._queue.popleft().size
             if not self._queue:
                 self._queued_bytes = 0
-            self._room.notify_all()
+            if self._crowded:
+                self._room.notify_all()
 
     def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
         now = self._clock.monotonic()

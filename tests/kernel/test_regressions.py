@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -279,6 +280,7 @@ def test_a_database_that_was_removed_is_noticed(tmp_path: Path) -> None:
     cp.save("run", 1)
     for file in tmp_path.glob("runs.db*"):
         file.unlink()
+    time.sleep(0.1)
     with pytest.raises(hf.CheckpointSaveError, match="removed or replaced"):
         cp.save("run", 2)
 

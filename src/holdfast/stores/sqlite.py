@@ -33,6 +33,7 @@ _SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
 _OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
 _NOTHING_WRITTEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
 _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_IDENTIFY_SECONDS: Final = 0.05  # a look at the file costs as much as a tenth of a small commit
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
@@ -117,6 +118,7 @@ class SQLiteStore(Store):
         with self._translated():
             make_file(self.path)
             self._opened = self._identity()
+            self._identified = time.monotonic()
             self._writer = self._open_writer()
         on_fork(self._after_fork, before=self._before_fork, in_parent=self._release_locks)
 
@@ -306,8 +308,11 @@ class SQLiteStore(Store):
             raise StoreClosedError(self.url)
         if self._writer is None:
             self._writer = self._open_writer()
-        if self._identity() != self._opened:
-            raise StoreError(f"{self.url}: the file was removed or replaced; open the store anew")
+        now = time.monotonic()
+        if now - self._identified > _IDENTIFY_SECONDS:
+            if self._identity() != self._opened:
+                raise StoreError(f"{self.url}: the file was removed or replaced; open it anew")
+            self._identified = now
         return self._writer
 
     def _identity(self) -> tuple[int, int] | None:
