@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from holdfast import deleting, integrity, reading, saving, sweeping, transfer
+from holdfast import backlog, deleting, integrity, reading, saving, sweeping, transfer
 from holdfast.core import (
     DEADLINE,
     MAX_STATE_BYTES,
@@ -120,7 +120,7 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
     if not core.closed:
         core.closed = True
         try:
-            yield from saving.flush(core)
+            yield from backlog.flush(core)
         finally:
             if owns_store:
                 yield core.journals.writer.close
@@ -145,7 +145,7 @@ def _off_loop(
     async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         core = self._core.ready()
         if core.unsettled:  # whoever looks or deletes sees what was saved before
-            await core.drive_async(saving.flush(core))
+            await core.drive_async(backlog.flush(core))
         return await core.off_loop(functools.partial(call, core, *args, **kwargs))
 
     return method
@@ -168,7 +168,7 @@ def _calls(
     def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         core = self._core.ready()
         if core.unsettled:
-            core.drive(saving.flush(core))
+            core.drive(backlog.flush(core))
         return call(core, *args, **kwargs)
 
     return method
@@ -182,7 +182,7 @@ class Checkpointer(_Face):
 
     save = _awaits(saving.save)
     save_many = _awaits(saving.save_many)
-    flush = _awaits(saving.flush)
+    flush = _awaits(backlog.flush)
     fork = _awaits(saving.fork)
     rollback = _awaits(saving.rollback)
     complete = _awaits(saving.complete)
@@ -227,7 +227,7 @@ class SyncCheckpointer(_Face):
 
     save = _drives(saving.save)
     save_many = _drives(saving.save_many)
-    flush = _drives(saving.flush)
+    flush = _drives(backlog.flush)
     fork = _drives(saving.fork)
     rollback = _drives(saving.rollback)
     complete = _drives(saving.complete)
@@ -271,7 +271,7 @@ class SyncCheckpointer(_Face):
 def _flush_at_exit() -> None:
     for core in list(unsettled):
         try:
-            core.drive(saving.flush(core))
+            core.drive(backlog.flush(core))
         except HoldfastError as error:  # the others must be flushed too
             import logging
 

@@ -14,7 +14,8 @@ from holdfast.journal import Draft, Journals
 from holdfast.model import Entry
 from holdfast.retention import Retention
 from holdfast.seams import on_fork
-from holdfast.writer import Ticket, running_loop
+from holdfast.ticket import Ticket
+from holdfast.writer import running_loop
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

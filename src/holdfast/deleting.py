@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
+from holdfast.chains import CARRY_STATE
 from holdfast.checkpoint import dump_meta, to_micros
 from holdfast.codec import envelope
 from holdfast.core import Core
@@ -24,7 +25,7 @@ from holdfast.errors import (
     RunActiveError,
     StoreUnavailableError,
 )
-from holdfast.journal import CARRY_STATE, Draft, Tip
+from holdfast.journal import Draft, Tip
 from holdfast.model import (
     HIDDEN,
     Entry,

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from holdfast.chains import state_seq
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
-from holdfast.journal import Journals, state_seq
+from holdfast.journal import Journals
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.store import PAGE
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from holdfast.chains import Chain, Reader, state_seq
 from holdfast.codec import delta, envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import Entry, Status
 from holdfast.seams import Clock, Entropy, on_fork
-from holdfast.store import PAGE, Store
-from holdfast.writer import Line, Ticket, Writer
+from holdfast.store import Store
+from holdfast.ticket import Line, Ticket
+from holdfast.writer import Writer
 
 SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
 KEYFRAME_WORTH: Final = 2  # a keyframe is due once the deltas since the last weigh this much more
@@ -22,7 +23,6 @@ MAX_DISTANCE: Final = (
     4 * MAX_LINKS
 )  # after going far back, a chain would span all that came between
 KEEP: Final = -1
-CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
 
 
 class Tip(Line):
@@ -63,16 +63,6 @@ class Tip(Line):
         self.links = chain.links if chain else 0
 
 
-class Chain(NamedTuple):
-    """A state put together from its keyframe and deltas, and what that took."""
-
-    encoding: bytes
-    key_seq: int
-    key_bytes: int
-    chain_bytes: int
-    links: int
-
-
 class Draft(NamedTuple):
     """An entry to be: everything but its place in the journal."""
 
@@ -90,7 +80,7 @@ class Draft(NamedTuple):
     meta: str = ""
 
 
-class Journals:
+class Journals(Reader):
     """Grows and reads journals. Thread-safe; blocks only in the methods that say so."""
 
     def __init__(
@@ -102,12 +92,11 @@ class Journals:
         cache_bytes: int = CACHE_BYTES,
         largest_state: int = 1 << 30,
     ) -> None:
-        self.store = store
+        super().__init__(store, largest_state)
         self.writer = writer
         self.clock = clock
         self.entropy = entropy
         self._cache_bytes = cache_bytes
-        self._largest_state = largest_state
         if store.form == "readable":
             self.encode, self.decode = _encode_readable, _decode_readable
             self._flags = envelope.READABLE
@@ -292,32 +281,7 @@ class Journals:
             _, oldest = self._tips.popitem(last=False)
             self._held -= len(oldest.encoding or b"")
 
-    # --- reading; all of these block
-
-    def entry(self, run: str, seq: int) -> Entry | None:
-        """The entry at one position, checked; None where there is none, or only a stub."""
-        found = self.store.read(run, after=seq - 1, limit=1)
-        if not found or found[0].seq != seq or is_stub(found[0]):
-            return None
-        return envelope.check(found[0])
-
-    def head(self, run: str) -> Entry | None:
-        """The run's newest entry, without its body and unchecked: to list it or to delete it."""
-        found = self.store.read(run, newest_first=True, limit=1, bodies=False)
-        return found[0] if found else None
-
-    def head_seq(self, run: str) -> int | None:
-        """The seq of the run's newest entry, also where that can't be read."""
-        try:
-            head = self.head(run)
-        except CheckpointCorruptedError as error:
-            return error.seq
-        return None if head is None else head.seq
-
-    def checked_head(self, run: str) -> Entry | None:
-        """The run's newest entry, checked: its kind and parent say which state is current."""
-        head = self.store.last(run)
-        return None if head is None else envelope.check(head)
+    # --- reading
 
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
@@ -336,110 +300,6 @@ class Journals:
             if known is None or known.seq <= tip.seq:  # else saves are under way behind it
                 self._keep(tip)
         return chain.encoding
-
-    def entries(
-        self,
-        run: str,
-        *,
-        bodies: bool = False,
-        newest_first: bool = False,
-        after: int | None = None,
-        page: int = PAGE,
-    ) -> Iterator[Entry]:
-        """Every entry of a run, stubs included, a page at a time."""
-        while True:
-            found = self.store.read(
-                run, after=after, limit=page, newest_first=newest_first, bodies=bodies
-            )
-            yield from found
-            if len(found) < page:
-                return
-            after, page = found[-1].seq, PAGE  # a short first page, for those who want few
-
-    def branch(self, run: str) -> Iterator[Entry]:
-        """The live checkpoints from the current one back to the first, passing over abandoned ones."""
-        head = self.checked_head(run)
-        wanted = None if head is None else state_seq(head)
-        if wanted is None:
-            return
-        for entry in self.entries(run, newest_first=True, bodies=True, after=wanted + 1):
-            if entry.seq == wanted:
-                wanted = entry.parent
-                if not is_stub(entry):
-                    yield envelope.check(entry)
-                if wanted is None:
-                    return
-
-    def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
-        """Put the state at `seq` together from its keyframe and deltas.
-
-        Raises `CheckpointCorruptedError`, also where a link is missing.
-        """
-        entry = last if last is not None and last.seq == seq else self.entry(run, seq)
-        if entry is None:
-            raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
-        content = envelope.unseal(self._bounded(entry))
-        if not content.is_delta:
-            return Chain(self._checked(entry, content.payload), seq, len(entry.body), 0, 0)
-        links: list[tuple[Entry, bytes]] = []
-        found = self._range(run, content.key, seq)
-        chain_bytes = 0
-        while content.is_delta:
-            links.append((entry, content.payload))
-            chain_bytes += len(entry.body)
-            base = found.get(content.base)
-            if base is None or len(links) > len(found):
-                raise CheckpointCorruptedError(
-                    run, seq, f"the state it builds on, {run}@{content.base}, is gone"
-                )
-            entry, content = base, envelope.unseal(self._bounded(base))
-        encoding = bytearray(self._checked(entry, content.payload))
-        key_seq, key_bytes = entry.seq, len(entry.body)
-        for entry, change in reversed(links):
-            try:
-                delta.apply(encoding, change, entry.size)
-            except ValueError as error:
-                raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
-            self._checked(entry, encoding)
-        return Chain(bytes(encoding), key_seq, key_bytes, chain_bytes, len(links))
-
-    def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
-        """The live entries that carry state from `first` up to, not including, `end`."""
-        found: dict[int, Entry] = {}
-        after = first - 1
-        while after < end - 1:
-            page = self.store.read(run, after=after, limit=min(PAGE, end - 1 - after))
-            if not page:
-                break
-            found.update((e.seq, e) for e in page if e.size)
-            after = page[-1].seq
-        return found
-
-    def _bounded(self, entry: Entry) -> Entry:
-        """The entry, unless it claims a state that nobody would have been allowed to save."""
-        if entry.size > self._largest_state:
-            reason = f"it claims {entry.size:,} bytes of state; raise max_state_bytes to load it"
-            raise CheckpointCorruptedError(entry.run, entry.seq, reason)
-        return entry
-
-    def _checked(self, entry: Entry, encoding: bytes | bytearray) -> Any:
-        if len(encoding) != entry.size:
-            raise CheckpointCorruptedError(
-                entry.run, entry.seq, "its state does not have its recorded size"
-            )
-        return encoding
-
-
-def is_stub(entry: Entry) -> bool:
-    """Whether this is what a deleted entry left, read with its body."""
-    return entry.status == Status.DELETED and not entry.body
-
-
-def state_seq(entry: Entry) -> int | None:
-    """The seq of the state that is current once this entry is the head."""
-    return (
-        entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
-    )
 
 
 def _encode_readable(value: object) -> bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from holdfast.chains import CARRY_STATE, state_seq
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
 from holdfast.codec.revive import revive
 from holdfast.core import Core
@@ -18,7 +19,7 @@ from holdfast.errors import (
     StoreClosedError,
     StoreError,
 )
-from holdfast.journal import CARRY_STATE, Journals, state_seq
+from holdfast.journal import Journals
 from holdfast.model import (
     Entry,
     Kind,

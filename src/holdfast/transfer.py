@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.appending import append, thread_member
+from holdfast.chains import is_stub
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import envelope, readable
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
-from holdfast.journal import Journals, Tip, is_stub
+from holdfast.journal import Journals, Tip
 from holdfast.model import Entry, Kind, Status, check_id, thread_journal, verdict_journal
 from holdfast.seams import new_id
 from holdfast.store import Store

@@ -6,9 +6,6 @@ comes next writes for all who wait. Those who await leave it to the writer's thr
 Ctrl-C may strike a blocking caller between any two lines. So a ticket stays in the queue until
 its outcome is known, writing it twice is harmless (it is found by its own entry ids), and locks
 are only ever taken by `with`.
-
-The fence of DESIGN rests on `Line`: after a conflict or an unknown outcome the line is broken,
-and everything else queued on it fails until its owner has re-read the head and drawn a new one.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from holdfast.errors import (
     CheckpointSaveError,
@@ -32,9 +29,9 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import Store
+from holdfast.ticket import Ticket
 
 if TYPE_CHECKING:
     import asyncio
@@ -46,56 +43,6 @@ MAX_QUEUE_TICKETS: Final = 10_000
 IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next ticket starts another
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
-
-
-Waiter: TypeAlias = "threading.Event | asyncio.Future[None]"
-"""An event to set, or a future to finish on its loop."""
-
-
-class Line:
-    """What one owner believes about one run's head; broken once it was found to be wrong."""
-
-    __slots__ = ("broken",)
-
-    def __init__(self) -> None:
-        self.broken = False
-
-
-class Ticket:
-    """Entries of one run on their way to the store. Resolved exactly once."""
-
-    __slots__ = ("deadline", "done", "entries", "error", "line", "size", "unknown", "waiters")
-
-    def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
-        self.entries = entries
-        self.line = line
-        self.deadline = deadline
-        self.size = 256 * len(entries)
-        for entry in entries:
-            self.size += len(entry.body)
-        self.done = False  # the outcome is known: `error` is final, and None means durable
-        self.error: HoldfastError | None = None
-        self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self.waiters: list[Waiter] | None = None
-
-    def wait_by(self, waiter: Waiter) -> bool:
-        """Have the waiter woken once the outcome is known; False if it is known already.
-
-        Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
-        there before it looks at `done`, so one of the two sees the other.
-        """
-        if self.waiters is None:
-            self.waiters = [waiter]
-        else:
-            self.waiters.append(waiter)
-        return not self.done
-
-    def resolve(self, error: HoldfastError | None) -> None:
-        """Set the outcome, once."""
-        if error is not None:
-            self.line.broken = True
-            self.error = error
-        self.done = True
 
 
 class Writer:

@@ -26,9 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from holdfast.chains import CARRY_STATE
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.errors import HoldfastError, OutcomeUnknownError
-from holdfast.journal import CARRY_STATE
 from holdfast.model import Kind, Status
 from holdfast.store import PAGE, RunFilter
 

@@ -1,0 +1,160 @@
+"""Reading journals: entries, heads, branches, and states put together from their deltas. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import delta, envelope
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry, Kind, Status
+from holdfast.store import PAGE, Store
+
+CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
+
+
+class Chain(NamedTuple):
+    """A state put together from its keyframe and deltas, and what that took."""
+
+    encoding: bytes
+    key_seq: int
+    key_bytes: int
+    chain_bytes: int
+    links: int
+
+
+class Reader:
+    """Reads the journals of a store. What decides which state comes back is checked first."""
+
+    def __init__(self, store: Store, largest_state: int) -> None:
+        self.store = store
+        self._largest_state = largest_state
+
+    def entry(self, run: str, seq: int) -> Entry | None:
+        """The entry at one position, checked; None where there is none, or only a stub."""
+        found = self.store.read(run, after=seq - 1, limit=1)
+        if not found or found[0].seq != seq or is_stub(found[0]):
+            return None
+        return envelope.check(found[0])
+
+    def head(self, run: str) -> Entry | None:
+        """The run's newest entry, without its body and unchecked: to list it or to delete it."""
+        found = self.store.read(run, newest_first=True, limit=1, bodies=False)
+        return found[0] if found else None
+
+    def head_seq(self, run: str) -> int | None:
+        """The seq of the run's newest entry, also where that can't be read."""
+        try:
+            head = self.head(run)
+        except CheckpointCorruptedError as error:
+            return error.seq
+        return None if head is None else head.seq
+
+    def checked_head(self, run: str) -> Entry | None:
+        """The run's newest entry, checked: its kind and parent say which state is current."""
+        head = self.store.last(run)
+        return None if head is None else envelope.check(head)
+
+    def entries(
+        self,
+        run: str,
+        *,
+        bodies: bool = False,
+        newest_first: bool = False,
+        after: int | None = None,
+        page: int = PAGE,
+    ) -> Iterator[Entry]:
+        """Every entry of a run, stubs included, a page at a time."""
+        while True:
+            found = self.store.read(
+                run, after=after, limit=page, newest_first=newest_first, bodies=bodies
+            )
+            yield from found
+            if len(found) < page:
+                return
+            after, page = found[-1].seq, PAGE  # a short first page, for those who want few
+
+    def branch(self, run: str) -> Iterator[Entry]:
+        """The live checkpoints from the current one back to the first, passing over abandoned ones."""
+        head = self.checked_head(run)
+        wanted = None if head is None else state_seq(head)
+        if wanted is None:
+            return
+        for entry in self.entries(run, newest_first=True, bodies=True, after=wanted + 1):
+            if entry.seq == wanted:
+                wanted = entry.parent
+                if not is_stub(entry):
+                    yield envelope.check(entry)
+                if wanted is None:
+                    return
+
+    def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
+        """Put the state at `seq` together from its keyframe and deltas.
+
+        Raises `CheckpointCorruptedError`, also where a link is missing.
+        """
+        entry = last if last is not None and last.seq == seq else self.entry(run, seq)
+        if entry is None:
+            raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
+        content = envelope.unseal(self._bounded(entry))
+        if not content.is_delta:
+            return Chain(self._checked(entry, content.payload), seq, len(entry.body), 0, 0)
+        links: list[tuple[Entry, bytes]] = []
+        found = self._range(run, content.key, seq)
+        chain_bytes = 0
+        while content.is_delta:
+            links.append((entry, content.payload))
+            chain_bytes += len(entry.body)
+            base = found.get(content.base)
+            if base is None or len(links) > len(found):
+                raise CheckpointCorruptedError(
+                    run, seq, f"the state it builds on, {run}@{content.base}, is gone"
+                )
+            entry, content = base, envelope.unseal(self._bounded(base))
+        encoding = bytearray(self._checked(entry, content.payload))
+        key_seq, key_bytes = entry.seq, len(entry.body)
+        for entry, change in reversed(links):
+            try:
+                delta.apply(encoding, change, entry.size)
+            except ValueError as error:
+                raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
+            self._checked(entry, encoding)
+        return Chain(bytes(encoding), key_seq, key_bytes, chain_bytes, len(links))
+
+    def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
+        """The live entries that carry state from `first` up to, not including, `end`."""
+        found: dict[int, Entry] = {}
+        after = first - 1
+        while after < end - 1:
+            page = self.store.read(run, after=after, limit=min(PAGE, end - 1 - after))
+            if not page:
+                break
+            found.update((e.seq, e) for e in page if e.size)
+            after = page[-1].seq
+        return found
+
+    def _bounded(self, entry: Entry) -> Entry:
+        """The entry, unless it claims a state that nobody would have been allowed to save."""
+        if entry.size > self._largest_state:
+            reason = f"it claims {entry.size:,} bytes of state; raise max_state_bytes to load it"
+            raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+        return entry
+
+    def _checked(self, entry: Entry, encoding: bytes | bytearray) -> Any:
+        if len(encoding) != entry.size:
+            raise CheckpointCorruptedError(
+                entry.run, entry.seq, "its state does not have its recorded size"
+            )
+        return encoding
+
+
+def is_stub(entry: Entry) -> bool:
+    """Whether this is what a deleted entry left, read with its body."""
+    return entry.status == Status.DELETED and not entry.body
+
+
+def state_seq(entry: Entry) -> int | None:
+    """The seq of the state that is current once this entry is the head."""
+    return (
+        entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
+    )

@@ -1,0 +1,66 @@
+"""Entries on their way to a store, and what their outcome depends on.
+
+The fence rests on `Line`: after a conflict or an unknown outcome the line is broken, and
+everything else queued on it fails until its owner has read the head again and drawn a new one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from holdfast.errors import HoldfastError
+from holdfast.model import Entry
+
+if TYPE_CHECKING:
+    import asyncio
+
+Waiter: TypeAlias = "threading.Event | asyncio.Future[None]"
+"""An event to set, or a future to finish on its loop."""
+
+
+class Line:
+    """What one owner believes about one run's head; broken once it was found to be wrong."""
+
+    __slots__ = ("broken",)
+
+    def __init__(self) -> None:
+        self.broken = False
+
+
+class Ticket:
+    """Entries of one run on their way to the store. Resolved exactly once."""
+
+    __slots__ = ("deadline", "done", "entries", "error", "line", "size", "unknown", "waiters")
+
+    def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
+        self.entries = entries
+        self.line = line
+        self.deadline = deadline
+        self.size = 256 * len(entries)
+        for entry in entries:
+            self.size += len(entry.body)
+        self.done = False  # the outcome is known: `error` is final, and None means durable
+        self.error: HoldfastError | None = None
+        self.unknown = False  # a commit failed, and what it left could not be looked at yet
+        self.waiters: list[Waiter] | None = None
+
+    def wait_by(self, waiter: Waiter) -> bool:
+        """Have the waiter woken once the outcome is known; False if it is known already.
+
+        Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
+        there before it looks at `done`, so one of the two sees the other.
+        """
+        if self.waiters is None:
+            self.waiters = [waiter]
+        else:
+            self.waiters.append(waiter)
+        return not self.done
+
+    def resolve(self, error: HoldfastError | None) -> None:
+        """Set the outcome, once."""
+        if error is not None:
+            self.line.broken = True
+            self.error = error
+        self.done = True
