@@ -18,6 +18,7 @@ from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
 from holdfast.stores import _file_root, _file_run, file
 from holdfast.stores.sqlite import SQLiteStore
+from holdfast.ticket import Ticket
 
 
 class AcknowledgesBeforeCommit(SQLiteStore):
@@ -66,7 +67,7 @@ class TakesTheHighestSeqPlusOne(SQLiteStore):
             head = self.last(entry.run)
             time.sleep(0.0002)  # the window that every SELECT before an INSERT has
             seq = 0 if head is None else head.seq + 1
-            with self._transaction(entry.run) as db:
+            with self._db.transaction(entry.run) as db:
                 marks = ", ".join("?" * len(entry))
                 db.execute(
                     f"INSERT OR REPLACE INTO entries VALUES ({marks})", entry._replace(seq=seq)
@@ -77,7 +78,7 @@ class TakesTheHighestSeqPlusOne(SQLiteStore):
 class ReplacesByStepName(SQLiteStore):
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         outcomes = super().append(entries)
-        with self._transaction("") as db:
+        with self._db.transaction("") as db:
             for entry in entries:
                 db.execute(
                     "DELETE FROM entries WHERE run = ? AND step = ? AND seq < ?",
@@ -98,7 +99,7 @@ class LatestByTime(SQLiteStore):
 class FreesSeqsWhenCleared(SQLiteStore):
     def erase(self, tombstone: Entry) -> bool:
         done = super().erase(tombstone)
-        with self._transaction(tombstone.run) as db:
+        with self._db.transaction(tombstone.run) as db:
             db.execute("DELETE FROM entries WHERE run = ?", (tombstone.run,))
         return done
 
@@ -184,10 +185,10 @@ class _SteppingClock(SystemClock):
         return super().now() + random.randrange(-10_000_000, 10_000_000)
 
 
-def _take_for_lost(self: writer.Writer, batch: list[writer.Ticket]) -> None:
+def _take_for_lost(self: writer.Writer, batch: list[Ticket]) -> None:
     for ticket in batch:
         ticket.resolve(ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
 
 
-def _want_all(self: writer.Writer, batch: list[writer.Ticket], *_: object) -> list[writer.Ticket]:
+def _want_all(self: writer.Writer, batch: list[Ticket], *_: object) -> list[Ticket]:
     return batch
