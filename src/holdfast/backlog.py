@@ -100,8 +100,11 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
         elif core.take_from_backlog(pending):
             if pending.ticket.error is None:
                 core.degraded = None
-            else:
-                tolerate(core, as_save_error(pending.run, pending.ticket.error))
+                continue
+            if core.settings.durability == "exit":
+                with core.lock:  # for the next flush, unless a newer state came meanwhile
+                    core.held_back.setdefault(pending.run, pending.draft)
+            tolerate(core, as_save_error(pending.run, pending.ticket.error))
 
 
 def _submit_again(core: Core, lost: Pending) -> Op[None]:

@@ -117,12 +117,11 @@ def test_a_flush_that_failed_is_tried_again() -> None:
     with pytest.raises(hf.CheckpointSaveError):
         cp.flush()
     store.broken = False
-    cp.save("run", 3)
     cp.close()
     with hf.SyncCheckpointer(store) as fresh:
         loaded = fresh.load("run")
         assert loaded is not None
-        assert loaded.state == 3
+        assert loaded.state == 2
 
 
 def test_a_lost_reply_is_looked_into_before_a_broken_line_counts_as_lost() -> None:
