@@ -122,4 +122,3 @@ def _submit_again(core: Core, lost: Pending) -> Op[None]:
     finally:
         core.take_from_backlog(stand_in, put=next_try)
         core.journals.writer.resolve(stand_in.ticket)
-        core.journals.writer.kick()

@@ -251,7 +251,7 @@ def test_little_stack_is_reported_and_never_a_recursion_error() -> None:
 
     with pytest.raises(SerializeError, match=r"stack|recursion"):
         at_the_end_of_the_stack(lambda: encode(nest(100, lambda value: {1: value})))
-    with pytest.raises(ValueError, match="stack"):
+    with pytest.raises(ValueError, match=r"stack|not a stored value"):
         at_the_end_of_the_stack(lambda: decode(data))
 
 
