@@ -275,13 +275,13 @@ def test_batches_keep_to_retention(url: str) -> None:
 
 def test_a_database_that_was_removed_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
-    cp = hf.SyncCheckpointer(path, deadline=0.2)
-    cp.save("run", 1)
-    for file in tmp_path.glob("runs.db*"):
-        file.unlink()
-    time.sleep(0.1)
-    with pytest.raises(hf.CheckpointSaveError, match="removed or replaced"):
-        cp.save("run", 2)
+    with hf.SyncCheckpointer(path, deadline=0.2) as cp:
+        cp.save("run", 1)
+        for file in tmp_path.glob("runs.db*"):
+            file.unlink()
+        time.sleep(0.1)
+        with pytest.raises(hf.CheckpointSaveError, match="removed or replaced"):
+            cp.save("run", 2)
 
 
 @pytest.mark.parametrize("wrong", ["", "sqlite:x.db", "memory://shared"])
