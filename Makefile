@@ -50,7 +50,7 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
 	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) \
-		$(BIN)/python -m pytest tests/crash
+		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
 
 docs: $(VENV)/tools  ## run every example in the docs
 	$(BIN)/python -m pytest tests/test_docs.py
