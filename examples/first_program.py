@@ -1,4 +1,4 @@
-"""Charge eight orders. Kill it at any time and start it again: none is charged twice."""
+"""Charge eight orders. Kill it at any time and start it again: what was saved is not done again."""
 
 import time
 

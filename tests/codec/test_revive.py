@@ -27,6 +27,7 @@ import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import TypeAliasType
 
 from holdfast.codec.revive import revive
 from holdfast.codec.values import decode, encode
@@ -309,7 +310,7 @@ def test_hints_that_can_not_be_resolved_are_named() -> None:
 
 
 def test_aliases_and_type_variables_are_followed() -> None:
-    alias = pytest.importorskip("typing_extensions").TypeAliasType("alias", list[Color])
+    alias = TypeAliasType("alias", list[Color])
     assert revive(["red"], alias) == [Color.RED]
     assert revive({"item": "red", "items": []}, Box) == Box("red", [])
     assert revive(["red"], list[Annotated[Color, []]]) == [Color.RED]

@@ -35,7 +35,6 @@ def apply_patch(document: Any, patch: list[dict[str, Any]]) -> Any:
 @given(values(), values())
 def test_the_patch_turns_one_state_into_the_other(old: object, new: object) -> None:
     difference = diff_values(old, new)
-    assert repr(apply_patch(readable.to_json(old), difference.patch)) is not None
     assert not diff_values(
         readable.from_json(apply_patch(readable.to_json(old), difference.patch)), new
     )
@@ -51,7 +50,6 @@ _json = st.recursive(
 
 @given(_json, _json)
 def test_similar_states_are_patched_exactly(old: Any, new: Any) -> None:
-    assert repr(apply_patch(old, diff_values(old, new).patch)).replace(" ", "") is not None
     patched = apply_patch(old, diff_values(old, new).patch)
     assert not diff_values(patched, new)
     assert not diff_values(old, copy.deepcopy(old))
