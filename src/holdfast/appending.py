@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -32,12 +33,14 @@ def append(
     *,
     expect: CheckpointInfo | None = None,
     origin: str | None = None,
+    prelude: Sequence[Draft] = (),
     target: int | None = None,
 ) -> Op[Entry]:
     """Append the draft as the run's next entry, however often others are faster.
 
     With `expect`, only while that checkpoint is the current one; with `origin`, only as the
-    first of a new run; with `target`, only while there is a checkpoint at that seq.
+    first of a new run, behind the `prelude`; with `target`, only while there is a checkpoint at
+    that seq.
     """
     deadline = new_deadline(core)
     at_once = expect is None and origin is None and target is None
@@ -45,7 +48,14 @@ def append(
         pending = submit_at_once(core, run, draft, deadline) if at_once else None
         if pending is None:
             pending = yield from submit(
-                core, run, draft, deadline, expect=expect, origin=origin, target=target
+                core,
+                run,
+                draft,
+                deadline,
+                expect=expect,
+                origin=origin,
+                prelude=prelude,
+                target=target,
             )
         ticket = pending.ticket
         if not ticket.done:
@@ -84,6 +94,7 @@ def submit(
     *,
     expect: CheckpointInfo | None = None,
     origin: str | None = None,
+    prelude: Sequence[Draft] = (),
     target: int | None = None,
 ) -> Op[Pending]:
     """Queue the draft behind the run's head as far as it is known, without waiting for the disk."""
@@ -102,7 +113,7 @@ def submit(
             continue
         if target is not None and (yield partial(journals.entry, run, target)) is None:
             raise CheckpointNotFoundError(run, checkpoint_id(run, target))
-        drafts = yield from opened(core, run, tip, draft, origin)
+        drafts = yield from opened(core, run, tip, draft, prelude)
         if journals.writer.full:
             yield journals.writer.wait_for_room
         certain = expect is None and target is None and len(drafts) == 1
@@ -165,13 +176,15 @@ def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
 
 
 def opened(
-    core: Core, run: str, tip: Tip, draft: Draft, origin: str | None = None
+    core: Core, run: str, tip: Tip, draft: Draft, prelude: Sequence[Draft] = ()
 ) -> Op[list[Draft]]:
     """The draft, behind an opening entry if the run is new. A thread hears of the run first."""
     if tip.exists or draft.kind == Kind.MEMBER:
         return [draft]
     if draft.thread is not None:
         yield from append(core, thread_journal(draft.thread), thread_member(run))
+    if prelude or draft.kind == Kind.OPEN:
+        return [*prelude, draft]
     opening = Draft(
         Kind.OPEN.value,
         draft.status,
@@ -179,7 +192,6 @@ def opened(
         flow=draft.flow,
         thread=draft.thread,
         owner=draft.owner,
-        meta=dump_meta({"origin": origin}) if origin else "",
     )
     return [opening, draft]
 

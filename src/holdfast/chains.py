@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.codec import delta, envelope
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, Store
-
-CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
 
 
 class Chain(NamedTuple):
     """A state put together from its keyframe and deltas, and what that took."""
 
     encoding: bytes
+    kind: str  # of the entry it was asked for: a whole state, or a step's own value
     key_seq: int
     key_bytes: int
     chain_bytes: int
@@ -77,16 +76,49 @@ class Reader:
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, passing over abandoned ones."""
         head = self.checked_head(run)
-        wanted = None if head is None else state_seq(head)
+        yield from () if head is None else self.branch_of(head)
+
+    def branch_of(self, entry: Entry) -> Iterator[Entry]:
+        """The live checkpoints from the one that is current at this entry back to the first."""
+        wanted = state_seq(entry)
         if wanted is None:
             return
-        for entry in self.entries(run, newest_first=True, bodies=True, after=wanted + 1):
-            if entry.seq == wanted:
-                wanted = entry.parent
-                if not is_stub(entry):
-                    yield envelope.check(entry)
+        for found in self.entries(entry.run, newest_first=True, bodies=True, after=wanted + 1):
+            if found.seq == wanted:
+                wanted = found.parent
+                if not is_stub(found):
+                    yield envelope.check(found)
                 if wanted is None:
                     return
+
+    def opening(self, run: str) -> Entry | None:
+        """The entry that opened the run; None where it is gone or damaged."""
+        try:
+            found = self.store.read(run, limit=2)  # erasing leaves a tombstone before it
+            return next(
+                (envelope.check(e) for e in found if e.kind == Kind.OPEN and not is_stub(e)), None
+            )
+        except CheckpointCorruptedError:
+            return None
+
+    def trail(self, run: str, end: int | None = None) -> list[Entry]:
+        """Every live entry that led to the head, or to the seq `end`, oldest first, checked.
+
+        What a rollback left behind is not among them; the rollback itself is.
+        """
+        trail: list[Entry] = []
+        for entry in self.entries(run, bodies=True):
+            if end is not None and entry.seq > end:
+                break
+            if is_stub(entry) or entry.kind == Kind.TRIM:
+                continue
+            envelope.check(entry)
+            if entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE):
+                back_to = -1 if entry.parent is None else entry.parent
+                gone = entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
+                trail = [e for e in trail if e.seq <= back_to or (e.kind == Kind.OPEN and not gone)]
+            trail.append(entry)
+        return trail
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
         """Put the state at `seq` together from its keyframe and deltas.
@@ -98,7 +130,8 @@ class Reader:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         content = envelope.unseal(self._bounded(entry))
         if not content.is_delta:
-            return Chain(self._checked(entry, content.payload), seq, len(entry.body), 0, 0)
+            encoding = self._checked(entry, content.payload)
+            return Chain(encoding, entry.kind, seq, len(entry.body), 0, 0)
         links: list[tuple[Entry, bytes]] = []
         found = self._range(run, content.key, seq)
         chain_bytes = 0
@@ -119,7 +152,9 @@ class Reader:
             except ValueError as error:
                 raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
             self._checked(entry, encoding)
-        return Chain(bytes(encoding), key_seq, key_bytes, chain_bytes, len(links))
+        return Chain(
+            bytes(encoding), Kind.CHECKPOINT.value, key_seq, key_bytes, chain_bytes, len(links)
+        )
 
     def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
         """The live entries that carry state from `first` up to, not including, `end`."""

@@ -13,7 +13,6 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
-from holdfast.chains import CARRY_STATE
 from holdfast.checkpoint import dump_meta, to_micros
 from holdfast.codec import envelope
 from holdfast.core import Core
@@ -27,6 +26,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft, Tip
 from holdfast.model import (
+    CARRY_STATE,
     HIDDEN,
     Entry,
     Kind,
@@ -165,7 +165,7 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         _refuse_if_active(head, force)
-        found = islice(core.journals.entries(run, newest_first=True), newest)
+        found = list(islice(core.journals.entries(run, newest_first=True), newest))
         live = [entry for entry in found if is_live(entry)][::-1]
         oldest = live[0].seq if live else 0
         back = core.journals.branch(run)
@@ -173,6 +173,7 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         gone = set(chooser(live, branch))
         if not gone:
             return 0
+        _refuse_if_needed(head, [entry for entry in live if entry.seq in gone], force)
         if len(gone) == len(live) and newest is None:
             return len(gone) if _erase(core, head) else None
         tip = Tip(run, head)
@@ -189,18 +190,24 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
-        done = core.journals.store.trim(marker, rewrite=_rewrites(core, live, gone), drop=gone)
+        done = core.journals.store.trim(marker, rewrite=_rewrites(core, found, gone), drop=gone)
         core.journals.forget(run)
         return len(gone) if done else None
 
     return until_it_holds(core, run, attempt)
 
 
-def _rewrites(core: Core, live: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
+def _rewrites(core: Core, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
     """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
     rewrites = {}
-    for entry in live:
-        if entry.seq in gone or entry.parent not in gone:
+    at = {entry.seq: entry for entry in entries}
+    for entry in entries:
+        if entry.kind != Kind.CHECKPOINT or not is_live(entry) or entry.seq in gone:
+            continue
+        base = entry.parent
+        while base in at and at[base].kind == Kind.RESULT:
+            base = at[base].parent
+        if base not in gone:
             continue
         chain = core.journals.chain(entry.run, entry.seq)
         if chain.links:
@@ -276,6 +283,13 @@ def _refuse_if_active(head: Entry, force: bool) -> bool:
     if is_active(head) and not force:
         raise RunActiveError(head.run, head.status)
     return True
+
+
+def _refuse_if_needed(head: Entry, gone: list[Entry], force: bool) -> None:
+    """A run that records results needs every one of them until it is over."""
+    over = head.status in (Status.COMPLETED, Status.CANCELLED)
+    if not over and not force and any(entry.kind == Kind.RESULT for entry in gone):
+        raise RunActiveError(head.run, head.status)
 
 
 def is_live(entry: Entry) -> bool:

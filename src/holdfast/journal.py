@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.chains import Chain, Reader, state_seq
 from holdfast.codec import delta, envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry, Status
+from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Store
 from holdfast.ticket import Line, Ticket
@@ -32,7 +32,7 @@ class Tip(Line):
     """
 
     __slots__ = (
-        "chain_bytes", "damaged", "digest", "encoding", "exists", "flow", "key_bytes", "key_seq", "links", "owner",
+        "base_seq", "chain_bytes", "damaged", "digest", "encoding", "exists", "flow", "key_bytes", "key_seq", "links", "owner",
         "run", "seq", "state_seq", "thread",
     )  # fmt: skip
 
@@ -46,16 +46,17 @@ class Tip(Line):
         self.thread = head.thread if head else None
         self.owner = head.owner if head else None
         self.state_seq = state_seq(head) if head else None
+        self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
         self.damaged = False  # the state could not be read: the next one must be whole
         self.stand_on(None)
 
     @property
     def lacks_state(self) -> bool:
         """Whether a delta could be written if only the store were asked for the current state."""
-        return self.encoding is None and self.state_seq is not None and not self.damaged
+        return self.encoding is None and self.base_seq is not None and not self.damaged
 
     def stand_on(self, chain: Chain | None) -> None:
-        """Take over the state at `state_seq`, or forget it: the next save is then a keyframe."""
+        """Take over the state at `base_seq`, or forget it: the next save is then a keyframe."""
         self.encoding = chain.encoding if chain else None
         self.key_seq = chain.key_seq if chain else -1
         self.key_bytes = chain.key_bytes if chain else 0
@@ -129,7 +130,11 @@ class Journals(Reader):
             if head is not None:
                 envelope.check(head)
             if with_state and tip.state_seq is not None:
-                tip.stand_on(self.chain(run, tip.state_seq, head))
+                chain = self.chain(run, tip.state_seq, head)
+                if chain.kind == Kind.CHECKPOINT:
+                    tip.stand_on(chain)
+                else:
+                    tip.base_seq = None  # a result is no state to build on
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
@@ -183,13 +188,12 @@ class Journals(Reader):
         if encoding is None:
             return entry._replace(body=envelope.reseal(entry, self._flags, b""))
         if entry.parent != tip.state_seq:
-            tip.stand_on(None)  # a delta's base is its parent, always
+            tip.stand_on(None)  # a delta's base is on its own branch, always
         entry = entry._replace(size=len(encoding))
-        entry = entry._replace(
-            body=envelope.reseal(entry, *self._content(tip, entry.seq, encoding))
-        )
-        tip.state_seq = entry.seq
-        return entry
+        content = self._content(tip, entry.kind, entry.seq, encoding)
+        if entry.kind in CARRY_STATE:
+            tip.state_seq = entry.seq
+        return entry._replace(body=envelope.reseal(entry, *content))
 
     def forget(self, run: str) -> None:
         """Drop what is known of a run, because someone else changed it. Queued entries fail."""
@@ -205,12 +209,12 @@ class Journals(Reader):
         if draft.encoding is None:
             flags, content = self._flags, b""
         else:
-            flags, content = self._content(tip, front[1], draft.encoding)
+            flags, content = self._content(tip, draft.kind, front[1], draft.encoding)
         entry = envelope.seal(front, back, tip.digest, flags, content)
-        if draft.encoding is not None:
+        if draft.encoding is not None and draft.kind in CARRY_STATE:
             tip.state_seq = entry.seq
         elif tip.state_seq != entry.parent:
-            tip.state_seq = entry.parent
+            tip.state_seq = tip.base_seq = entry.parent
             tip.stand_on(None)
         tip.seq = entry.seq
         tip.digest = entry.digest
@@ -242,16 +246,25 @@ class Journals(Reader):
         )
         return front, back
 
-    def _content(self, tip: Tip, seq: int, encoding: bytes) -> tuple[int, bytes]:
-        """A delta where it pays, else a keyframe; the tip then stands on the new state."""
-        old = tip.encoding
-        tip.encoding = encoding
+    def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> tuple[int, bytes]:
+        """A delta where it pays, else a keyframe; the tip then stands on the new state.
+
+        What is not a whole state (a step's own value, a question) is written whole.
+        """
+        if kind != Kind.CHECKPOINT:
+            return (
+                (envelope.READABLE, encoding)
+                if self._flags & envelope.READABLE
+                else envelope.keyframe(encoding)
+            )
+        old, base = tip.encoding, tip.base_seq
+        tip.encoding, tip.base_seq = encoding, seq
         if self._flags & envelope.READABLE:
             return envelope.READABLE, encoding
         if (
             len(encoding) > SMALL_STATE
             and old is not None
-            and tip.state_seq is not None
+            and base is not None
             and tip.links < MAX_LINKS
             and seq - tip.key_seq < MAX_DISTANCE
         ):
@@ -259,7 +272,7 @@ class Journals(Reader):
             if change is not None and tip.chain_bytes + len(change) <= max(
                 KEYFRAME_WORTH * tip.key_bytes, SMALL_STATE
             ):
-                flags, content = envelope.delta(seq, tip.state_seq, tip.key_seq, change)
+                flags, content = envelope.delta(seq, base, tip.key_seq, change)
                 tip.links += 1
                 tip.chain_bytes += len(content)
                 return flags, content
@@ -294,6 +307,8 @@ class Journals(Reader):
         tip = Tip(head.run, head)
         assert tip.state_seq is not None, "only heads that stand on a state are asked about"
         chain = self.chain(head.run, tip.state_seq)
+        if chain.kind != Kind.CHECKPOINT:
+            return chain.encoding
         tip.stand_on(chain)
         with self._lock:
             known = self.tip(head.run)

@@ -22,18 +22,24 @@ class Kind(StrEnum):
     OPEN = "open"  # the run begins: its flow, thread, owner and, for a fork, its origin
     CHECKPOINT = "checkpoint"  # the whole state after a step
     RESULT = "result"  # one step's own value; `load` folds results
+    DECISION = "decision"  # what the flow must not decide twice: a branch, a time, a random number
     ROLLBACK = "rollback"  # the run goes on from `parent`; what came between stays as history
     CLAIM = "claim"  # a worker takes the run over; its seq is the fencing token
     QUESTION = "question"  # the run waits for a person
     ANSWER = "answer"
     REQUEST = "request"  # someone outside asks the worker to pause or cancel
-    FAIL = "fail"
+    PAUSE = "pause"  # the worker stopped on request, or has nothing left to do but wait
+    FAIL = "fail"  # a step, or the run, failed
     COMPLETE = "complete"
     CANCEL = "cancel"
     TRIM = "trim"  # retention thinned out what stands before it; a worker goes on after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
     MEMBER = "member"  # in a thread's journal: a run was opened in this thread
     VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
+
+
+CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
+"""The kinds that are checkpoints: lists show them and totals count them."""
 
 
 class Status(StrEnum):
@@ -81,7 +87,7 @@ class Entry(NamedTuple):
     status: str
     at: int  # microseconds since the epoch; decoration, never order
     duration: float | None
-    size: int  # bytes of the whole encoded state; 0 when the entry carries none
+    size: int  # bytes of the whole encoded state or value; 0 when the entry carries none
     flow: str | None
     thread: str | None
     owner: str | None

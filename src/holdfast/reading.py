@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from holdfast.chains import CARRY_STATE, state_seq
+from holdfast.chains import state_seq
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
 from holdfast.codec.revive import revive
 from holdfast.core import Core
@@ -21,6 +21,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import Journals
 from holdfast.model import (
+    CARRY_STATE,
     Entry,
     Kind,
     Status,
@@ -45,7 +46,7 @@ def load(
 ) -> Checkpoint | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
-    A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state comes back as that type: a
+    A run that records results, as workflows do, has a dict of them by step as its state. A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state comes back as that type: a
     dataclass, a pydantic model, a TypedDict and so on. Raises `CheckpointLoadError` when the
     store can't be read, `CheckpointCorruptedError` when what is there was altered, and
     `ReviveError` when the state does not fit the type.
@@ -216,6 +217,8 @@ def _find(
             entry = journals.entry(run, seq) if seq is not None else _newest_of(journals, run, step)
             if entry is None or entry.kind not in CARRY_STATE:
                 return None
+            if entry.kind == Kind.RESULT:
+                return entry, _folded(journals, entry)
             return entry, journals.chain(run, entry.seq, entry).encoding
         except CheckpointCorruptedError:
             before, known = known, journals.head_seq(run)
@@ -231,7 +234,23 @@ def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
     entry = head if wanted == head.seq else journals.entry(head.run, wanted)
     if entry is None:
         raise CheckpointCorruptedError(head.run, wanted, "the run's current state is gone")
+    if entry.kind == Kind.RESULT:
+        state = next((e for e in journals.branch_of(entry) if e.kind == Kind.CHECKPOINT), None)
+        if state is None:
+            return entry, _folded(journals, entry)
+        return state, journals.chain(head.run, state.seq, state).encoding
     return entry, journals.current_state(head)
+
+
+def _folded(journals: Journals, entry: Entry) -> bytes:
+    """The state of a run that records results: the value of each step so far, by step."""
+    results: dict[str | None, Any] = {}
+    for found in journals.branch_of(entry):
+        if found.kind == Kind.CHECKPOINT:
+            break
+        value = journals.chain(found.run, found.seq, found).encoding
+        results.setdefault(found.step, journals.decode(value))
+    return journals.encode(dict(reversed(results.items())))
 
 
 def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:

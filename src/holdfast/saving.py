@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec
 
-from holdfast import composing
+from holdfast import composing, forking
 from holdfast.appending import (
     append,
     finish,
@@ -16,7 +16,7 @@ from holdfast.appending import (
     submit,
 )
 from holdfast.backlog import flush, let_go, tolerate, unsaved
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
+from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.core import Core, Op
 from holdfast.errors import (
     CheckpointSaveError,
@@ -38,16 +38,6 @@ log = logging.getLogger("holdfast")
 
 _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
 _SWEEP_EVERY: Final = 1024
-
-
-class _Same:
-    """Stands for "as it was", where None is a state like any other."""
-
-    def __repr__(self) -> str:
-        return "the same state"
-
-
-SAME: Final = _Same()
 
 
 Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
@@ -135,39 +125,34 @@ def fork(
     seq: int | None = None,
     checkpoint_id: str | None = None,
     run_id: str | None = None,
-    state: object = SAME,
-    thread_id: str | _Same | None = SAME,
-    owner: str | _Same | None = SAME,
+    state: object = forking.SAME,
+    thread_id: str | forking.Same | None = forking.SAME,
+    owner: str | forking.Same | None = forking.SAME,
 ) -> Op[Checkpoint]:
     """Begin a new run from a checkpoint of another, with its state or an edited one.
 
     From the current checkpoint unless `seq` or `checkpoint_id` names another. The origin is not
     touched; the new run keeps its flow, and its thread and owner unless others, or None, are
-    given. Raises `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
+    given. A run that records results, as workflows do, is copied up to there: an edited `state`
+    gives other values to its steps, and ends before the first one it leaves out. Raises
+    `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
     """
     yield from flush(core)
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
     run = composing.given_or_new(core, run_id)
     entry = source.entry
-    thread = entry.thread if isinstance(thread_id, _Same) else thread_id
-    whose = entry.owner if isinstance(owner, _Same) else owner
+    thread = entry.thread if isinstance(thread_id, forking.Same) else thread_id
+    whose = entry.owner if isinstance(owner, forking.Same) else owner
     for what, given in (("thread_id", thread), ("owner", whose)):
         if given is not None:
             check_id(what, given)
-    draft = Draft(
-        Kind.CHECKPOINT.value,
-        Status.OPEN.value,
-        composing.encode(core, run, source.state if state is SAME else state),
-        step=entry.step,
-        step_index=entry.step_index,
-        type=entry.type,
-        duration=entry.duration,
-        flow=entry.flow,
-        thread=thread,
-        owner=whose,
-        meta=dump_meta(source.meta | {"origin": source.checkpoint_id}),
+    prelude, draft = yield partial(
+        forking.branch_off, core, run, source, state, thread=thread, owner=whose
     )
-    saved = yield from append(core, run, draft, origin=source.checkpoint_id)
+    saved = yield from append(core, run, draft, origin=source.checkpoint_id, prelude=prelude)
+    if draft.kind == Kind.RESULT:
+        forked: Checkpoint = yield partial(require, core, run, None, None)
+        return forked
     return _checkpoint(core, saved, draft)
 
 

@@ -43,7 +43,7 @@ class RunFilter(NamedTuple):
 
 
 class StoreStats(NamedTuple):
-    """Sums over the entries that carry state (size > 0), hidden journals aside."""
+    """Sums over the live checkpoints (`CARRY_STATE`, size > 0), hidden journals aside."""
 
     runs: int
     checkpoints: int

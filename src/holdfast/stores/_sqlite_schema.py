@@ -11,6 +11,22 @@ from holdfast.errors import SchemaError, StoreError
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 
+_VIEW: Final = """
+    CREATE VIEW checkpoints AS SELECT
+        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
+        iif(meta = '', NULL, json_extract(meta, '$.flow_version')) AS pipeline_version,
+        step AS step_id, step_index,
+        coalesce(iif(meta = '', NULL, json_extract(meta, '$.step_name')), step) AS step_name,
+        strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')
+            || printf('.%06dZ', at % 1000000) AS timestamp,
+        iif(meta = '', '{{}}', coalesce(json_extract(meta, '$.metadata'), '{{}}')) AS metadata,
+        run || '@' || parent AS parent_checkpoint_id,
+        iif(status IN ('failed', 'paused'), status, 'completed') AS status,
+        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
+        size AS state_bytes, length(body) AS stored_bytes, lower(hex(digest)) AS digest
+    FROM entries WHERE kind IN ({kinds}) AND size > 0;
+"""
+
 MIGRATIONS: Final[tuple[str, ...]] = (
     # 1: the journal, and the read-only view of it for people and other tools
     """
@@ -21,20 +37,10 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         flow TEXT, thread TEXT, owner TEXT, meta TEXT NOT NULL, body BLOB NOT NULL,
         PRIMARY KEY (run, seq)
     );
-    CREATE VIEW checkpoints AS SELECT
-        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
-        iif(meta = '', NULL, json_extract(meta, '$.flow_version')) AS pipeline_version,
-        step AS step_id, step_index,
-        coalesce(iif(meta = '', NULL, json_extract(meta, '$.step_name')), step) AS step_name,
-        strftime('%Y-%m-%dT%H:%M:%S', at / 1000000, 'unixepoch')
-            || printf('.%06dZ', at % 1000000) AS timestamp,
-        iif(meta = '', '{}', coalesce(json_extract(meta, '$.metadata'), '{}')) AS metadata,
-        run || '@' || parent AS parent_checkpoint_id,
-        iif(status IN ('failed', 'paused'), status, 'completed') AS status,
-        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
-        size AS state_bytes, length(body) AS stored_bytes, lower(hex(digest)) AS digest
-    FROM entries WHERE kind = 'checkpoint' AND size > 0;
-    """,
+    """
+    + _VIEW.format(kinds="'checkpoint'"),
+    # 2: what a step of a workflow left is a checkpoint, too
+    "DROP VIEW checkpoints;" + _VIEW.format(kinds="'checkpoint', 'result'"),
 )
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from holdfast.model import Entry
+from holdfast.model import CARRY_STATE, Entry
 from holdfast.store import StoreStats
 
 
 def totals(journals: Iterable[Iterable[tuple[Entry, int]]]) -> StoreStats:
     """Sum up journals, given as entries with the sizes of their bodies.
 
-    Only entries that carry state count, and only runs that have one.
+    Only checkpoints count, and only runs that have one.
     """
     runs = checkpoints = state_bytes = stored_bytes = 0
     oldest: int | None = None
@@ -19,7 +19,7 @@ def totals(journals: Iterable[Iterable[tuple[Entry, int]]]) -> StoreStats:
     for journal in journals:
         before = checkpoints
         for entry, stored in journal:
-            if entry.size > 0:
+            if entry.size > 0 and entry.kind in CARRY_STATE:
                 checkpoints += 1
                 state_bytes += entry.size
                 stored_bytes += stored

@@ -72,7 +72,7 @@ _RUNS: Final = f"""
 """  # noqa: S608 - constants only
 _STATS: Final = """
     SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), coalesce(sum(length(body)), 0),
-        min(at), max(at) FROM entries WHERE size > 0 AND
+        min(at), max(at) FROM entries WHERE size > 0 AND kind IN ('checkpoint', 'result') AND
 """
 
 

@@ -234,17 +234,18 @@ class ReadingContract:
 
     # stats
 
-    def test_stats_sum_what_carries_state(self, store: Store) -> None:
+    def test_stats_sum_the_checkpoints(self, store: Store) -> None:
         store.append([
+            entry("d", 0, b"a question", kind="question", size=10),
             entry("a", 0, b"xx", size=100, at=50),
             entry("a", 1, b"ignored", size=0, at=1),
             entry("a", 2, b"xxx", size=200, at=40),
-            entry("b", 0, b"x", size=1, at=60),
+            entry("b", 0, b"x", kind="result", size=1, at=60),
             entry("c", 0, b"no state", size=0, at=99),
         ])  # fmt: skip
         assert store.stats("a") == StoreStats(1, 2, 300, 5, 40, 50)
         assert store.stats("b") == StoreStats(1, 1, 1, 1, 60, 60)
-        assert store.stats("c") == StoreStats(0, 0, 0, 0, None, None)
+        assert store.stats("c") == store.stats("d") == StoreStats(0, 0, 0, 0, None, None)
         assert store.stats() == StoreStats(2, 3, 301, 6, 40, 60)
 
     def test_stats_follow_trims_and_erasures(self, store: Store) -> None:

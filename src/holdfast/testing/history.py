@@ -26,10 +26,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from holdfast.chains import CARRY_STATE
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.errors import HoldfastError, OutcomeUnknownError
-from holdfast.model import Kind, Status
+from holdfast.model import CARRY_STATE, Kind, Status
 from holdfast.store import PAGE, RunFilter
 
 Op = Literal["save", "fork", "rollback", "prune", "delete", "clear"]

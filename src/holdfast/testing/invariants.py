@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
-from holdfast.model import HIDDEN, Entry
+from holdfast.model import CARRY_STATE, HIDDEN, Entry
 from holdfast.store import RunFilter, Store, StoreStats
 
 _PAGE: Final = 7  # small, so that every check also pages
@@ -115,7 +115,10 @@ def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iter
 
 
 def _sums(journals: list[list[Entry]]) -> StoreStats:
-    with_state = [[item for item in journal if item.size > 0] for journal in journals]
+    with_state = [
+        [item for item in journal if item.size > 0 and item.kind in CARRY_STATE]
+        for journal in journals
+    ]
     items = [item for journal in with_state for item in journal]
     return StoreStats(
         runs=sum(1 for journal in with_state if journal),

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from holdfast.model import HIDDEN, Entry, stub
+from holdfast.model import CARRY_STATE, HIDDEN, Entry, stub
 from holdfast.store import RunFilter, Store, StoreStats
 from holdfast.testing.corpus import HOSTILE_BODIES
 from holdfast.testing.invariants import check_store, entry
@@ -151,7 +151,7 @@ class StoreMachine(RuleBasedStateMachine):
     def last_and_stats(self, run: str) -> None:
         journal = self.model.get(run, [])
         assert self.store.last(run) == (journal[-1] if journal else None)
-        items = [item for item in journal if item.size > 0]
+        items = [item for item in journal if item.size > 0 and item.kind in CARRY_STATE]
         assert self.store.stats(run) == StoreStats(
             runs=min(1, len(items)),
             checkpoints=len(items),

@@ -1,0 +1,111 @@
+"""What a fork begins with: the opening of its origin, and what had been recorded up to there."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from holdfast import composing
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
+from holdfast.core import Core
+from holdfast.journal import Draft
+from holdfast.model import Entry, Kind, Status
+
+
+class Same:
+    """Stands for "as it was", where None is a state like any other."""
+
+    def __repr__(self) -> str:
+        return "as it was"
+
+
+SAME: Final = Same()
+
+_RECORDED: Final = (
+    Kind.RESULT,
+    Kind.DECISION,
+    Kind.QUESTION,
+    Kind.ANSWER,
+    Kind.FAIL,
+)
+
+
+def branch_off(
+    core: Core,
+    run: str,
+    source: Checkpoint,
+    state: object,
+    *,
+    thread: str | None,
+    owner: str | None,
+) -> tuple[list[Draft], Draft]:
+    """The entries that make a new run of another's checkpoint: all before the last, and the last.
+
+    Blocks. A state stands for itself; results are copied one by one, with the values that an
+    edited state gives them.
+    """
+    begun = core.journals.opening(source.run_id)
+    meta = CheckpointInfo(begun).meta if begun else {}
+    opening = Draft(
+        Kind.OPEN.value,
+        Status.OPEN.value,
+        core.journals.chain(begun.run, begun.seq, begun).encoding if begun and begun.size else None,
+        parent=None,
+        flow=source.flow,
+        thread=thread,
+        owner=owner,
+        meta=dump_meta(meta | {"origin": source.checkpoint_id}),
+    )
+    if source.entry.kind == Kind.RESULT:
+        copies = _copies(core, run, core.journals.trail(source.run_id, source.seq), state)
+        return [opening, *copies[:-1]], copies[-1]._replace(
+            flow=source.flow, thread=thread, owner=owner
+        )
+    draft = _draft(source.entry)._replace(
+        encoding=composing.encode(core, run, source.state if state is SAME else state),
+        flow=source.flow,
+        thread=thread,
+        owner=owner,
+        meta=dump_meta(source.meta | {"origin": source.checkpoint_id}),
+    )
+    return [opening], draft
+
+
+def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
+    edited: dict[str, Any] | None = None
+    if state is not SAME:
+        if not isinstance(state, dict):
+            raise TypeError("the state of a run that records results is a dict of them by step")
+        edited = dict(state)
+    copies = []
+    for entry in trail:
+        if entry.kind not in _RECORDED or (
+            entry.kind == Kind.FAIL and entry.status == Status.FAILED
+        ):
+            continue
+        draft = _draft(entry)
+        if entry.kind == Kind.RESULT and edited is not None:
+            if entry.step not in edited:
+                break
+            draft = draft._replace(encoding=composing.encode(core, run, edited.pop(entry.step)))
+        elif entry.size:
+            draft = draft._replace(
+                encoding=core.journals.chain(entry.run, entry.seq, entry).encoding
+            )
+        copies.append(draft)
+    if edited:
+        raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
+    if not copies:
+        raise ValueError("an edited state must keep at least the first step's result")
+    return copies
+
+
+def _draft(entry: Entry) -> Draft:
+    return Draft(
+        entry.kind,
+        Status.OPEN.value,
+        step=entry.step,
+        step_index=entry.step_index,
+        type=entry.type,
+        duration=entry.duration,
+        meta=entry.meta,
+    )
