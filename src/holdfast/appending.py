@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -122,6 +122,38 @@ def submit(
         if placed is not None:
             ticket, entries = placed
             return Pending(ticket, run, draft, entries[-1], expect)
+
+
+def append_if(core: Core, run: str, decide: Callable[[Entry | None], Draft]) -> Op[Entry]:
+    """Append what is decided about the run's head, while that is still the head.
+
+    `decide` may block, and raises to refuse. When others are faster it is asked again.
+    """
+    deadline = new_deadline(core)
+    journals = core.journals
+    while True:
+        try:
+            head: Entry | None = yield partial(journals.checked_head, run)
+            draft: Draft = yield partial(decide, head)
+            tip: Tip = yield partial(journals.fetch_tip, run, with_state=False)
+        except StoreUnavailableError as error:
+            if journals.clock.monotonic() > deadline:
+                raise as_save_error(run, error) from error
+            yield partial(time.sleep, _PAUSE)
+            continue
+        drafts = yield from opened(core, run, tip, draft)
+        seen = -1 if head is None else head.seq
+        placed = journals.extend(tip, drafts, deadline, only_at=seen)
+        if placed is not None:
+            ticket, entries = placed
+            if not ticket.done:
+                yield ticket
+            if ticket.error is None:
+                return entries[-1]
+            if not isinstance(ticket.error, ConflictError):
+                raise as_save_error(run, ticket.error)
+        if journals.clock.monotonic() > deadline:
+            raise CheckpointSaveError(run, "others kept saving to it until the deadline")
 
 
 def why_not(

@@ -101,13 +101,14 @@ class Reader:
         except CheckpointCorruptedError:
             return None
 
-    def trail(self, run: str, end: int | None = None) -> list[Entry]:
+    def trail(self, run: str, end: int | None = None, *, start: int = 0) -> list[Entry]:
         """Every live entry that led to the head, or to the seq `end`, oldest first, checked.
 
-        What a rollback left behind is not among them; the rollback itself is.
+        From the seq `start` on. What a rollback left behind is not among them; the rollback
+        itself is.
         """
         trail: list[Entry] = []
-        for entry in self.entries(run, bodies=True):
+        for entry in self.entries(run, bodies=True, after=start - 1):
             if end is not None and entry.seq > end:
                 break
             if is_stub(entry) or entry.kind == Kind.TRIM:

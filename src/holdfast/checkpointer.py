@@ -98,6 +98,11 @@ class _Face:
         return self._store
 
     @property
+    def core(self) -> Core:
+        """What the engine and its front doors work with."""
+        return self._core.ready()
+
+    @property
     def degraded(self) -> HoldfastError | None:
         """The error that `on_save_failure="warn"` passed over, until a save succeeds again."""
         return self._core.degraded

@@ -112,9 +112,9 @@ def given_or_new(core: Core, given: str | None) -> str:
     return check_id("run_id", given)
 
 
-def encode(core: Core, run: str, state: object) -> bytes:
+def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
     """The state as it is stored. Raises `SerializeError` and `StateTooLargeError`."""
-    encoding = core.journals.encode(state)
+    encoding = core.journals.encode(state, root=root)
     size = len(encoding)
     if size > core.settings.max_state_bytes:
         raise StateTooLargeError(run, size, core.settings.max_state_bytes)

@@ -13,7 +13,21 @@ HoldfastError
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was deleted
 │   ├── RunExistsError                the id given for a new run is taken
-│   └── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
+│   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
+│   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
+│   ├── RunFinishedError              the run is over and can't be resumed
+│   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
+│   └── FlowChangedError              the flow is not the one the run began with
+├── RunError                          a run did not come to its end
+│   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
+│   ├── StepTimeoutError              a step took too long (also a TimeoutError)
+│   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
+│   ├── LoopLimitError                the run made more steps than it may
+│   ├── RunPausedError                the run waits for an answer or was paused; resume it later
+│   ├── RunCancelledError             the run was cancelled
+│   └── LeaseLostError                another worker took the run over; this one wrote nothing more
+├── QuestionError                     there is no such open question
+│   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
 └── StoreError                        nothing was written
@@ -28,6 +42,8 @@ Every error keeps its fields as attributes, survives pickling and says what to d
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "CheckpointCorruptedError",
     "CheckpointError",
@@ -36,16 +52,30 @@ __all__ = [
     "CheckpointSaveError",
     "ConflictError",
     "DurabilityError",
+    "FlowChangedError",
     "HoldfastError",
+    "InputMismatchError",
+    "InvalidAnswerError",
     "InvalidIdError",
+    "LeaseLostError",
+    "LoopLimitError",
     "OutcomeUnknownError",
+    "QuestionError",
     "ReviveError",
     "RunActiveError",
+    "RunCancelledError",
+    "RunError",
     "RunExistsError",
+    "RunFinishedError",
+    "RunIdRequiredError",
     "RunMismatchError",
+    "RunPausedError",
+    "RunTimeoutError",
     "SchemaError",
     "SerializeError",
     "StateTooLargeError",
+    "StepFailedError",
+    "StepTimeoutError",
     "StoreClosedError",
     "StoreError",
     "StoreURLError",
@@ -228,6 +258,192 @@ class RunMismatchError(CheckpointError, ValueError):
             f"run {self.run_id!r} was opened with {self.field} {self.expected!r}, not {self.actual!r}; "
             "leave it out, or save to another run"
         )
+
+
+class RunIdRequiredError(CheckpointError, ValueError):
+    """A store was given, but no id to keep the run under; nothing was run."""
+
+    def __str__(self) -> str:
+        return "a run that is kept in a store needs an id to find it by: pass run_id="
+
+
+class RunFinishedError(CheckpointError):
+    """The run is over; there is nothing to resume."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(run_id, status)
+        self.run_id = run_id
+        self.status = status
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} is {self.status}; fork it or roll it back to go on from an "
+            "earlier point, or start another"
+        )
+
+
+class InputMismatchError(CheckpointError, ValueError):
+    """The run began with other inputs; nothing was run."""
+
+    def __init__(self, expected_hash: str, actual_hash: str) -> None:
+        super().__init__(expected_hash, actual_hash)
+        self.expected_hash = expected_hash
+        self.actual_hash = actual_hash
+
+    def __str__(self) -> str:
+        return (
+            f"the run began with inputs of hash {self.expected_hash}, and these have "
+            f"{self.actual_hash}; leave the inputs out to use the recorded ones, or start another run"
+        )
+
+
+class FlowChangedError(CheckpointError):
+    """The flow is not the one that the run began with; nothing more was run."""
+
+    def __init__(self, run_id: str, changes: tuple[str, ...], advice: str) -> None:
+        super().__init__(run_id, changes, advice)
+        self.run_id = run_id
+        self.changes = changes
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} can't go on: {'; '.join(self.changes)}. {self.advice}"
+
+
+class RunError(HoldfastError):
+    """A run did not come to its end. `state` is what it had come to, as far as it is known."""
+
+    def __init__(self, *fields: object) -> None:
+        super().__init__(*fields)
+        self.state: object = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._fields, {"state": self.state}
+
+
+class StepFailedError(RunError):
+    """A step failed, after its retries. What it raised is the cause, in the process it failed in.
+
+    A resumed run is told of it in the same words: the type's name, not the type.
+    """
+
+    def __init__(
+        self, step: str, error_type: str, message: str, attempts: int = 1, trace: str = ""
+    ) -> None:
+        super().__init__(step, error_type, message, attempts, trace)
+        self.step = step
+        self.error_type = error_type
+        self.message = message
+        self.attempts = attempts
+        self.trace = trace
+
+    def is_a(self, kind: type[BaseException]) -> bool:
+        """Whether the step raised exactly this type, also in a run that was resumed since."""
+        return self.error_type == f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+    def __str__(self) -> str:
+        tries = f" after {self.attempts} attempts" if self.attempts > 1 else ""
+        return f"step {self.step!r} failed{tries}: {self.error_type}: {self.message}"
+
+
+class StepTimeoutError(RunError, TimeoutError):
+    """A step took longer than it may. What it did so far is not known."""
+
+    def __init__(self, step: str, seconds: float) -> None:
+        super().__init__(step, seconds)
+        self.step = step
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"step {self.step!r} took longer than {self.seconds:g} s"
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """The run took longer than it may. What it finished is kept: resume it."""
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        super().__init__(run_id, seconds)
+        self.run_id = run_id
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} took longer than {self.seconds:g} s; resume it to go on"
+
+
+class LoopLimitError(RunError):
+    """The run made as many steps as it may: a loop that does not end, or a limit that is too low."""
+
+    def __init__(self, run_id: str, step: str, limit: int) -> None:
+        super().__init__(run_id, step, limit)
+        self.run_id = run_id
+        self.step = step
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} stopped before {self.step!r}: it made {self.limit:,} steps; "
+            "if its loop does end, raise max_steps and resume it"
+        )
+
+
+class RunPausedError(RunError):
+    """The run waits for an answer, or was asked to pause; what it finished is kept."""
+
+    def __init__(self, run_id: str, questions: tuple[str, ...] = ()) -> None:
+        super().__init__(run_id, questions)
+        self.run_id = run_id
+        self.questions = questions
+
+    def __str__(self) -> str:
+        if not self.questions:
+            return f"run {self.run_id!r} is paused; resume it to go on"
+        waiting = ", ".join(map(repr, self.questions))
+        return f"run {self.run_id!r} waits for an answer to {waiting}; answer it, then resume"
+
+
+class RunCancelledError(RunError):
+    """The run was cancelled; what it had to undo was undone."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} was cancelled"
+
+
+class LeaseLostError(RunError):
+    """Another worker took the run over, or someone changed its history; this one wrote nothing more."""
+
+    def __init__(self, run_id: str, seq: int, kind: str) -> None:
+        super().__init__(run_id, seq, kind)
+        self.run_id = run_id
+        self.seq = seq
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} belongs to another worker now: at {self.seq} stands a "
+            f"{self.kind} that is not ours; what this one did since was not saved"
+        )
+
+
+class QuestionError(HoldfastError):
+    """There is no such open question: it was never asked, or answered already."""
+
+    def __init__(self, run_id: str, question: str | None, reason: str) -> None:
+        super().__init__(run_id, question, reason)
+        self.run_id = run_id
+        self.question = question
+        self.reason = reason
+
+    def __str__(self) -> str:
+        which = "" if self.question is None else f", question {self.question!r}"
+        return f"run {self.run_id!r}{which}: {self.reason}"
+
+
+class InvalidAnswerError(QuestionError, ValueError):
+    """The answer is not what was asked for; the question stays open."""
 
 
 class ConflictError(HoldfastError):

@@ -317,8 +317,8 @@ class Journals(Reader):
         return chain.encoding
 
 
-def _encode_readable(value: object) -> bytes:
-    return readable.dumps(value, indent=1).encode()
+def _encode_readable(value: object, *, root: str = "state") -> bytes:
+    return readable.dumps(value, indent=1, root=root).encode()
 
 
 def _decode_readable(data: bytes) -> Any:

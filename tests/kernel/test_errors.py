@@ -15,7 +15,7 @@ TREE = [getattr(errors, name) for name in errors.__all__]
 def example(kind: type[hf.HoldfastError]) -> hf.HoldfastError:
     parameters = list(inspect.signature(kind).parameters.values())
     given = [
-        7 if "int" in str(p.annotation) else "text"
+        7 if str(p.annotation) in ("int", "int | None", "float") else "text"
         for p in parameters
         if p.kind == p.POSITIONAL_OR_KEYWORD
     ]

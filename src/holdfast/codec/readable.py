@@ -54,13 +54,13 @@ def from_json(tree: object) -> Any:
         raise ValueError(f"not a stored value: {error}") from None
 
 
-def dumps(value: object, *, indent: int | None = None) -> str:
+def dumps(value: object, *, indent: int | None = None, root: str = "state") -> str:
     """The readable form as text that can be encoded to UTF-8. Raises `SerializeError`."""
-    tree = to_json(value)
+    tree = to_json(value, root=root)
     try:
         return json.dumps(tree, ensure_ascii=False, allow_nan=False, indent=indent)
     except RecursionError:
-        raise SerializeError("state", _NO_STACK) from None
+        raise SerializeError(root, _NO_STACK) from None
 
 
 def loads(text: str | bytes | bytearray) -> Any:

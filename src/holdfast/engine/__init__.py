@@ -1,0 +1,1 @@
+"""One run loop behind every front door: executes a `Program`, records each step, resumes it."""

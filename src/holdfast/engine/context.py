@@ -1,0 +1,114 @@
+"""What code can ask about the run it is part of: the step at hand, and decisions made once."""
+
+from __future__ import annotations
+
+import hashlib
+import random as _random
+import uuid as _uuid
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+Report = Callable[[float | None, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepInfo:
+    """The step that is being executed."""
+
+    run_id: str
+    step: str  # unique in the run, and the same in every attempt
+    name: str
+    attempt: int  # 1 at first; attempts that a crash cut short count, too
+    epoch: int = 0  # the seq of the rollback that the run went on from, if any
+    flow: str = ""
+    _report: Report | None = field(default=None, repr=False, compare=False)
+    _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names this step of this run to the outside world; the same in every attempt.
+
+        Hand it to whatever the step sets off, so that a second attempt does not set it off
+        again. A fork, or going back before the step, makes it a new one.
+        """
+        text = f"{self.run_id}\0{self.step}\0{self.epoch}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def progress(self, fraction: float | None = None, message: str = "") -> None:
+        """Tell whoever watches the run how far this step has come."""
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
+        if self._report is not None:
+            self._report(fraction, message)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run is to be cancelled: a long step may look, and stop early by raising."""
+        return self._stopping is not None and self._stopping()
+
+    def __reduce__(self) -> tuple[Any, ...]:  # to other processes, without the way back
+        return StepInfo, (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
+
+
+CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
+
+
+class Deciding(Protocol):
+    """A flow whose own code is running."""
+
+    task: asyncio.Task[Any] | None  # the one it runs in
+
+    def decide(self, name: str, make: Callable[[], Any]) -> Any:
+        """The value that was recorded here, or a new one that will be."""
+
+
+DECIDING: ContextVar[Deciding | None] = ContextVar("holdfast_deciding", default=None)
+"""Set while a flow's own code runs, rather than a step's."""
+
+
+def current_step() -> StepInfo:
+    """The step that is being executed here. Raises `RuntimeError` outside of one."""
+    step = CURRENT_STEP.get()
+    if step is None:
+        raise RuntimeError("current_step() was called outside a step that holdfast executes")
+    return step
+
+
+def now() -> datetime:
+    """The time, in UTC. In a workflow's own code it is recorded, and the same after a resume."""
+    return _decided("now()", lambda: datetime.now(UTC))
+
+
+def random() -> float:
+    """A random number from 0 up to 1. In a workflow's own code it is recorded."""
+    return _decided("random()", _random.random)
+
+
+def uuid() -> _uuid.UUID:
+    """A random UUID. In a workflow's own code it is recorded."""
+    return _decided("uuid()", _uuid.uuid4)
+
+
+def _decided(name: str, make: Callable[[], T]) -> T:
+    flow = DECIDING.get()
+    if flow is None:
+        return make()
+    value: T = flow.decide(name, make)
+    return value
+
+
+def call_in_step(step: StepInfo, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call a step's function where an executor runs it: another thread, process or machine."""
+    token = CURRENT_STEP.set(step)
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        CURRENT_STEP.reset(token)

@@ -1,0 +1,158 @@
+"""What a run tells while it runs. Every event carries the run's id."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened in a run."""
+
+    run_id: str
+
+    @property
+    def workflow_id(self) -> str:
+        """The run's id, in the word of workflows."""
+        return self.run_id
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted(Event):
+    """The run begins, or goes on where it was left."""
+
+    flow: str
+    resumed: bool = False
+    restored: int = 0  # steps that were finished before, and are not run again
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent(Event):
+    """Something happened to one step. `step` is unique in the run, `name` is what the flow calls it."""
+
+    step: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepStarted(StepEvent):
+    """A step is about to be executed."""
+
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepProgress(StepEvent):
+    """A step says how far it has come."""
+
+    fraction: float | None = None  # 0 to 1, if it can tell
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepCompleted(StepEvent):
+    """A step is finished, and as durable as the checkpointer is told to make it."""
+
+    value: Any = None
+    duration: float = 0.0
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepRetrying(StepEvent):
+    """An attempt failed; there will be another after `delay` seconds."""
+
+    attempt: int
+    error: str
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailed(StepEvent):
+    """A step failed for good. The flow may have an answer to that."""
+
+    error: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepSkipped(StepEvent):
+    """A step was left out, or its failure passed over."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved(Event):
+    """A step's outcome is durable: it will not be executed again."""
+
+    checkpoint_id: str
+    step: str | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailed(Event):
+    """Saving failed, and the run goes on without, as it was told to (`on_save_failure="warn"`)."""
+
+    step: str | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackStarted(Event):
+    """The run failed or was cancelled: the steps named are undone, in this order."""
+
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackCompleted(Event):
+    """Everything that could be undone is."""
+
+    steps: tuple[str, ...]
+    errors: dict[str, str] = field(
+        default_factory=dict
+    )  # by step: what could not be undone, and why
+
+    @property
+    def success(self) -> bool:
+        """Whether all of it was undone."""
+        return not self.errors
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionAsked(Event):
+    """The run asks a person."""
+
+    question: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaused(Event):
+    """The run stopped, to be resumed: after the questions were answered, if it has any open."""
+
+    questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunCompleted(Event):
+    """The run came to its end."""
+
+    result: Any
+    duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunFailed(Event):
+    """The run failed. It can be resumed, unless it was rolled back."""
+
+    error: BaseException
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCancelled(Event):
+    """The run was cancelled."""

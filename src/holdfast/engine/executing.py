@@ -1,0 +1,276 @@
+"""Executing steps: on the loop or on an executor, with timeouts, retries and interruption."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from holdfast.engine import events as ev
+from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
+from holdfast.engine.program import Task
+from holdfast.errors import RunError, RunPausedError, StepFailedError, StepTimeoutError
+from holdfast.seams import on_fork
+
+if TYPE_CHECKING:
+    from holdfast.engine.run import Run
+
+_THREADS: Final = 32
+_LONGEST_TRACE: Final = 20_000
+_OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
+
+
+class Finished(NamedTuple):
+    """What came of a task: a value, or an error."""
+
+    task: Task
+    value: Any
+    error: StepFailedError | None
+    duration: float
+    attempts: int
+    paused: bool = False  # a run of its own that waits for someone
+
+
+class Steps:
+    """Executes the tasks of one run: a single one right here, several side by side."""
+
+    def __init__(self, run: Run, epoch: int, deaths: int, failed: dict[str, int]) -> None:
+        self._run = run
+        self._epoch = epoch
+        self._deaths = deaths  # attempts that a crash cut short, until something is finished
+        self._failed = failed
+        self._running: set[asyncio.Task[Finished | None]] = set()
+        self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
+        self._bell: asyncio.Future[None] | None = None
+        self._interrupted = False
+
+    @property
+    def running(self) -> bool:
+        """Whether tasks are under way."""
+        return bool(self._running)
+
+    async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
+        """Start the tasks; returns as soon as any that are under way are finished."""
+        if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
+            self._here = asyncio.current_task()
+            try:
+                done = await self._carry_out(tasks[0], here=True)
+            finally:
+                self._here = None
+            return [] if done is None else [done]
+        for task in tasks:
+            spawned = asyncio.create_task(self._carry_out(task, here=False))
+            spawned.add_done_callback(self._ring)
+            self._running.add(spawned)
+        while True:
+            over = [spawned for spawned in self._running if spawned.done()]
+            if over:
+                self._running.difference_update(over)
+                return [done for spawned in over if (done := spawned.result()) is not None]
+            if not self._running:
+                return []
+            self._bell = asyncio.get_running_loop().create_future()
+            try:
+                await self._bell
+            finally:
+                self._bell = None
+
+    def ring(self) -> None:
+        """Wake whoever waits for tasks: there is something to look at."""
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    def _ring(self, _: object) -> None:
+        self.ring()
+
+    def interrupt(self) -> None:
+        """Cancel what is under way, as far as it can be: a thread goes on to its end."""
+        self._interrupted = True
+        for spawned in self._running:
+            spawned.cancel()
+        if self._here is not None and self._here is not _current_task():
+            self._here.cancel()
+
+    def calm_down(self) -> None:
+        """Execute again after an interruption: what was done is to be undone."""
+        self._interrupted = False
+        self._deaths = 0
+
+    def drop(self) -> None:
+        """The run stops here, whatever is under way."""
+        for spawned in self._running:
+            spawned.cancel()
+        self._running.clear()
+
+    def made_progress(self) -> None:
+        """Something was finished: crashes before it do not count any more."""
+        self._deaths = 0
+
+    def _fits_here(self, task: Task) -> bool:
+        return (
+            task.is_async
+            or task.child is not None
+            or task.policy.inline
+            or (self._run.options.blocking and task.policy.executor is None)
+        )
+
+    # --- one task
+
+    async def _carry_out(self, task: Task, *, here: bool) -> Finished | None:
+        """Try until it is finished, or has failed for good; None if it was interrupted."""
+        run, retry = self._run, task.policy.retry
+        attempt = 1 + self._deaths + self._failed.get(task.key, 0)
+        began = perf_counter()
+        if retry is not None and attempt > retry.attempts:
+            error = StepFailedError(
+                task.key, "crash", f"the process died {self._deaths} times in it", attempt - 1
+            )
+            return Finished(task, None, error, 0.0, attempt - 1)
+        while True:
+            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
+            if here:
+                await run.hand_over()
+            try:
+                value = await self._attempt(task, attempt, here)
+                return Finished(task, value, None, perf_counter() - began, attempt)
+            except asyncio.CancelledError:
+                if not self._interrupted:
+                    raise
+                if here and (own := asyncio.current_task()) is not None:
+                    own.uncancel()
+                return None
+            except RunPausedError:
+                if task.child is None:
+                    raise
+                return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
+            except Exception as error:
+                if retry is None or not retry.allows(error, attempt):
+                    failed = failure(task, error, attempt)
+                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                delay = retry.delay(attempt, run.core.journals.entropy)
+                await run.note_attempt(task, attempt, error, delay)
+            try:
+                await asyncio.sleep(delay)
+            except asyncio.CancelledError:
+                if not self._interrupted:
+                    raise
+                if here and (own := asyncio.current_task()) is not None:
+                    own.uncancel()
+                return None
+            attempt += 1
+
+    async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
+        run = self._run
+        if task.child is not None:
+            return await run.child(task, hands_over=here and run.hands_over)
+        info = StepInfo(
+            run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow,
+            self._reporter(task) if run.options.listening else None, self._stopping,
+        )  # fmt: skip
+        if task.policy.timeout is None:
+            return await self._call(task, info)
+        deadline = asyncio.timeout(task.policy.timeout)
+        try:
+            async with deadline:
+                return await self._call(task, info)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise StepTimeoutError(task.key, task.policy.timeout) from error
+
+    async def _call(self, task: Task, info: StepInfo) -> Any:
+        assert task.fn is not None
+        if task.is_async or self._fits_here(task):
+            token = CURRENT_STEP.set(info)
+            try:
+                value = task.fn(*task.args, **task.kwargs)
+                return await value if inspect.isawaitable(value) else value
+            finally:
+                CURRENT_STEP.reset(token)
+        executor = task.policy.executor
+        call: Callable[[], Any] = partial(call_in_step, info, task.fn, *task.args, **task.kwargs)
+        if executor is None or isinstance(executor, ThreadPoolExecutor):
+            call = partial(contextvars.copy_context().run, call)
+        value = await asyncio.wrap_future((executor or threads()).submit(call))
+        return await value if inspect.isawaitable(value) else value
+
+    def _stopping(self) -> bool:
+        return self._run.wanted == "cancel"
+
+    def _reporter(self, task: Task) -> Callable[[float | None, str], None]:
+        """How a step reports, from whatever thread it runs in."""
+        run = self._run
+        loop = asyncio.get_running_loop()
+
+        def tell(event: ev.Event) -> None:
+            run.emit(event)
+            self.ring()
+
+        def report(fraction: float | None, message: str) -> None:
+            event = ev.StepProgress(run.run_id, task.key, task.name, fraction, message)
+            loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
+
+        return report
+
+
+def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
+    """What the flow is told of a failed step: the same words, live and after a resume."""
+    if isinstance(error, StepFailedError) and task.child is None:
+        return error
+    trace = "".join(traceback.format_exception(_without_ours(error)))[-_LONGEST_TRACE:]
+    failed = StepFailedError(task.key, type_name(error), str(error), attempts, trace)
+    failed.__cause__ = error
+    if isinstance(error, RunError):
+        failed.state = error.state
+    return failed
+
+
+def _without_ours(error: BaseException) -> BaseException:
+    """The error with a traceback that begins in the step's own code."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+        trace = trace.tb_next
+    return error if trace is None else error.with_traceback(trace)
+
+
+def type_name(error: BaseException) -> str:
+    """What an error is called where its type is not to be had."""
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def threads() -> Executor:
+    """The threads that sync steps run in, unless they are given an executor."""
+    return _pool.get()
+
+
+class _Pool:
+    """Made when first needed, and anew in a child of fork()."""
+
+    def __init__(self) -> None:
+        self._forget()
+        on_fork(self._forget)
+
+    def _forget(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+
+    def get(self) -> Executor:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-step")
+        return self._executor
+
+
+_pool = _Pool()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

@@ -1,0 +1,128 @@
+"""What a journal says about a run that is to go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.checkpoint import CheckpointInfo
+from holdfast.core import Core
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.model import Entry, Kind, Status
+
+_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT, Kind.ROLLBACK)
+
+
+class History:
+    """The entries that led to a run's head, oldest first. Reading it blocks.
+
+    With `whole`, from the opening on; else from the newest whole state on.
+    """
+
+    def __init__(self, core: Core, run: str, *, whole: bool) -> None:
+        self._core = core
+        self.run = run
+        journals = core.journals
+        head = journals.checked_head(run)
+        opening = None if head is None or head.status == Status.DELETED else journals.opening(run)
+        if head is None or opening is None:
+            raise CheckpointNotFoundError(run)
+        self.head = head
+        self.opening = opening
+        first = 0
+        if not whole:
+            states = (e.seq for e in journals.branch_of(head) if e.kind == Kind.CHECKPOINT)
+            first = next(states, 0)
+        self.entries = [e for e in journals.trail(run, start=first) if e.seq > opening.seq]
+
+    @property
+    def inputs(self) -> Any:
+        """What the run was started with, as it is stored."""
+        return self.value(self.opening)
+
+    @property
+    def begun_with(self) -> dict[str, Any]:
+        """What its opening says about the flow and the inputs."""
+        return CheckpointInfo(self.opening).meta
+
+    @property
+    def epoch(self) -> int:
+        """The seq of the newest rollback, or 0: what is done after it is done anew."""
+        return max((e.seq for e in self.entries if e.kind == Kind.ROLLBACK), default=0)
+
+    @property
+    def version(self) -> str | None:
+        """The version of the flow that last worked on the run."""
+        claims = [e for e in (self.opening, *self.entries) if e.kind in (Kind.OPEN, Kind.CLAIM)]
+        version: str | None = meta(claims[-1]).get("flow_version")
+        return version
+
+    def of(self, *kinds: Kind) -> Iterator[Entry]:
+        """The entries of these kinds."""
+        return (e for e in self.entries if e.kind in kinds)
+
+    def value(self, entry: Entry) -> Any:
+        """What an entry carries."""
+        if not entry.size:
+            return None
+        journals = self._core.journals
+        try:
+            return journals.decode(journals.chain(entry.run, entry.seq, entry).encoding)
+        except CheckpointCorruptedError:
+            raise
+        except ValueError as error:
+            raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+    def answers(self) -> dict[str, Any]:
+        """What was answered, by question."""
+        return {str(e.step): self.value(e) for e in self.of(Kind.ANSWER)}
+
+    def deaths(self) -> int:
+        """How many workers died since the run last made progress: attempts that left no trace."""
+        workers = 1
+        for entry in self.entries:
+            if entry.kind == Kind.CLAIM:
+                workers += 1
+            elif entry.kind in _PROGRESS:
+                workers = 1
+            elif _is_stop(entry):
+                workers = 0
+        return workers
+
+    def failed_attempts(self) -> dict[str, int]:
+        """How often each step failed since the run last stopped, by step."""
+        attempts: dict[str, int] = {}
+        for entry in self.entries:
+            if _is_stop(entry):
+                attempts.clear()
+            elif entry.kind == Kind.FAIL and meta(entry).get("of") == "attempt":
+                attempts[str(entry.step)] = attempts.get(str(entry.step), 0) + 1
+        return attempts
+
+    def wanted(self) -> str | None:
+        """ "cancel" where someone asked for it and nobody has got to it yet."""
+        asked = None
+        for entry in self.entries:
+            if entry.kind == Kind.REQUEST:
+                action = meta(entry).get("action")
+                asked = "cancel" if action == "cancel" else asked
+        return asked
+
+    def rolling_back(self) -> Entry | None:
+        """The failure that the run was being rolled back for, if it was."""
+        found = None
+        for entry in self.of(Kind.FAIL):
+            found = entry if meta(entry).get("of") == "rollback" else found
+        return found
+
+
+def meta(entry: Entry) -> dict[str, Any]:
+    """An entry's extra fields."""
+    fields: dict[str, Any] = json.loads(entry.meta) if entry.meta else {}
+    return fields
+
+
+def _is_stop(entry: Entry) -> bool:
+    """Whether a worker ended here in good order."""
+    return entry.status in (Status.PAUSED, Status.FAILED)

@@ -1,0 +1,31 @@
+"""The runs that this process is carrying out, so that they can be spoken to at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holdfast.core import Core
+
+if TYPE_CHECKING:
+    from holdfast.engine.run import Run
+
+_runs: dict[tuple[int, str], Run] = {}
+
+
+@contextmanager
+def registered(run: Run) -> Iterator[None]:
+    """Known to others of this process while it is carried out."""
+    key = (id(run.core.journals.store), run.run_id)
+    _runs[key] = run
+    try:
+        yield
+    finally:
+        if _runs.get(key) is run:
+            del _runs[key]
+
+
+def find(core: Core, run_id: str) -> Run | None:
+    """The run of this id in this store, if it is carried out here."""
+    return _runs.get((id(core.journals.store), run_id))

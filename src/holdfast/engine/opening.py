@@ -1,0 +1,48 @@
+"""From whatever a front door is given to a checkpointer, and its end."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+from holdfast.store import Store
+
+StoreLike = Store | Checkpointer | SyncCheckpointer | str | os.PathLike[str] | None
+
+
+class Opened:
+    """A checkpointer, and whether it is ours to close."""
+
+    def __init__(self, checkpointer: Checkpointer | SyncCheckpointer, *, ours: bool) -> None:
+        self.checkpointer = checkpointer
+        self._ours = ours
+        # A front door that is dropped without close() must not leave connections behind.
+        self._finalizer = weakref.finalize(self, _close_store, checkpointer.store) if ours else None
+
+    async def close(self) -> None:
+        """Make everything durable and release it, if it is ours."""
+        if self._finalizer is None:
+            return
+        self._finalizer.detach()
+        if isinstance(self.checkpointer, Checkpointer):
+            await self.checkpointer.close()
+
+
+def opened(where: Any) -> Opened:
+    """What a URL, path, store, checkpointer, or None for the default store, stands for."""
+    if isinstance(where, Checkpointer | SyncCheckpointer):
+        return Opened(where, ours=False)
+    inner = getattr(where, "checkpointer", None)  # the stores of documents are views of one
+    if isinstance(inner, Checkpointer | SyncCheckpointer):
+        return Opened(inner, ours=False)
+    if where is not None and not isinstance(where, Store | str | os.PathLike):
+        raise TypeError(
+            f"a store is given as a URL, a path, a Store or a Checkpointer, not {where!r}"
+        )
+    return Opened(Checkpointer(where), ours=not isinstance(where, Store))
+
+
+def _close_store(store: Store) -> None:
+    store.close()

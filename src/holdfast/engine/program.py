@@ -1,0 +1,202 @@
+"""What a front door tells the engine: which steps are ready, what they come to, how to restore.
+
+The engine executes tasks, records their outcomes and hands back what was recorded. It knows
+nothing else about workflows, graphs or pipelines.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from holdfast.engine.retry import Retry
+from holdfast.errors import StepFailedError
+from holdfast.model import Kind, Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.history import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a step is executed."""
+
+    retry: Retry | None = None
+    timeout: float | None = None
+    executor: Executor | None = None  # for a sync function; a thread of ours unless given
+    inline: bool = False  # call a sync function right on the event loop: it is quick
+    commit: Callable[[Any, Any], object] | None = None  # (cursor, result), with the checkpoint
+    marked: bool = False  # saved also where only marked steps are
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not 0 < self.timeout < float("inf"):
+            raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
+
+
+PLAIN = Policy()
+
+
+class Child(NamedTuple):
+    """A run of its own that a step waits for."""
+
+    program: Callable[[], Program]
+    inputs: Mapping[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One step, ready to be executed."""
+
+    key: str  # unique in the run and the same after a resume: what its outcome is recorded under
+    name: str
+    fn: Callable[..., Any] | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy = PLAIN
+    kind: str = "python"
+    child: Child | None = None
+    attempts: int = 0  # how many were made before this one
+    is_async: bool = False
+    recorded: bool = True  # False: only waited for
+
+    def __post_init__(self) -> None:
+        self.is_async = is_async(self.fn)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What goes into the journal: an outcome, a decision or a question."""
+
+    kind: Kind
+    step: str
+    value: Any = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    index: int | None = None
+    type: str | None = None
+    status: Status = Status.RUNNING
+
+
+class Program(ABC):
+    """One execution of a flow. Used by one run, in one thread at a time."""
+
+    flow: str
+    version: str
+    replays: ClassVar[bool]
+    """Whether it needs every recorded result to be restored, rather than the newest state."""
+
+    @abstractmethod
+    def structure(self) -> dict[str, Any]:
+        """What the flow is made of, as JSON: compared when a run is resumed."""
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        """What every entry says about the flow it was made by."""
+        return {"flow_version": self.version}
+
+    @abstractmethod
+    def check(self, run_id: str, history: History) -> None:
+        """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
+
+    @abstractmethod
+    def begin(self, inputs: Any) -> None:
+        """Start from the beginning. The inputs are as they are stored."""
+
+    @abstractmethod
+    def restore(self, history: History) -> int:
+        """Start from what was recorded; returns how many finished steps that spares."""
+
+    @abstractmethod
+    def ready(self) -> list[Task]:
+        """The tasks that can be executed now, each given out once. Runs the flow's own code.
+
+        Raises what that raises: the run fails with it.
+        """
+
+    @abstractmethod
+    def take_records(self) -> list[Record]:
+        """Decisions and questions that came up in `ready`, to be recorded before anything else."""
+
+    @abstractmethod
+    def record(self, task: Task, value: Any) -> Record:
+        """How the value that a task returned is recorded."""
+
+    @abstractmethod
+    def revive(self, task: Task, data: Any) -> Any:
+        """The recorded value as the flow is to see it."""
+
+    @abstractmethod
+    def accept(self, task: Task, value: Any) -> None:
+        """The task's outcome is recorded: go on with it."""
+
+    def failure(self, task: Task, error: StepFailedError) -> list[Record]:
+        """What to record of a failed task, so that the flow's answer to it is not asked for again."""
+        return []
+
+    @abstractmethod
+    def refuse(self, task: Task, error: StepFailedError) -> None:
+        """The task failed for good: go on with that, or raise it."""
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether the flow has come to its end."""
+
+    @property
+    @abstractmethod
+    def result(self) -> Any:
+        """What it came to, once it is done."""
+
+    @property
+    def keeps_result(self) -> bool:
+        """Whether the result must be recorded, because the newest checkpoint is not it."""
+        return True
+
+    def revive_result(self, data: Any) -> Any:
+        """The recorded result as the caller is to see it."""
+        return data
+
+    @property
+    @abstractmethod
+    def state(self) -> Any:
+        """What it has come to so far: errors carry it."""
+
+    parked = False
+    """Whether it waits for a run of its own that waits for someone."""
+
+    def park(self, task: Task) -> None:
+        """The run that a task stands for waits for someone."""
+        raise NotImplementedError(f"{self.flow} has no runs within")
+
+    def take_skipped(self) -> list[tuple[str, str, str]]:
+        """The steps that were left out in `ready`: key, name and why."""
+        return []
+
+    def questions(self) -> list[str]:
+        """The keys of the questions it waits for."""
+        return []
+
+    def answer(self, key: str, value: Any) -> None:
+        """An answer came, as it is stored."""
+        raise NotImplementedError(f"{self.flow} asked no question {key!r}")
+
+    def at_failure(self, task: Task | None) -> list[Record]:
+        """What else to record when the run fails in this task."""
+        return []
+
+    def compensations(self) -> list[Task]:
+        """What undoes the finished steps, in the order to do it in."""
+        return []
+
+
+def is_async(fn: object) -> bool:
+    """Whether calling it makes a coroutine."""
+    while hasattr(fn, "func"):  # partial
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
+    )

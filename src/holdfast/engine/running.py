@@ -1,0 +1,284 @@
+"""How a run comes about: started, resumed, or as a part of another."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from holdfast import composing
+from holdfast.appending import append_if
+from holdfast.checkpoint import dump_meta
+from holdfast.core import Core, Op
+from holdfast.engine import events as ev
+from holdfast.engine import live
+from holdfast.engine.history import History, meta
+from holdfast.engine.hold import Hold
+from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.program import Program, Task
+from holdfast.engine.run import Options, Resumption, Run
+from holdfast.engine.stream import Stream
+from holdfast.errors import (
+    FlowChangedError,
+    InputMismatchError,
+    RunActiveError,
+    RunCancelledError,
+    RunExistsError,
+    RunFinishedError,
+    RunPausedError,
+    StepFailedError,
+)
+from holdfast.journal import Draft
+from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id
+
+Make = Callable[[], Program]
+"""Makes a flow's program anew: it is used for one attempt to carry a run out."""
+
+
+class Link(NamedTuple):
+    """What a run belongs to."""
+
+    thread: str | None = None
+    owner: str | None = None
+    parent: str | None = None  # the run and step it is a part of
+
+
+class Plan(NamedTuple):
+    """A run that is ready to be carried out, and how it came about."""
+
+    run: Run
+    started: ev.RunStarted
+
+
+async def start(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    link: Link = Link(),
+    *,
+    parent: Run | None = None,
+    hands_over: bool = True,
+) -> Plan:
+    """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
+    check_id("run_id", run_id)
+    program = make()
+    check_id("flow", program.flow)
+    encoding = composing.encode(core, run_id, inputs, root="inputs")
+    facts = {
+        **program.stamp,
+        "structure": program.structure(),
+        "inputs_hash": inputs_hash(inputs),
+        "parent": link.parent,
+    }
+    opening = Draft(
+        Kind.OPEN.value,
+        Status.RUNNING.value,
+        encoding,
+        parent=None,
+        flow=program.flow,
+        thread=link.thread,
+        owner=link.owner,
+        meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
+    )
+
+    def decide(head: Entry | None) -> Draft:
+        if head is not None and head.status != Status.DELETED:
+            raise RunExistsError(run_id)
+        return opening
+
+    entry = await _drive(core, append_if(core, run_id, decide), options)
+    program.begin(core.journals.decode(encoding))
+    hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
+    run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
+    return Plan(run, ev.RunStarted(run_id, program.flow))
+
+
+async def resume(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    *,
+    parent: Run | None = None,
+    hands_over: bool = True,
+) -> Plan:
+    """Take a run over where it stands. Inputs of None are the recorded ones.
+
+    Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
+    `FlowChangedError`, and `RunActiveError` for one that this very process is carrying out.
+    """
+    check_id("run_id", run_id)
+    if live.find(core, run_id) is not None:
+        raise RunActiveError(run_id, Status.RUNNING)
+    while True:
+        program = make()
+        read = partial(History, core, run_id, whole=program.replays)
+        history: History = read() if options.blocking else await core.off_loop(read)
+        _check(program, history, inputs)
+        restored = program.restore(history)
+        behind = _behind(history)
+        seen = history.head.seq
+        entry = history.head
+        if not behind.waits:
+            claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(program.stamp))
+            op = append_if(core, run_id, partial(_only_behind, seen, claim))
+            try:
+                entry = await _drive(core, op, options)
+            except _MovedError:
+                continue
+        hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
+        run = Run(
+            program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child
+        )
+        return Plan(run, ev.RunStarted(run_id, program.flow, True, restored))
+
+
+class _MovedError(Exception):
+    """Someone else was faster."""
+
+
+def _only_behind(seq: int, draft: Draft, head: Entry | None) -> Draft:
+    if head is None or head.seq != seq:
+        raise _MovedError
+    return draft
+
+
+async def carry_out(plan: Plan) -> Any:
+    """Carry a run out to where it stops; returns its result or raises what it came to."""
+    run = plan.run
+    with live.registered(run):
+        run.emit(plan.started)
+        await run.hand_over()
+        try:
+            return await run.main()
+        finally:
+            await run.hand_over()
+
+
+def outcome(core: Core, make: Make, run_id: str) -> Any:
+    """The recorded result of a completed run. Blocks."""
+    program = make()
+    history = History(core, run_id, whole=program.replays)
+    if history.head.status != Status.COMPLETED:
+        raise RunFinishedError(run_id, history.head.status)
+    end = history.entries[-1]
+    if not program.keeps_result or not end.size:
+        program.restore(history)
+        return program.result
+    return program.revive_result(history.value(end))
+
+
+async def _drive(core: Core, op: Op[Entry], options: Options) -> Entry:
+    return core.drive(op) if options.blocking else await core.drive_async(op)
+
+
+def _check(program: Program, history: History, inputs: Any) -> None:
+    """Refuse to resume what can't be, before anything is claimed."""
+    run_id, head = history.run, history.head
+    if head.status in (Status.COMPLETED, Status.CANCELLED):
+        raise RunFinishedError(run_id, head.status)
+    if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
+        raise RunFinishedError(run_id, "failed and rolled back")
+    begun = history.begun_with
+    if "inputs_hash" not in begun:
+        raise FlowChangedError(
+            run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
+        )
+    if history.opening.flow != program.flow:
+        raise FlowChangedError(
+            run_id,
+            (f"it began as {history.opening.flow!r}, not {program.flow!r}",),
+            "Resume it with the flow of that name.",
+        )
+    program.check(run_id, history)
+    if inputs is not None:
+        actual = inputs_hash(inputs)
+        if actual != begun["inputs_hash"]:
+            raise InputMismatchError(begun["inputs_hash"], actual)
+
+
+def _behind(history: History) -> Resumption:
+    failed = history.rolling_back()
+    undone = {
+        str(entry.step): facts["undone"]
+        for entry in history.of(Kind.DECISION)
+        if "undone" in (facts := meta(entry))
+    }
+    return Resumption(
+        epoch=history.epoch,
+        deaths=history.deaths(),
+        failed_attempts=history.failed_attempts(),
+        answers=history.answers(),
+        wanted=history.wanted(),
+        failure=None if failed is None else _recorded_failure(history, failed),
+        undone=undone,
+        waits=_still_waits(history),
+    )
+
+
+def _recorded_failure(history: History, entry: Entry) -> BaseException:
+    if meta(entry).get("cancel"):
+        return RunCancelledError(history.run)
+    told = history.value(entry)
+    return StepFailedError(
+        told.get("step", ""), told["type"], told["message"], told.get("attempts", 1), told["trace"]
+    )
+
+
+def _still_waits(history: History) -> bool:
+    """Whether there is nothing to do but wait on: what is asked was not answered."""
+    head = history.head
+    asked = head.kind == Kind.QUESTION or meta(head).get("reason") == "questions"
+    return head.status == Status.PAUSED and asked
+
+
+async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
+    """Carry out the run that a step of another stands for: start it, go on with it, or look it up."""
+    assert task.child is not None
+    core = parent.core
+    make, inputs = task.child
+    run_id = child_id(parent.run_id, task.key, parent.epoch)
+    options = replace(parent.options, timeout=None)
+    head = (
+        core.journals.head(run_id)
+        if options.blocking
+        else await core.off_loop(partial(core.journals.head, run_id))
+    )
+    if head is None or head.status == Status.DELETED:
+        link = Link(head.thread if head else None, None, f"{parent.run_id}@{task.key}")
+        plan = await start(
+            core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
+        )
+    elif head.status == Status.COMPLETED:
+        return outcome(core, make, run_id)
+    else:
+        plan = await resume(core, make, run_id, None, options, parent=parent, hands_over=hands_over)
+    return await carry_out(plan)
+
+
+def child_id(run_id: str, key: str, epoch: int) -> str:
+    """The id of the run that a step stands for: the same whenever the step is tried again."""
+    name = f"{run_id}/{key}" + (f"~{epoch}" if epoch else "")
+    if len(name.encode()) <= MAX_ID_BYTES:
+        return name
+    return f"{run_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def stream(plan: Callable[[], Awaitable[Plan]]) -> Stream:
+    """The events of a run that is prepared when the first of them is asked for."""
+    events: deque[ev.Event] = deque()
+
+    async def main() -> None:
+        ready = await plan()
+        ready.run.events = events
+        with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
+            await carry_out(ready)
+
+    return Stream(main, events)

@@ -1,0 +1,79 @@
+"""Events as they come: an async iterator that runs the engine in its consumer's own task.
+
+The run goes on when the consumer asks for the next event, and stops when it does not. A step that
+is awaited here costs no task of its own, and yet what it reports on the way is seen at once: the
+engine's coroutine is driven by hand, and whenever it waits, the events that gathered go first.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from typing import Any, Final
+
+from holdfast.engine.events import Event
+
+
+class _HandOver:
+    """Awaited by the engine to let the consumer see the events that gathered."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield self
+
+
+HAND_OVER: Final = _HandOver()
+
+
+class Stream(AsyncIterator[Event]):
+    """The events of one run. Closing it, or dropping it, leaves the run to be resumed."""
+
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]], events: deque[Event]) -> None:
+        self._start = start
+        self._main: Coroutine[Any, Any, Any] | None = None
+        self._events = events
+        self._waits_for: Any = HAND_OVER  # what the engine yielded last
+        self._over = False
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    @types.coroutine
+    def _next(self) -> Generator[Any, Any, Event]:
+        while True:
+            if self._events:
+                return self._events.popleft()
+            if self._over:
+                raise StopAsyncIteration
+            if self._main is None:
+                self._main = self._start()
+            try:
+                if self._waits_for is HAND_OVER:
+                    self._waits_for = self._main.send(None)
+                    continue
+                try:
+                    sent = yield self._waits_for
+                except BaseException as error:
+                    self._waits_for = self._main.throw(error)
+                else:
+                    self._waits_for = self._main.send(sent)
+            except StopIteration:
+                self._over = True
+            except BaseException:
+                self._over = True
+                raise
+
+    async def __anext__(self) -> Event:
+        return await self._next()
+
+    async def aclose(self) -> None:
+        """Stop following the run: what is under way is dropped, what is finished is kept."""
+        self._over = True
+        if self._main is not None:
+            self._main.close()
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()

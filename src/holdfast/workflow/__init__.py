@@ -1,0 +1,72 @@
+"""Workflows: a generator or `async def` whose steps are recorded, and resumed where they stopped.
+
+from holdfast.workflow import WorkflowEngine, step, workflow
+
+@workflow("report")
+def report(topic: str):
+    text = yield step("write").python(write, args=(topic,)).retry(3)
+    return (yield step("publish").python(publish, args=(text,)))
+
+result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1", topic="kelp")
+"""
+
+from holdfast.engine.events import (
+    CheckpointFailed,
+    CheckpointSaved,
+    Event,
+    QuestionAsked,
+    RollbackCompleted,
+    RollbackStarted,
+    RunPaused,
+    StepCompleted,
+    StepFailed,
+    StepProgress,
+    StepRetrying,
+    StepSkipped,
+    StepStarted,
+)
+from holdfast.engine.events import RunCancelled as WorkflowCancelled
+from holdfast.engine.events import RunCompleted as WorkflowCompleted
+from holdfast.engine.events import RunFailed as WorkflowFailed
+from holdfast.engine.events import RunStarted as WorkflowStarted
+from holdfast.engine.requests import Question
+from holdfast.engine.retry import Retry
+from holdfast.engine.run import Strategy as CheckpointStrategy
+from holdfast.workflow.effects import Step, ask, branch, for_each, parallel, step
+from holdfast.workflow.engine import WorkflowEngine
+from holdfast.workflow.flow import Workflow, workflow
+from holdfast.workflow.results import StepResult, WorkflowResult
+
+__all__ = [
+    "CheckpointFailed",
+    "CheckpointSaved",
+    "CheckpointStrategy",
+    "Event",
+    "Question",
+    "QuestionAsked",
+    "Retry",
+    "RollbackCompleted",
+    "RollbackStarted",
+    "RunPaused",
+    "Step",
+    "StepCompleted",
+    "StepFailed",
+    "StepProgress",
+    "StepResult",
+    "StepRetrying",
+    "StepSkipped",
+    "StepStarted",
+    "Workflow",
+    "WorkflowCancelled",
+    "WorkflowCompleted",
+    "WorkflowEngine",
+    "WorkflowFailed",
+    "WorkflowResult",
+    "WorkflowStarted",
+    "ask",
+    "branch",
+    "for_each",
+    "parallel",
+    "step",
+    "workflow",
+]

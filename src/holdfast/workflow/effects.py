@@ -1,0 +1,352 @@
+"""What a workflow yields or awaits: steps and the ways to put them together. Values, not actions."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
+
+from holdfast.engine.context import DECIDING
+from holdfast.engine.hints import hints_of
+from holdfast.engine.program import PLAIN, Policy, is_async
+from holdfast.engine.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.workflow.flow import Workflow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_UNSET: Any = object()
+
+
+class Effect:
+    """Something the engine does for a workflow: `yield` it, or `await` it in an `async def`."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        flow = DECIDING.get()
+        if flow is None:
+            return (yield from self._alone().__await__())
+        if flow.task is not asyncio.current_task():
+            raise RuntimeError(
+                "a step was awaited in a task of its own; await parallel(...) or for_each(...) "
+                "instead of asyncio.gather or create_task: their results are recorded one by one"
+            )
+        return (yield self)
+
+    async def _alone(self) -> Any:
+        raise RuntimeError(f"{type(self).__name__} was awaited outside a workflow")
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Effect):
+    """One unit of work. Every method returns a new step with one more thing said about it."""
+
+    name: str
+    fn: Callable[..., Any] | None = None
+    args: Sequence[Any] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    flow: Workflow[Any, Any] | None = None  # a subworkflow instead of a function
+    policy: Policy = PLAIN
+    result_type: Any = _UNSET
+    condition: Any = None
+    handler: Callable[..., Any] | Effect | None = None
+    skips: bool = False
+    default: Any = None
+    undo: Callable[..., Any] | None = None
+    checks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    rounds: int = 0
+    fix: Callable[..., Any] | None = None
+
+    def python(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        commit: Callable[[Any, Any], object] | None = None,
+    ) -> Self:
+        """Call a function, sync or async. A sync one runs in a thread and never blocks the loop.
+
+        With `commit`, `commit(cursor, result)` writes to tables in the store's own database, in
+        one transaction with the step's result: exactly once. Keep it short.
+        """
+        if not callable(fn):
+            raise TypeError(f"step {self.name!r}: python() needs a function, not {fn!r}")
+        policy = self.policy if commit is None else replace(self.policy, commit=commit)
+        return replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
+
+    def subworkflow(self, flow: Workflow[Any, Any], **inputs: Any) -> Self:
+        """Carry out another workflow, as a run of its own that this step waits for."""
+        return replace(self, flow=flow, kwargs=inputs)
+
+    def returns(self, kind: Any) -> Self:
+        """Say what type the result has; by default the function's return annotation says it."""
+        return replace(self, result_type=kind)
+
+    def retry(
+        self,
+        attempts: int = 3,
+        backoff: float = 1.0,
+        *,
+        longest: float = 60.0,
+        jitter: float = 0.1,
+        on: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+    ) -> Self:
+        """Try up to so many times in all, with a pause that doubles from `backoff` seconds on."""
+        kinds = on if isinstance(on, tuple) else (on,)
+        policy = Retry(attempts, backoff, longest, jitter, kinds)
+        return replace(self, policy=replace(self.policy, retry=policy))
+
+    def timeout(self, seconds: float) -> Self:
+        """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it is left."""
+        return replace(self, policy=replace(self.policy, timeout=seconds))
+
+    def run_on(self, executor: Executor) -> Self:
+        """Run a sync function on this executor: of threads, processes or machines."""
+        return replace(self, policy=replace(self.policy, executor=executor))
+
+    def inline(self) -> Self:
+        """Call a sync function right on the event loop, because it is quick."""
+        return replace(self, policy=replace(self.policy, inline=True))
+
+    def checkpoint(self) -> Self:
+        """Save here also where only marked steps are saved."""
+        return replace(self, policy=replace(self.policy, marked=True))
+
+    def when(self, condition: bool | Callable[[], bool]) -> Self:
+        """Leave the step out, with None as its result, unless the condition is true.
+
+        A callable is asked once; what it said is recorded.
+        """
+        return replace(self, condition=condition)
+
+    def on_error(self, handler: Callable[..., Any] | Effect) -> Self:
+        """When the step failed for good, take what this gives instead: a step, or a function that
+        is called with the `StepFailedError`, as a step of its own."""
+        return replace(self, handler=handler)
+
+    def skip_on_error(self, default: Any = None) -> Self:
+        """When the step failed for good, go on with this instead."""
+        return replace(self, skips=True, default=default)
+
+    def with_rollback(self, undo: Callable[..., Any]) -> Self:
+        """What undoes the step if the run fails or is cancelled later; called with its result."""
+        return replace(self, undo=undo)
+
+    def validate(
+        self,
+        stages: Callable[..., Any]
+        | Iterable[Callable[..., Any]]
+        | Mapping[str, Callable[..., Any]],
+        retry: int = 0,
+        on_failure: Callable[..., Any] | None = None,
+    ) -> Self:
+        """Check the result, or the world if the step has no function of its own.
+
+        A stage fails by raising, or by returning False or a str that says what is wrong. Then
+        `on_failure(result, problems)` makes a better result (`on_failure(problems)` where there
+        is none) and all stages are asked again, up to `retry` times. Without `on_failure` the
+        step itself is done again.
+        """
+        if callable(stages):
+            stages = [stages]
+        if not isinstance(stages, Mapping):
+            stages = {_name_of(stage): stage for stage in stages}
+        return replace(self, checks=dict(stages), rounds=retry, fix=on_failure)
+
+    @property
+    def result_hint(self) -> Any:
+        """The type of the result; None where nothing says it."""
+        if self.result_type is not _UNSET:
+            return self.result_type
+        return None if self.fn is None else hints_of(self.fn).get("return")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but a call."""
+        return (
+            self.condition is None and self.handler is None and not self.skips and not self.checks
+        )
+
+    async def _alone(self) -> Any:
+        if self.fn is None:
+            raise RuntimeError(f"step {self.name!r} was awaited outside a workflow")
+        value = self.fn(*self.args, **self.kwargs)
+        return await value if inspect.isawaitable(value) else value
+
+
+class StepFunction(Generic[P, R]):
+    """A function that is a step when a workflow calls it, and itself otherwise."""
+
+    def __init__(self, fn: Callable[P, R], made: Step) -> None:
+        self._step = replace(made, fn=fn)
+        self._is_async = is_async(fn)
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """A step in a workflow's own code; elsewhere what the function gives."""
+        if DECIDING.get() is None and not self._is_async:
+            return self.__wrapped__(*args, **kwargs)
+        return self.step(*args, **kwargs)
+
+    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step:
+        """The step that calling it makes, to say more about: `fetch.step(url).retry(5)`."""
+        return replace(self._step, args=args, kwargs=kwargs)
+
+    __wrapped__: Callable[P, R]
+
+
+@overload
+def step(target: str, /) -> Step: ...
+@overload
+def step(target: Callable[P, R], /) -> StepFunction[P, R]: ...
+@overload
+def step(
+    *,
+    name: str | None = None,
+    retry: int | Retry | None = None,
+    timeout: float | None = None,
+    inline: bool = False,
+    executor: Executor | None = None,
+) -> Callable[[Callable[P, R]], StepFunction[P, R]]: ...
+def step(
+    target: Any = None,
+    /,
+    *,
+    name: str | None = None,
+    retry: int | Retry | None = None,
+    timeout: float | None = None,
+    inline: bool = False,
+    executor: Executor | None = None,
+) -> Any:
+    """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function."""
+    if isinstance(target, str):
+        return Step(target)
+    again = Retry(retry) if isinstance(retry, int) else retry
+    policy = Policy(retry=again, timeout=timeout, inline=inline, executor=executor)
+
+    def decorate(fn: Callable[P, R]) -> StepFunction[P, R]:
+        return StepFunction(fn, Step(name or _name_of(fn), policy=policy))
+
+    if target is None:
+        return decorate
+    if callable(target):
+        return decorate(target)
+    raise TypeError(f"step needs a name or a function, not {target!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch(Effect):
+    """One of several ways on."""
+
+    cases: tuple[tuple[Any, Any], ...]
+    name: str = "branch"
+
+
+def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") -> Branch:
+    """Take the first case whose condition is true: `branch((n > 3, step(...)), (True, step(...)))`.
+
+    What was taken is recorded, and never decided again. Gives what that case gives; None if no
+    condition is true.
+    """
+    return Branch(tuple(cases), name)
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Effect):
+    """Several things at once."""
+
+    parts: tuple[Any, ...]
+    names: tuple[str, ...] | None
+    name: str = "parallel"
+    concurrency: int | None = None
+
+
+def parallel(
+    *parts: Any, name: str = "parallel", concurrency: int | None = None, **named: Any
+) -> Parallel:
+    """Do several things at once: steps, other effects, or generators that yield them.
+
+    Gives a list of their results; a dict where the parts are named. Each result is recorded when
+    it comes. If one fails the others are finished, and then the failure is raised.
+    """
+    if parts and named:
+        raise TypeError("parallel takes its parts by position or by name, not both")
+    _check_concurrency(concurrency)
+    return Parallel(parts or tuple(named.values()), tuple(named) or None, name, concurrency)
+
+
+@dataclass(frozen=True, slots=True)
+class ForEach(Effect):
+    """The same for every item."""
+
+    items: tuple[Any, ...]
+    body: Callable[[Any], Any]
+    name: str
+    concurrency: int | None = None
+    policy: Policy = PLAIN
+
+
+def for_each(
+    items: Iterable[Any],
+    do: Callable[[Any], Any],
+    *,
+    name: str | None = None,
+    concurrency: int | None = 10,
+    retry: int | Retry | None = None,
+    timeout: float | None = None,
+) -> ForEach:
+    """Do the same for every item, so many at once; gives the list of results.
+
+    `do` is a function that does the work, a `@step`, a function that returns a step or another
+    effect, or a generator function that yields them. A resumed run does only the unfinished items.
+    """
+    if not callable(do):
+        raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
+    _check_concurrency(concurrency)
+    again = Retry(retry) if isinstance(retry, int) else retry
+    policy = Policy(retry=again, timeout=timeout)
+    return ForEach(tuple(items), do, name or _name_of(do), concurrency, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Effect):
+    """A question to a person."""
+
+    prompt: str
+    returns: Any
+    choices: tuple[Any, ...] | None
+    name: str
+
+
+def ask(
+    prompt: str,
+    *,
+    returns: Any = None,
+    choices: Iterable[Any] | None = None,
+    name: str = "ask",
+) -> Ask:
+    """Ask a person, and pause the run until the answer comes, days later if need be.
+
+    The answer must be of the type `returns`, or one of the `choices`.
+    """
+    if not isinstance(prompt, str):
+        raise TypeError(f"ask needs a prompt, not {prompt!r}")
+    return Ask(prompt, returns, None if choices is None else tuple(choices), name)
+
+
+def _check_concurrency(concurrency: int | None) -> None:
+    if concurrency is not None and concurrency < 1:
+        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
+
+
+def _name_of(fn: Any) -> str:
+    name = getattr(fn, "__name__", None) or getattr(getattr(fn, "func", None), "__name__", None)
+    return name or type(fn).__name__

@@ -1,0 +1,270 @@
+"""The front door for workflows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+from holdfast.core import Core
+from holdfast.engine import requests, running
+from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.requests import Question
+from holdfast.engine.run import Options, Strategy
+from holdfast.engine.running import Link, Plan
+from holdfast.engine.stream import Stream
+from holdfast.errors import (
+    CheckpointNotFoundError,
+)
+from holdfast.model import Status
+from holdfast.seams import new_id
+from holdfast.workflow.flow import Workflow
+from holdfast.workflow.program import WorkflowProgram
+from holdfast.workflow.results import WorkflowResult, result_of
+
+
+class WorkflowEngine:
+    """Carries out workflows, records every step, and resumes them wherever they stopped.
+
+    `checkpoint_store` is a URL, a path, a `Store` or a `Checkpointer`; without one it is the
+    default store, and with False nothing is kept beyond the engine itself. One engine may carry
+    out many runs at once.
+    """
+
+    def __init__(
+        self,
+        checkpoint_store: StoreLike | Literal[False] = None,
+        *,
+        checkpoint_after: Strategy | str = Strategy.EVERY_STEP,
+        timeout: float | None = None,
+        thread_id: str | None = None,
+        owner: str | None = None,
+    ) -> None:
+        self._where = checkpoint_store
+        self._opened: Opened | None = None
+        self._options = Options(
+            strategy=Strategy(checkpoint_after), timeout=timeout, quiet=checkpoint_store is False
+        )
+        self._link = Link(thread_id, owner)
+        self._workflow_id: str | None = None
+        self._results: dict[str, WorkflowResult] = {}
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the run that this engine started or resumed last."""
+        return self._workflow_id
+
+    @property
+    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
+        """What the runs are kept with: to list them, look at their states, fork and roll back."""
+        return self._keeper.checkpointer
+
+    def execute(
+        self,
+        flow: Workflow[Any, Any],
+        /,
+        *,
+        workflow_id: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Stream:
+        """Start a run; iterate over what is returned to carry it out and see its events.
+
+        The inputs are given by name; those whose names clash with a parameter here go into
+        `inputs`. Raises `RunExistsError` for an id that is taken. When the run fails, the last
+        event says so and then its error is raised.
+        """
+        return self._stream(flow, workflow_id, _merged(flow, inputs, kwargs), resume=False)
+
+    def resume(
+        self,
+        flow: Workflow[Any, Any],
+        /,
+        *,
+        workflow_id: str,
+        inputs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Stream:
+        """Go on with a run after its last recorded step; like `execute` otherwise.
+
+        The inputs may be left out, or must be those it began with. Raises
+        `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError` and
+        `FlowChangedError`.
+        """
+        given = _merged(flow, inputs, kwargs) if inputs or kwargs else None
+        return self._stream(flow, workflow_id, given, resume=True)
+
+    async def run(
+        self,
+        flow: Workflow[Any, Any],
+        /,
+        *,
+        workflow_id: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Carry a run out and return its result, without the events.
+
+        With `resume`, it is started if it does not exist, goes on if it does, and its recorded
+        result is returned if it is completed. Raises `StepFailedError`, `RunPausedError`,
+        `RunCancelledError` and so on.
+        """
+        return await self._run(
+            flow, workflow_id, _merged(flow, inputs, kwargs), self._options, resume
+        )
+
+    def run_sync(
+        self,
+        flow: Workflow[Any, Any],
+        /,
+        *,
+        workflow_id: str | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        resume: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Like `run`, for programs without an event loop. Sync steps are called right here."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            options = replace(self._options, blocking=True)
+            given = _merged(flow, inputs, kwargs)
+            return asyncio.run(self._run(flow, workflow_id, given, options, resume))
+        raise RuntimeError("an event loop is running here: use `await engine.run(...)`")
+
+    async def cancel(self, workflow_id: str | None = None, reason: str = "") -> None:
+        """Cancel a run, wherever it is carried out: its rollbacks are run, and it is over."""
+        await self._request("cancel", workflow_id, reason)
+
+    async def pause(self, workflow_id: str | None = None, reason: str = "") -> None:
+        """Have a run stop after the steps that are under way, to be resumed later."""
+        await self._request("pause", workflow_id, reason)
+
+    async def answer(self, workflow_id: str, value: object, *, question: str | None = None) -> None:
+        """Answer a run's open question, by name where it has several; then resume it."""
+        core = self._core
+        await core.drive_async(requests.answer(core, workflow_id, value, question))
+
+    async def questions(self, workflow_id: str) -> list[Question]:
+        """What a run waits for."""
+        core = self._core
+        return await core.off_loop(lambda: requests.questions(core, workflow_id))
+
+    def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
+        """What a run came to: the last one of this engine, or the one of this id. Blocks.
+
+        Raises `CheckpointNotFoundError` for an unknown run.
+        """
+        name = workflow_id or self._workflow_id
+        if name is None:
+            raise CheckpointNotFoundError("(none)", None)
+        return result_of(self._core, name)
+
+    async def close(self) -> None:
+        """Make everything durable and release what the engine opened. A second call does nothing."""
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # --- carrying out
+
+    @property
+    def _keeper(self) -> Opened:
+        if self._opened is None:
+            self._opened = opened("memory://" if self._where is False else self._where)
+        return self._opened
+
+    @property
+    def _core(self) -> Core:
+        return self._keeper.checkpointer.core
+
+    def _stream(
+        self,
+        flow: Workflow[Any, Any],
+        workflow_id: str | None,
+        inputs: Mapping[str, Any] | None,
+        *,
+        resume: bool,
+    ) -> Stream:
+        options = replace(self._options, listening=True)
+        name = workflow_id or new_id()
+        self._workflow_id = name
+
+        async def plan() -> Plan:
+            return await self._plan(flow, name, inputs, options, resume)
+
+        return running.stream(plan)
+
+    async def _run(
+        self,
+        flow: Workflow[Any, Any],
+        workflow_id: str | None,
+        inputs: Mapping[str, Any],
+        options: Options,
+        resume: bool,
+    ) -> Any:
+        name = workflow_id or new_id()
+        self._workflow_id = name
+        core = self._core
+        make = _maker(flow)
+        if resume:
+            head = await core.off_loop(lambda: core.journals.head(name))
+            if head is not None and head.status == Status.COMPLETED:
+                return await core.off_loop(lambda: running.outcome(core, make, name))
+            resume = head is not None and head.status != Status.DELETED
+        return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
+
+    async def _plan(
+        self,
+        flow: Workflow[Any, Any],
+        name: str,
+        inputs: Mapping[str, Any] | None,
+        options: Options,
+        resume: bool,
+    ) -> Plan:
+        core = self._core
+        if resume:
+            return await running.resume(core, _maker(flow), name, inputs, options)
+        return await running.start(core, _maker(flow), name, inputs, options, self._link)
+
+    async def _request(self, action: str, workflow_id: str | None, reason: str) -> None:
+        name = workflow_id or self._workflow_id
+        if name is None:
+            raise ValueError(
+                f"{action} needs a workflow_id: this engine has carried out no run yet"
+            )
+        core = self._core
+        await core.drive_async(requests.request(core, name, action, reason))
+
+
+def _maker(flow: Workflow[Any, Any]) -> running.Make:
+    if not isinstance(flow, Workflow):
+        raise TypeError(f"{flow!r} is no workflow; decorate it with @workflow")
+    return lambda: WorkflowProgram(flow)
+
+
+def _merged(
+    flow: Workflow[Any, Any], inputs: Mapping[str, Any] | None, kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """All inputs by name, if the workflow can be called with them."""
+    _maker(flow)
+    twice = set(inputs or ()) & set(kwargs)
+    if twice:
+        raise TypeError(f"given twice, in inputs= and by name: {', '.join(sorted(twice))}")
+    merged = {**(inputs or {}), **kwargs}
+    flow.check(merged)
+    return merged

@@ -1,0 +1,87 @@
+"""What is said about a step beyond its call, as a small flow of its own: each part is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, NamedTuple
+
+from holdfast.errors import StepFailedError
+from holdfast.workflow.effects import Branch, Effect, Step
+
+
+class Bare(NamedTuple):
+    """A step's own call, under the key that the step was given."""
+
+    key: str
+    step: Step
+
+
+class Skip(NamedTuple):
+    """The step is left out."""
+
+    key: str
+    name: str
+    reason: str
+
+
+class CheckFailed(Exception):  # noqa: N818 - a step fails with it, and is told of by that
+    """A step's result did not stand up to its checks."""
+
+
+def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
+    """The step with everything said about it."""
+    if step.condition is not None:
+        wanted = yield Branch(((step.condition, True),), "when")
+        if not wanted:
+            yield Skip(key, step.name, "its condition is not true")
+            return None
+    try:
+        value = yield from _checked(step, key)
+    except StepFailedError as error:
+        if isinstance(step.handler, Effect):
+            return (yield step.handler)
+        if step.handler is not None:
+            return (yield Step("on_error", step.handler, (error,)))
+        if not step.skips:
+            raise
+        yield Skip(key, step.name, str(error))
+        return step.default
+    return value
+
+
+def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
+    has_body = step.fn is not None or step.flow is not None
+    value = (yield Bare(key, step)) if has_body else None
+    if not step.checks:
+        return value
+    for left in range(step.rounds, -1, -1):
+        given = (value,) if has_body else ()
+        problems = yield Step("check", _run_checks, (step.checks, given))
+        if not problems:
+            return value
+        if not left:
+            raise StepFailedError(key, "CheckFailed", "; ".join(problems))
+        if step.fix is not None:
+            fixed = yield Step("fix", step.fix, (*given, problems))
+            value = fixed if has_body else None
+        elif has_body:
+            value = yield Step("again", step.fn, step.args, step.kwargs, step.flow, step.policy)
+    return value
+
+
+async def _run_checks(checks: dict[str, Any], given: tuple[Any, ...]) -> list[str]:
+    """What is wrong, in words; nothing if nothing is."""
+    problems = []
+    for name, check in checks.items():
+        try:
+            verdict = check(*given)
+            if hasattr(verdict, "__await__"):
+                verdict = await verdict
+        except Exception as error:  # noqa: BLE001 - a check says no by raising whatever it likes
+            problems.append(f"{name}: {type(error).__name__}: {error}")
+            continue
+        if verdict is False:
+            problems.append(f"{name} said no")
+        elif isinstance(verdict, str) and verdict:
+            problems.append(f"{name}: {verdict}")
+    return problems

@@ -1,0 +1,84 @@
+"""What a running workflow consists of: fibers, each a stack of generators, and groups of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.workflow.scopes import Scope
+
+
+class Outcome(NamedTuple):
+    """What something came to: a value, or an error."""
+
+    value: Any = None
+    error: Exception | None = None
+
+
+class Frame(NamedTuple):
+    """A generator or coroutine, and the scope it names things in."""
+
+    code: Any
+    scope: Scope
+
+
+class Fiber:
+    """A sequence of things to do: the workflow itself, or a part of a group."""
+
+    __slots__ = ("frames", "group", "index", "outcome")
+
+    def __init__(self, frame: Frame | None, group: Group | None = None, index: int = 0) -> None:
+        self.frames = [] if frame is None else [frame]
+        self.group = group
+        self.index = index
+        self.outcome = Outcome()  # what it goes on with
+
+
+class Group:
+    """Parts that are done at once, so many at a time."""
+
+    def __init__(
+        self,
+        starts: Sequence[Callable[[], Any]],
+        names: tuple[str, ...] | None,
+        concurrency: int | None,
+    ) -> None:
+        self.parent: Fiber | None = None
+        self._starts = starts
+        self._names = names
+        self._limit = concurrency or len(starts)
+        self._next = 0
+        self._active = 0
+        self._values: dict[int, Any] = {}
+        self._errors: dict[int, Exception] = {}
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether another part may start."""
+        return self._next < len(self._starts) and self._active < self._limit and not self._errors
+
+    def take(self) -> tuple[int, Callable[[], Any]]:
+        """The next part."""
+        index = self._next
+        self._next += 1
+        self._active += 1
+        return index, self._starts[index]
+
+    def finish(self, index: int, outcome: Outcome) -> None:
+        """A part came to its end."""
+        self._active -= 1
+        if outcome.error is not None:
+            self._errors[index] = outcome.error
+        else:
+            self._values[index] = outcome.value
+
+    def outcome(self) -> Outcome | None:
+        """What all of it came to; None while parts are under way."""
+        if self._active or (self._next < len(self._starts) and not self._errors):
+            return None
+        if self._errors:
+            return Outcome(error=self._errors[min(self._errors)])
+        values = [self._values[index] for index in range(len(self._starts))]
+        return Outcome(
+            values if self._names is None else dict(zip(self._names, values, strict=True))
+        )

@@ -1,0 +1,89 @@
+"""What a workflow's run came to, as its journal tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.core import Core
+from holdfast.engine.history import History, meta
+from holdfast.model import Entry, Kind, Status
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step's outcome."""
+
+    name: str
+    step_type: str
+    success: bool
+    output: Any
+    duration_ms: int
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "name": self.name,
+            "step_type": self.step_type,
+            "success": self.success,
+            "output": self.output,
+            "duration_ms": self.duration_ms,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowResult:
+    """What a run came to so far."""
+
+    workflow_id: str
+    workflow_name: str
+    status: str
+    output: Any
+    error: str | None
+    steps: tuple[StepResult, ...]
+
+    @property
+    def success(self) -> bool:
+        """Whether it came to its end."""
+        return self.status == Status.COMPLETED
+
+    @property
+    def total_duration_ms(self) -> int:
+        """What its steps took together."""
+        return sum(step.duration_ms for step in self.steps)
+
+
+def result_of(core: Core, run_id: str) -> WorkflowResult:
+    """Read a run's journal. Raises `CheckpointNotFoundError`. Blocks."""
+    history = History(core, run_id, whole=True)
+    head = history.head
+    output, error = None, None
+    if head.kind == Kind.COMPLETE:
+        output = history.value(head)
+    elif head.kind == Kind.FAIL:
+        told = history.value(head)
+        error = f"{told['type']}: {told['message']}"
+    steps = tuple(steps_in(history))
+    return WorkflowResult(run_id, history.opening.flow or "", head.status, output, error, steps)
+
+
+def steps_in(history: History) -> list[StepResult]:
+    """The outcomes of the steps, in the order they were recorded."""
+    found = []
+    for entry in history.of(Kind.RESULT, Kind.FAIL):
+        facts = meta(entry)
+        if entry.kind == Kind.RESULT:
+            found.append(_step(entry, facts, True, history.value(entry), None))
+        elif facts.get("of") == "step":
+            told = history.value(entry)
+            found.append(_step(entry, facts, False, None, f"{told['type']}: {told['message']}"))
+    return found
+
+
+def _step(
+    entry: Entry, facts: dict[str, Any], success: bool, output: Any, error: str | None
+) -> StepResult:
+    spent = round(1000 * (entry.duration or 0))
+    return StepResult(str(entry.step), facts.get("kind", "python"), success, output, spent, error)

@@ -1,0 +1,66 @@
+"""Names for what a workflow does, the same in every replay, and the check that they are.
+
+A key is a path: a step's own name, `#2` behind it for the second of that name, `[3]` for an item
+of a for_each, and `/` before what happens within. The keys recorded in one scope come back in
+their order, or the flow is not the one that recorded them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+_SPECIAL = re.compile(r"[%/#\[]")
+_ITEM = re.compile(r"\[\d+\]$")
+
+
+class Mismatch(Exception):  # noqa: N818 - turned into a FlowChangedError by whoever knows the run
+    """The flow asks for something else than was recorded."""
+
+    def __init__(self, recorded: str, asked: str) -> None:
+        super().__init__(recorded, asked)
+        self.recorded = recorded
+        self.asked = asked
+
+
+class Scope:
+    """A sequence of names: a workflow, a branch of it, or what belongs to one step."""
+
+    def __init__(self, path: str, recorded: Iterable[str] = ()) -> None:
+        self.path = path
+        self._pending = list(recorded)
+        self._counts: dict[str, int] = {}
+
+    def key(self, name: str) -> str:
+        """The key for the next thing of this name."""
+        part = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", name)
+        count = self._counts[part] = self._counts.get(part, 0) + 1
+        if count > 1:
+            part = f"{part}#{count}"
+        return f"{self.path}/{part}" if self.path else part
+
+    def expect(self, keys: Collection[str]) -> None:
+        """The flow now asks for these, at once. Raises `Mismatch` where something else was recorded."""
+        if not self._pending or not keys:
+            return
+        asked = {key.removeprefix(f"{self.path}/") if self.path else key for key in keys}
+        if self._pending[0] not in asked:
+            raise Mismatch(self._pending[0], min(asked))
+        before = set(self._pending)
+        self._pending = [part for part in self._pending if part not in asked]
+        new = sorted(asked - before)
+        if self._pending and new:
+            raise Mismatch(self._pending[0], new[0])
+
+
+def orders(keys: Iterable[str]) -> dict[str, list[str]]:
+    """For each scope the names recorded in it, in the order they first appear."""
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        parts = key.split("/")
+        for depth, part in enumerate(parts):
+            names = found.setdefault("/".join(parts[:depth]), [])
+            name = _ITEM.sub("", part)
+            if name not in names:
+                names.append(name)
+    return found
