@@ -19,7 +19,7 @@ from holdfast.core import Core
 from holdfast.engine import events as ev
 from holdfast.engine.executing import Finished, Steps, failure, type_name
 from holdfast.engine.history import meta
-from holdfast.engine.hold import Hold, Work
+from holdfast.engine.hold import Hold
 from holdfast.engine.program import Program, Record, Stored, Task
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
+from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
 
@@ -421,10 +422,14 @@ class Run:
         if not urgent and self.core.settings.durability == "exit":
             self._keep(drafts)
             return []
-        todo = [*self._kept, *drafts]
-        self._kept = []
+        kept, self._kept = self._kept, []
+        wait = urgent or self._sync
         try:
-            saved = await self.hold.append(todo, wait=urgent or self._sync, work=work)
+            if work is None:
+                saved = await self.hold.append([*kept, *drafts], wait=wait)
+            else:
+                saved = await self.hold.append(kept)
+                saved += await self.hold.append(drafts, work=work)
         except CheckpointSaveError as error:
             fatal = self.options.fatal
             if fatal or (fatal is None and self.core.settings.on_save_failure == "raise") or work:
