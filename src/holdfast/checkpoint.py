@@ -14,6 +14,7 @@ from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
 SCHEMA: Final = 1
 """The version of the JSON form that `to_dict` gives."""
 
+_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -284,7 +285,7 @@ def run_info(head: Entry) -> RunInfo:
 
 def dump_meta(meta: Mapping[str, Any]) -> str:
     """An entry's extra fields as they are stored."""
-    return json.dumps(meta, separators=(",", ":"), allow_nan=False) if meta else ""
+    return _JSON.encode(meta) if meta else ""
 
 
 def to_datetime(at: int) -> datetime:

@@ -59,7 +59,7 @@ def _converter(hint: Any) -> Convert:
 @lru_cache(maxsize=2048)
 def _compile(hint: Any, _text: str) -> Convert:
     if hint is Any or hint is object:
-        return lambda data: data
+        return _anything
     if hint is None or hint is type(None):
         return _plain(type(None))
     origin, args = get_origin(hint), get_args(hint)
@@ -127,12 +127,15 @@ def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
         fixed = [_converter(arg) for arg in args]
     elif args:
         each = _converter(args[0])
+    as_it_is = fixed is None and each is _anything and (kind in _BASES or kind in _ABSTRACT)
 
     def convert(data: Any) -> Any:
         if type(data) not in bases:
             if isinstance(data, kind):
                 return data  # a str is a Sequence, too
             raise misfit(kind.__name__, data)
+        if as_it_is:
+            return data
         if fixed is not None and len(fixed) != len(data):
             raise Misplaced(f"expected {len(fixed)} members, found {len(data)}")
         revived = []
@@ -150,12 +153,16 @@ def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
 
 def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
     convert_key, convert_item = [*map(_converter, args), _anything, _anything][:2]
+    plain_key = args[0] if args and args[0] in (str, int) else None
+    as_it_is = convert_item is _anything and (kind is dict or kind in _ABSTRACT)
 
     def convert(data: Any) -> Any:
         if type(data) is not dict:
             if isinstance(data, kind):
                 return data
             raise misfit(kind.__name__, data)
+        if as_it_is and (convert_key is _anything or all(type(key) is plain_key for key in data)):
+            return data
         revived = {}
         key: Any = None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,9 +55,20 @@ class StepProgress(StepEvent):
 class StepCompleted(StepEvent):
     """A step is finished, and as durable as the checkpointer is told to make it."""
 
-    value: Any = None
     duration: float = 0.0
     attempts: int = 1
+    _show: Callable[[], Any] = field(default=lambda: None, repr=False, compare=False)
+
+    @property
+    def value(self) -> Any:
+        """What it came to, as it is recorded: a copy each time."""
+        return self._show()
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(run_id={self.run_id!r}, step={self.step!r}, "
+            f"value={self.value!r}, duration={self.duration:.6f}, attempts={self.attempts})"
+        )
 
 
 @dataclass(frozen=True, slots=True)

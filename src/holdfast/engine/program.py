@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from holdfast.engine.retry import Retry
@@ -60,11 +61,15 @@ class Task:
     kind: str = "python"
     child: Child | None = None
     fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
-    is_async: bool = False
     recorded: bool = True  # False: only waited for
 
-    def __post_init__(self) -> None:
-        self.is_async = is_async(self.fn)
+    @property
+    def is_async(self) -> bool:
+        """Whether it is a coroutine that is to be awaited."""
+        try:
+            return _is_async(self.fn)
+        except TypeError:  # can't be hashed
+            return is_async(self.fn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,10 @@ class Program(ABC):
     def accept(self, task: Task, value: Any) -> None:
         """The task's outcome is recorded, and revived: go on with it."""
 
+    @abstractmethod
+    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        """Makes copies of a recorded value for those who look on."""
+
     def failure(self, task: Task, error: StepFailedError) -> list[Record]:
         """What to record of a failed task, so that the flow's answer to it is not asked for again."""
         return []
@@ -214,3 +223,6 @@ def is_async(fn: object) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
         getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
     )
+
+
+_is_async = lru_cache(maxsize=4096)(is_async)

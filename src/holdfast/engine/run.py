@@ -282,9 +282,9 @@ class Run:
 
     def _tell_of(self, done: Finished, stored: Stored) -> None:
         task = done.task
-        value = self.program.revive(task, stored)  # the listener's own copy
+        show = self.program.show(task, stored)
         self.emit(
-            ev.StepCompleted(self.run_id, task.key, task.name, value, done.duration, done.attempts)
+            ev.StepCompleted(self.run_id, task.key, task.name, done.duration, done.attempts, show)
         )
 
     # --- ways to stop

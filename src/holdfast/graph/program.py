@@ -23,6 +23,7 @@ class Walk:
         self.fork = fork
         self.name = name  # of a branch: its first node
         self.visits: dict[str, int] = {}  # how often it came to each node
+        self.at_hand: Any = None  # the state, revived, for the next node alone
 
     @property
     def stop(self) -> str:
@@ -166,9 +167,13 @@ class GraphProgram(Program):
         self._stored[task.key] = stored
         return revived(stored.value(), self._plan.state)
 
+    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        return lambda: revived(stored.value(), self._plan.state)
+
     def accept(self, task: Task, value: Any) -> None:
         walk, _ = self._busy.pop(task.key)
         walk.state = self._stored.pop(task.key)
+        walk.at_hand = value
         self._walks.append((walk, self._next.pop(task.key), task.name))
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
@@ -231,7 +236,9 @@ class GraphProgram(Program):
                 node = self._plan.nodes[name]
                 self._busy[key] = (walk, None)
                 arguments = self._arguments(walk.state)
-                return Task(key, name, node.fn, arguments(), policy=node.policy, fresh=arguments)
+                at_hand, walk.at_hand = walk.at_hand, None
+                first = arguments() if at_hand is None else (at_hand,)
+                return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
             walk.state, targets = known
             after = name
 

@@ -174,6 +174,10 @@ class WorkflowProgram(Program):
         _, step = self._waiting[task.key]
         return _typed(step, task.key, stored.value())
 
+    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        _, step = self._waiting[task.key]
+        return lambda: _typed(step, task.key, stored.value())
+
     def accept(self, task: Task, value: Any) -> None:
         fiber, step = self._waiting.pop(task.key)
         if task.recorded:
