@@ -153,7 +153,7 @@ def _collection(kind: type, args: tuple[Any, ...]) -> Convert | None:
 
 def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
     convert_key, convert_item = [*map(_converter, args), _anything, _anything][:2]
-    plain_key = args[0] if args and args[0] in (str, int) else None
+    plain_keys = {args[0]} if args and args[0] in (str, int) else set()
     as_it_is = convert_item is _anything and (kind is dict or kind in _ABSTRACT)
 
     def convert(data: Any) -> Any:
@@ -161,7 +161,7 @@ def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
             if isinstance(data, kind):
                 return data
             raise misfit(kind.__name__, data)
-        if as_it_is and (convert_key is _anything or all(type(key) is plain_key for key in data)):
+        if as_it_is and (convert_key is _anything or {*map(type, data)} <= plain_keys):
             return data
         revived = {}
         key: Any = None

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Report = Callable[[float | None, str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepInfo:
     """The step that is being executed."""
 

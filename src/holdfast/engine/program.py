@@ -72,7 +72,7 @@ class Task:
             return is_async(self.fn)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """What goes into the journal: an outcome, a decision or a question."""
 
@@ -105,6 +105,8 @@ class Program(ABC):
 
     flow: str
     version: str
+    metas: dict[Any, str]
+    """What entries of this flow say beside their values, kept for all its runs: see `Run`."""
     replays: ClassVar[bool]
     """Whether it needs every recorded result to be restored, rather than the newest state."""
 

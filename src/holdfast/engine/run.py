@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast import composing
 from holdfast.checkpoint import dump_meta
@@ -37,6 +37,8 @@ from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
+
+_MAX_METAS: Final = 10_000
 
 
 class Strategy(StrEnum):
@@ -456,9 +458,6 @@ class Run:
                     self.emit(ev.CheckpointSaved(self.run_id, name, entry.step, entry.seq))
 
     def _draft(self, record: Record, encoding: bytes | None) -> Draft:
-        facts = {**self._stamp, **record.meta}
-        if record.name is not None and record.name != record.step:
-            facts["step_name"] = record.name
         return Draft(
             record.kind.value,
             record.status.value,
@@ -466,8 +465,24 @@ class Run:
             step=record.step,
             step_index=record.index,
             type=record.type,
-            meta=dump_meta(facts),
+            meta=self._meta_of(record),
         )
+
+    def _meta_of(self, record: Record) -> str:
+        """What the entry says beside its value; the same again and again in a loop."""
+        try:
+            key = (record.step, record.name, *record.meta.items())
+            known = self.program.metas.get(key)
+        except TypeError:  # can't be hashed
+            key, known = None, None
+        if known is None:
+            facts = {**self._stamp, **record.meta}
+            if record.name is not None and record.name != record.step:
+                facts["step_name"] = record.name
+            known = dump_meta(facts)
+            if key is not None and len(self.program.metas) < _MAX_METAS:
+                self.program.metas[key] = known
+        return known
 
     def _encoded(self, record: Record) -> bytes:
         root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"

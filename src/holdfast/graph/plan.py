@@ -48,6 +48,7 @@ class Plan:
     migrate: Mapping[str, Callable[[Any], Any] | None] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 10_000
+    metas: dict[Any, str] = field(default_factory=dict)
 
     def known_targets(self) -> dict[str, tuple[str, ...]]:
         """Where each node leads, as far as it is known."""

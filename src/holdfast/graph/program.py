@@ -51,6 +51,7 @@ class GraphProgram(Program):
         self._plan = plan
         self.flow = plan.flow
         self.version = plan.version
+        self.metas = plan.metas
         self._run_id = ""
         self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
         self._busy: dict[str, tuple[Walk, Fork | None]] = {}
@@ -155,7 +156,7 @@ class GraphProgram(Program):
             targets = self._targets(task.name, state)
         self._next[task.key] = targets
         index, self._steps = self._steps, self._steps + 1
-        facts: dict[str, Any] = {"next_steps": targets}
+        facts: dict[str, Any] = {"next_steps": tuple(targets)}
         if walk.path:
             return Record(Kind.RESULT, task.key, state, facts, task.name, index)
         if task.name in self._plan.loops:

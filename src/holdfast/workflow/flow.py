@@ -37,6 +37,7 @@ class Workflow(Generic[P, R]):
         self.version = str(version)
         self.migrate = {str(old): change for old, change in migrate.items()}
         self.signature = inspect.signature(fn)
+        self.metas: dict[Any, str] = {}
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:

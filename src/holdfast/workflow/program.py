@@ -51,6 +51,7 @@ class WorkflowProgram(Program):
         self._flow = flow
         self.flow = flow.name
         self.version = flow.version
+        self.metas = flow.metas
         self.task: asyncio.Task[Any] | None = None
         self._run_id = ""
         self._recorded: dict[str, Recorded] = {}
