@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.diff import Diff
+    from holdfast.engine.context import StepInfo, current_step, now, random, uuid
     from holdfast.integrity import Integrity
     from holdfast.model import CheckpointType, Status
     from holdfast.retention import Retention
@@ -40,11 +41,16 @@ __all__ = [
     "RunInfo",
     "Stats",
     "Status",
+    "StepInfo",
     "Store",
     "SyncCheckpointer",
+    "current_step",
     "new_id",
+    "now",
     "open_store",
+    "random",
     "register_store",
+    "uuid",
     *_errors,
 ]
 
@@ -59,11 +65,16 @@ _MODULES: Final = {
     "RunInfo": "checkpoint",
     "Stats": "checkpoint",
     "Status": "model",
+    "StepInfo": "engine.context",
     "Store": "store",
     "SyncCheckpointer": "checkpointer",
+    "current_step": "engine.context",
     "new_id": "seams",
+    "now": "engine.context",
     "open_store": "urls",
+    "random": "engine.context",
     "register_store": "urls",
+    "uuid": "engine.context",
 }
 
 
