@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
@@ -40,7 +40,7 @@ class Finished(NamedTuple):
 class Steps:
     """Executes the tasks of one run: a single one right here, several side by side."""
 
-    def __init__(self, run: Run, epoch: int, deaths: int, failed: dict[str, int]) -> None:
+    def __init__(self, run: Run, epoch: int, deaths: int, failed: Mapping[str, int]) -> None:
         self._run = run
         self._epoch = epoch
         self._deaths = deaths  # attempts that a crash cut short, until something is finished

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from enum import StrEnum
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast import composing
-from holdfast.checkpoint import dump_meta
 from holdfast.core import Core
 from holdfast.engine import events as ev
 from holdfast.engine.executing import Finished, Steps, failure, type_name
 from holdfast.engine.history import meta
 from holdfast.engine.hold import Hold
+from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import Program, Record, Stored, Task
+from holdfast.engine.recording import Recorder, describe
+from holdfast.engine.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
-    CheckpointSaveError,
     HoldfastError,
     LoopLimitError,
     RunCancelledError,
@@ -33,35 +31,10 @@ from holdfast.errors import (
     StepFailedError,
 )
 from holdfast.journal import Draft
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import Kind, Status
 from holdfast.store import Work
 
-log = logging.getLogger("holdfast")
-
-_MAX_METAS: Final = 10_000
-
-
-class Strategy(StrEnum):
-    """After which steps a checkpoint is saved."""
-
-    EVERY_STEP = "every_step"  # also after one that failed
-    ON_SUCCESS = "on_success"
-    ON_ERROR = "on_error"  # only when the run fails or pauses: a crash starts it over
-    MARKED = "marked"  # after marked steps: a crash starts over from the last of them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """How one run is carried out."""
-
-    strategy: Strategy = Strategy.EVERY_STEP
-    timeout: float | None = None
-    fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
-    blocking: bool = (
-        False  # nothing else runs on this event loop: sync steps and commits may block it
-    )
-    listening: bool = False  # someone looks at the events
-    quiet: bool = False  # the store is nobody's business: no word about checkpoints
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Resumption(NamedTuple):
@@ -69,14 +42,12 @@ class Resumption(NamedTuple):
 
     epoch: int = 0
     deaths: int = 0
-    failed_attempts: Mapping[str, int] = MappingProxyType({})
-    answers: Mapping[str, Any] = MappingProxyType({})
+    failed_attempts: Mapping[str, int] = _NONE
+    answers: Mapping[str, Any] = _NONE
     wanted: str | None = None
-    failure: BaseException | None = None  # it was being rolled back for this
     waits: bool = False  # for answers that have not come
-    undone: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # what was rolled back already, and what could not be
+    failure: BaseException | None = None  # it was being rolled back for this
+    undone: Mapping[str, str] = _NONE  # what was rolled back already; why, where it could not be
 
 
 class _Good(NamedTuple):
@@ -84,8 +55,8 @@ class _Good(NamedTuple):
 
     done: Finished
     draft: Draft
-    handed: Any
     stored: Stored
+    handed: Any
 
 
 class Run:
@@ -107,21 +78,17 @@ class Run:
         self.core: Core = hold.core
         self.run_id = hold.run
         self.options = options
+        self.behind = behind
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
-        self.degraded: HoldfastError | None = None
         self.wanted = behind.wanted  # "pause" or "cancel", once someone asked for it
-        self.epoch = behind.epoch
-        self._behind = behind
+        self.recorder = Recorder(hold, program, options, self.emit)
+        self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
         self._child = child
-        self._kept: list[Draft] = []  # finished, and by strategy not saved yet
         self._paused = behind.waits  # the journal says so already
-        self._new_answers = False
+        self._answers_came = False
         self._began = perf_counter()
-        self._steps = Steps(self, behind.epoch, behind.deaths, dict(behind.failed_attempts))
-        self._stamp = program.stamp
-        self._sync = self.core.settings.durability == "sync"
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
@@ -136,14 +103,14 @@ class Run:
             late.state = self.program.state
             raise late from error
         finally:
-            self._steps.drop()
+            self.steps.drop()
 
     def ask(self, action: str) -> None:
         """Pause or cancel as soon as possible. Cancelling interrupts what can be interrupted."""
         if self.wanted != "cancel":
             self.wanted = action
         if action == "cancel":
-            self._steps.interrupt()
+            self.steps.interrupt()
 
     def emit(self, event: ev.Event) -> None:
         """Tell whoever listens."""
@@ -154,7 +121,7 @@ class Run:
 
     def ring(self) -> None:
         """Have the events looked at, while this run waits for its steps."""
-        self._steps.ring()
+        self.steps.ring()
         if self._parent is not None:
             self._parent.ring()
 
@@ -168,11 +135,25 @@ class Run:
         assert self._child is not None
         return await self._child(self, task, hands_over)
 
+    async def note_attempt(
+        self, task: Task, attempt: int, error: BaseException, delay: float
+    ) -> None:
+        """Record that an attempt failed: the next worker must not begin to count anew."""
+        words = f"{type_name(error)}: {error}"
+        self.emit(
+            ev.StepRetrying(self.run_id, task.key, task.name, attempt, words, round(delay, 3))
+        )
+        facts = {"of": "attempt", "attempt": attempt}
+        note = self.recorder.note(
+            Kind.FAIL, Status.RUNNING, facts, value=describe(error), step=task.key
+        )
+        await self.recorder.save([note])
+
     # --- the loop
 
     async def _work(self) -> Any:
-        program = self.program
-        for key, value in self._behind.answers.items():
+        program, steps = self.program, self.steps
+        for key, value in self.behind.answers.items():
             program.answer(key, value)
         while True:
             try:
@@ -183,23 +164,18 @@ class Run:
                 raise  # the flow changed, for example: nothing is recorded about that
             except Exception as error:
                 return await self._fail(error)
-            for key, name, reason in program.take_skipped():
-                self.emit(ev.StepSkipped(self.run_id, key, name, reason))
-            records = program.take_records()
-            if records:
-                await self._note(records, idle=not tasks and not self._steps.running)
-            self._listen()
-            if isinstance(self._behind.failure, RunCancelledError):
-                return await self._cancel()
-            if self._behind.failure is not None:
-                return await self._fail(self._behind.failure)
+            await self._note_decisions(idle=not tasks and not steps.running)
+            if self.hold.absorbed:
+                self._listen()
+            if self.behind.failure is not None:
+                return await self._go_on_undoing(self.behind.failure)
             if self.wanted is not None:
                 tasks = []
-            if tasks or self._steps.running:
-                ending = await self._record(await self._steps.execute(tasks))
+            if tasks or steps.running:
+                ending = await self._record(await steps.execute(tasks))
                 if ending is not None:
-                    while self._steps.running:  # what the others come to is kept
-                        await self._record(await self._steps.execute(()))
+                    while steps.running:  # what the others come to is kept
+                        await self._record(await steps.execute(()))
                     return await self._fail(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
@@ -208,14 +184,19 @@ class Run:
             elif not self._answered():
                 await self._pause()
 
-    async def _note(self, records: list[Record], *, idle: bool) -> None:
+    async def _note_decisions(self, *, idle: bool) -> None:
         """Record decisions and questions before anything is done about them."""
-        drafts = [self._draft(record, self._encoded(record)) for record in records]
+        for key, name, reason in self.program.take_skipped():
+            self.emit(ev.StepSkipped(self.run_id, key, name, reason))
+        records = self.program.take_records()
+        if not records:
+            return
+        drafts = [self.recorder.draft(record) for record in records]
         asked = [record for record in records if record.kind == Kind.QUESTION]
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        await self._save(drafts, urgent=bool(asked))
+        await self.recorder.save(drafts, urgent=bool(asked))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -235,79 +216,80 @@ class Run:
                 program.accept(done.task, done.value)
             else:
                 try:
-                    record = program.record(done.task, done.value)
-                    encoding = self._encoded(record)
-                    stored = Stored(encoding, self.core.journals.decode)
-                    handed = program.revive(done.task, stored)
+                    good.append(self._prepared(done))
                 except Exception as error:
                     bad.append((done.task, failure(done.task, error, done.attempts)))
-                else:
-                    draft = self._draft(record, encoding)._replace(duration=done.duration)
-                    good.append(_Good(done, draft, handed, stored))
-        bad += await self._save_results(good)
+        if good:
+            bad += await self._save_results(good)
         for task, failed in bad:
             words = str(failed)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, words, failed.attempts))
-            records = program.failure(task, failed)
-            await self._save([self._draft(r, self._encoded(r)) for r in records])
+            records: list[Record] = program.failure(task, failed)
+            await self.recorder.save([self.recorder.draft(record) for record in records])
             try:
                 program.refuse(task, failed)
             except Exception as ending:
                 return ending, task
-        await self.hand_over()
+        if self.hands_over:
+            await self.hand_over()
         return None
+
+    def _prepared(self, done: Finished) -> _Good:
+        """A result as it will be recorded and handed on. Raises whatever speaks against it."""
+        draft = self.recorder.draft(self.program.record(done.task, done.value))
+        assert draft.encoding is not None
+        stored = Stored(draft.encoding, self.core.journals.decode)
+        handed = self.program.revive(done.task, stored)
+        return _Good(done, draft._replace(duration=done.duration), stored, handed)
 
     async def _save_results(self, good: list[_Good]) -> list[tuple[Task, StepFailedError]]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
         bad = []
         plain = [item for item in good if item.done.task.policy.commit is None]
-        batches = [plain, *([item] for item in good if item.done.task.policy.commit is not None)]
-        for batch in filter(None, batches):
-            marked = any(item.done.task.policy.marked for item in batch)
-            drafts = [item.draft for item in batch]
+        batches = [plain] if plain else []
+        batches += [[item] for item in good if item.done.task.policy.commit is not None]
+        for batch in batches:
             work = _work_of(batch[0])
+            urgent = work is not None or any(item.done.task.policy.marked for item in batch)
             try:
-                saved = await self._save(drafts, urgent=marked or work is not None, work=work)
+                saved = await self.recorder.save(
+                    [item.draft for item in batch], urgent=urgent, work=work
+                )
             except HoldfastError:
                 raise
             except Exception as error:  # the user's own part of the transaction
                 done = batch[0].done
                 bad.append((done.task, failure(done.task, error, done.attempts)))
                 continue
-            self._steps.made_progress()
-            for done, _, handed, stored in batch:
+            self.steps.made_progress()
+            for item in batch:
                 if self.options.listening:
-                    self._tell_of(done, stored)
-                self.program.accept(done.task, handed)
-            self._announce(saved)
+                    self._tell_of(item)
+                self.program.accept(item.done.task, item.handed)
+            self.recorder.announce(saved)
         return bad
 
-    def _tell_of(self, done: Finished, stored: Stored) -> None:
-        task = done.task
-        show = self.program.show(task, stored)
-        self.emit(
-            ev.StepCompleted(self.run_id, task.key, task.name, done.duration, done.attempts, show)
-        )
+    def _tell_of(self, item: _Good) -> None:
+        task, spent = item.done.task, (item.done.duration, item.done.attempts)
+        show = self.program.show(task, item.stored)
+        self.emit(ev.StepCompleted(self.run_id, task.key, task.name, *spent, show))
 
     # --- ways to stop
 
     async def _complete(self) -> Any:
         program = self.program
-        encoding = None
-        result = program.result
-        everything = self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS)
-        if program.keeps_result or not everything:
+        encoding, result = None, program.result
+        if program.keeps_result or not self.options.strategy.saves_all:
             try:
                 encoding = composing.encode(self.core, self.run_id, result, root="result")
                 result = program.revive_result(self.core.journals.decode(encoding))
             except HoldfastError as error:
                 return await self._fail(error)
-        end = Draft(
-            Kind.COMPLETE.value, Status.COMPLETED.value, encoding, meta=dump_meta(self._stamp)
+        end = self.recorder.note(Kind.COMPLETE, Status.COMPLETED, program.stamp)
+        self.recorder.forget_unsaved()
+        self.recorder.announce(
+            await self.recorder.save([end._replace(encoding=encoding)], urgent=True)
         )
-        if not everything:
-            self._kept.clear()
-        await self._save([end], urgent=True)
         self.emit(ev.RunCompleted(self.run_id, result, perf_counter() - self._began))
         return result
 
@@ -315,12 +297,11 @@ class Run:
         """Stop here until someone resumes the run, unless an answer came at the last moment."""
         questions = tuple(self.program.questions())
         if not self._paused:
-            waits = bool(questions) and not self.program.parked
-            reason = {"reason": self.wanted or ("questions" if waits else "child")}
-            draft = Draft(Kind.PAUSE.value, Status.PAUSED.value, meta=dump_meta(reason))
-            await self._save([draft], urgent=True)
+            waits = "questions" if questions and not self.program.parked else "child"
+            note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": self.wanted or waits})
+            self.recorder.announce(await self.recorder.save([note], urgent=True))
             self._listen()
-            if self.wanted != "pause" and (self._answered() or self.wanted == "cancel"):
+            if self.wanted == "cancel" or (self.wanted is None and self._answered()):
                 return
         self.emit(ev.RunPaused(self.run_id, questions))
         paused = RunPausedError(self.run_id, questions)
@@ -333,193 +314,46 @@ class Run:
         step = task.key if task is not None else getattr(error, "step", None)
         drafts = []
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
-            drafts = [self._draft(r, self._encoded(r)) for r in self.program.at_failure(task)]
-        undone = await self._roll_back(error)
+            drafts = [self.recorder.draft(record) for record in self.program.at_failure(task)]
+        undone = await roll_back(self, error)
         facts = {"of": "run", "step": step, "rolled_back": undone}
-        end = Draft(
-            Kind.FAIL.value,
-            Status.FAILED.value,
-            self._encode(describe(error)),
-            step=step,
-            meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
-        )
-        self._announce(await self._save([*drafts, end], urgent=True))
+        end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
+        self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
         self.emit(ev.RunFailed(self.run_id, error, step))
         raise error
 
     async def _cancel(self) -> Any:
         error = RunCancelledError(self.run_id)
         error.state = self.program.state
-        undone = await self._roll_back(error)
-        facts = {"rolled_back": undone} if undone is not None else {}
-        end = Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
-        await self._save([end], urgent=True)
+        undone = await roll_back(self, error)
+        end = self.recorder.note(Kind.CANCEL, Status.CANCELLED, {"rolled_back": undone})
+        self.recorder.announce(await self.recorder.save([end], urgent=True))
         self.emit(ev.RunCancelled(self.run_id))
         raise error
 
-    async def _roll_back(self, error: BaseException) -> list[str] | None:
-        """Undo the finished steps that say how; returns which, or None if none do.
-
-        Each is recorded, so that a crash in the middle does not undo anything twice.
-        """
-        tasks = self.program.compensations()
-        if not tasks:
-            return None
-        names = tuple(task.name for task in tasks)
-        errors = {key: why for key, why in self._behind.undone.items() if why}
-        if self._behind.failure is None:
-            facts = {"of": "rollback", "cancel": isinstance(error, RunCancelledError)}
-            begin = Draft(
-                Kind.FAIL.value, Status.RUNNING.value, self._encode(describe(error)),
-                meta=dump_meta(facts),
-            )  # fmt: skip
-            await self._save([begin], urgent=True)
-        self.emit(ev.RollbackStarted(self.run_id, names))
-        await self.hand_over()
-        self._steps.calm_down()
-        for task in tasks:
-            if task.key in self._behind.undone:
-                continue
-            why = ""
-            for done in await self._steps.execute([task]):
-                why = "" if done.error is None else str(done.error)
-            if why:
-                errors[task.key] = why
-            draft = Draft(
-                Kind.DECISION.value, Status.RUNNING.value, step=task.key,
-                meta=dump_meta({"undone": why}),
-            )  # fmt: skip
-            await self._save([draft], urgent=True)
-        self.emit(ev.RollbackCompleted(self.run_id, names, errors))
-        if errors:
-            error.add_note("not everything could be undone: " + "; ".join(errors.values()))
-        return [task.key for task in tasks]
-
-    # --- saving
-
-    async def note_attempt(
-        self, task: Task, attempt: int, error: BaseException, delay: float
-    ) -> None:
-        """Record that an attempt failed: the next worker must not begin to count anew."""
-        words = f"{type_name(error)}: {error}"
-        self.emit(
-            ev.StepRetrying(self.run_id, task.key, task.name, attempt, words, round(delay, 3))
-        )
-        draft = Draft(
-            Kind.FAIL.value, Status.RUNNING.value, self._encode(describe(error)),
-            step=task.key, meta=dump_meta({"of": "attempt", "attempt": attempt}),
-        )  # fmt: skip
-        await self._save([draft])
-
-    async def _save(
-        self, drafts: Sequence[Draft], *, urgent: bool = False, work: Work | None = None
-    ) -> list[Entry]:
-        """Save the drafts when the strategy says so; returns the checkpoints that are durable now."""
-        if not drafts:
-            return []
-        strategy = self.options.strategy
-        if not urgent and strategy in (Strategy.ON_ERROR, Strategy.MARKED):
-            self._keep(drafts)
-            return []
-        if not urgent and self.core.settings.durability == "exit":
-            self._keep(drafts)
-            return []
-        kept, self._kept = self._kept, []
-        wait = urgent or self._sync
-        try:
-            if work is None:
-                saved = await self.hold.append([*kept, *drafts], wait=wait)
-            else:
-                saved = await self.hold.append(kept)
-                saved += await self.hold.append(drafts, work=work)
-        except CheckpointSaveError as error:
-            fatal = self.options.fatal
-            if fatal or (fatal is None and self.core.settings.on_save_failure == "raise") or work:
-                raise
-            self.degraded = self.core.degraded = error
-            log.warning("run %s goes on without its checkpoint: %s", self.run_id, error)
-            self.emit(ev.CheckpointFailed(self.run_id, drafts[-1].step, str(error)))
-            return []
-        if self.degraded is not None:
-            self.degraded = self.core.degraded = None
-        return saved
-
-    def _keep(self, drafts: Sequence[Draft]) -> None:
-        """Hold on to what is not to be saved yet; of whole states the newest is enough."""
-        if any(draft.kind == Kind.CHECKPOINT for draft in drafts):
-            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE]
-        self._kept += drafts
-
-    def _announce(self, saved: Iterable[Entry]) -> None:
-        if self.options.listening and not self.options.quiet:
-            for entry in saved:
-                if entry.kind in CARRY_STATE:
-                    name = checkpoint_id(entry.run, entry.seq)
-                    self.emit(ev.CheckpointSaved(self.run_id, name, entry.step, entry.seq))
-
-    def _draft(self, record: Record, encoding: bytes | None) -> Draft:
-        return Draft(
-            record.kind.value,
-            record.status.value,
-            encoding,
-            step=record.step,
-            step_index=record.index,
-            type=record.type,
-            meta=self._meta_of(record),
-        )
-
-    def _meta_of(self, record: Record) -> str:
-        """What the entry says beside its value; the same again and again in a loop."""
-        try:
-            key = (record.step, record.name, *record.meta.items())
-            known = self.program.metas.get(key)
-        except TypeError:  # can't be hashed
-            key, known = None, None
-        if known is None:
-            facts = {**self._stamp, **record.meta}
-            if record.name is not None and record.name != record.step:
-                facts["step_name"] = record.name
-            known = dump_meta(facts)
-            if key is not None and len(self.program.metas) < _MAX_METAS:
-                self.program.metas[key] = known
-        return known
-
-    def _encoded(self, record: Record) -> bytes:
-        root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
-        return composing.encode(self.core, self.run_id, record.value, root=root)
-
-    def _encode(self, value: object) -> bytes:
-        return composing.encode(self.core, self.run_id, value)
+    async def _go_on_undoing(self, error: BaseException) -> Any:
+        if isinstance(error, RunCancelledError):
+            return await self._cancel()
+        return await self._fail(error)
 
     # --- others
 
     def _listen(self) -> None:
         """Take note of what others put into the journal."""
+        journals = self.core.journals
         for entry in self.hold.absorbed:
             if entry.kind == Kind.REQUEST:
                 self.ask(meta(entry).get("action", ""))
             elif entry.kind == Kind.ANSWER:
-                journals = self.core.journals
                 encoding = journals.chain(entry.run, entry.seq, entry).encoding
                 self.program.answer(str(entry.step), journals.decode(encoding))
-                self._new_answers = True
+                self._answers_came = True
         self.hold.absorbed.clear()
 
     def _answered(self) -> bool:
         """Whether answers came since this was asked last."""
-        came, self._new_answers = self._new_answers, False
+        came, self._answers_came = self._answers_came, False
         return came
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """An error as it is recorded."""
-    if isinstance(error, StepFailedError):
-        return {
-            "type": error.error_type, "message": error.message, "step": error.step,
-            "attempts": error.attempts, "trace": error.trace,
-        }  # fmt: skip
-    failed = failure(Task("", ""), error, 1)
-    return {"type": failed.error_type, "message": failed.message, "trace": failed.trace}
 
 
 def _work_of(item: _Good) -> Work | None:

@@ -19,8 +19,9 @@ from holdfast.engine import live
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Stored, Task
-from holdfast.engine.run import Options, Resumption, Run
+from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
     FlowChangedError,
@@ -241,7 +242,7 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     assert task.child is not None
     core = parent.core
     make, inputs = task.child
-    run_id = child_id(parent.run_id, task.key, parent.epoch)
+    run_id = child_id(parent.run_id, task.key, parent.behind.epoch)
     options = replace(parent.options, timeout=None)
     head = (
         core.journals.head(run_id)

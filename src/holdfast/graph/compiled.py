@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from holdfast.core import Core
 from holdfast.engine import requests, running
 from holdfast.engine.opening import Opened, StoreLike, opened
-from holdfast.engine.run import Options, Strategy
+from holdfast.engine.options import Options, Strategy
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.errors import RunIdRequiredError

@@ -126,6 +126,8 @@ class GraphProgram(Program):
 
     def _visits_of(self, walk: Walk) -> dict[str, Any]:
         """How often the walk came to the nodes that it may come to again."""
+        if not self._plan.loops:
+            return {}
         visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
         return {"visits": visits} if visits else {}
 

@@ -12,8 +12,8 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
 from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.options import Options, Strategy
 from holdfast.engine.requests import Question
-from holdfast.engine.run import Options, Strategy
 from holdfast.engine.running import Link, Plan
 from holdfast.engine.stream import Stream
 from holdfast.errors import (

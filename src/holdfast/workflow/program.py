@@ -13,7 +13,7 @@ from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
 from holdfast.engine.program import PLAIN, Child, Program, Record, Stored, Task
-from holdfast.engine.run import describe
+from holdfast.engine.recording import describe
 from holdfast.engine.schema import schema_of
 from holdfast.errors import FlowChangedError, StepFailedError
 from holdfast.model import Kind

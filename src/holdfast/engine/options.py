@@ -1,0 +1,34 @@
+"""How a run is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Strategy(StrEnum):
+    """After which steps a checkpoint is saved."""
+
+    EVERY_STEP = "every_step"  # also after one that failed
+    ON_SUCCESS = "on_success"
+    ON_ERROR = "on_error"  # only when the run fails or pauses: a crash starts it over
+    MARKED = "marked"  # after marked steps: a crash starts over from the last of them
+
+    @property
+    def saves_all(self) -> bool:
+        """Whether every finished step is saved."""
+        return self in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How one run is carried out."""
+
+    strategy: Strategy = Strategy.EVERY_STEP
+    timeout: float | None = None
+    fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
+    blocking: bool = (
+        False  # nothing else runs on this event loop: sync steps and commits may block it
+    )
+    listening: bool = False  # someone looks at the events
+    quiet: bool = False  # the store is nobody's business: no word about checkpoints
