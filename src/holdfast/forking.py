@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from holdfast import composing
@@ -55,19 +56,18 @@ def branch_off(
         owner=owner,
         meta=dump_meta(meta | {"origin": source.checkpoint_id}),
     )
+    copies: list[Draft] = []
     if source.entry.kind == Kind.RESULT:
-        copies = _copies(core, run, core.journals.trail(source.run_id, source.seq), state)
-        return [opening, *copies[:-1]], copies[-1]._replace(
-            flow=source.flow, thread=thread, owner=owner
+        trail = core.journals.trail(source.run_id, source.seq)
+        *copies, last = _copies(core, run, trail, state)
+    else:
+        last = _draft(source.entry)._replace(
+            encoding=composing.encode(core, run, source.state if state is SAME else state)
         )
-    draft = _draft(source.entry)._replace(
-        encoding=composing.encode(core, run, source.state if state is SAME else state),
-        flow=source.flow,
-        thread=thread,
-        owner=owner,
-        meta=dump_meta(source.meta | {"origin": source.checkpoint_id}),
+    facts = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
+    return [opening, *copies], last._replace(
+        flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
     )
-    return [opening], draft
 
 
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
