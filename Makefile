@@ -45,6 +45,7 @@ format: $(VENV)/tools
 bench: .bench-venv/installed  ## speed and size, side by side with others; JSON in bench/results
 	@mkdir -p bench/results
 	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
+	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 

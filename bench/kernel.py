@@ -23,9 +23,8 @@ from bench.report import (
     over,
     print_goals,
     print_measured,
-    print_table,
+    print_syncs,
     scratch,
-    show,
     write,
 )
 from bench.systems import (
@@ -140,11 +139,7 @@ def _print_durability(survives: str, syncs: dict[str, float | None]) -> None:
         f"SqliteSaver's connections came with synchronous={default_synchronous()}, "
         "all are set to FULL (2)"
     )
-    rows = [
-        [name, "no strace" if seen is None else show(seen), "" if seen is None or seen >= 1 else "NOT DURABLE"]
-        for name, seen in syncs.items()
-    ]  # fmt: skip
-    print_table(["", "fsyncs per save", ""], rows)
+    print_syncs("save", syncs)
 
 
 if __name__ == "__main__":

@@ -12,18 +12,28 @@ import subprocess
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Final
 
 from bench.inputs import KB, fresh_steps
 from bench.systems import BLOCKING, SYSTEMS, cycle
 
+HOME: Final = Path(__file__).parents[1]
+"""Where `python -m bench...` is run."""
+
 
 def first_load_ms(system: str, path: Path, run: str) -> float:
     """How long a fresh process takes to load a run, opening and importing not counted."""
-    return float(_run([], "load", system, str(path), run).stdout)
+    command = [sys.executable, "-m", "bench.once", "load", system, str(path), run]
+    return float(_run(command).stdout)
 
 
 def syncs_per_save(system: str, directory: Path) -> float | None:
-    """fsync and fdatasync calls for each save, as strace sees them; None without strace.
+    """fsync and fdatasync calls for each save, as strace sees them; None without strace."""
+    return count_syncs(directory, "bench.once", "save", system)
+
+
+def count_syncs(directory: Path, module: str, *arguments: str) -> float | None:
+    """fsyncs for each thing that `module ARGUMENTS PATH COUNT` does; None without strace.
 
     Two runs of different lengths are compared: what opening and closing cost cancels out.
     """
@@ -35,15 +45,14 @@ def syncs_per_save(system: str, directory: Path) -> float | None:
     for count in (few, many):
         log = directory / f"strace-{count}"
         tracer = [strace, "-f", "-qq", "-e", "trace=fsync,fdatasync", "-o", str(log)]
-        _run(tracer, "save", system, str(directory / f"syncs-{count}.db"), str(count))
+        command = [sys.executable, "-m", module, *arguments]
+        _run([*tracer, *command, str(directory / f"syncs-{count}.db"), str(count)])
         seen.append(len(re.findall(r"f(?:data)?sync\(", log.read_text())))
     return (seen[1] - seen[0]) / (many - few)
 
 
-def _run(tracer: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [*tracer, sys.executable, "-m", "bench.once", *arguments]
-    home = Path(__file__).parents[1]
-    return subprocess.run(command, check=True, text=True, capture_output=True, cwd=home)
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=True, text=True, capture_output=True, cwd=HOME)
 
 
 def _main(what: str, system: str, path: str, argument: str) -> None:

@@ -20,6 +20,15 @@ from statistics import median
 from typing import Any, Final
 
 RESULTS: Final = Path(__file__).parent / "results"
+_PACKAGES: Final = (
+    "holdfast",
+    "ormsgpack",
+    "backports.zstd",
+    "langgraph",
+    "langgraph-checkpoint-sqlite",
+    "aiosqlite",
+    "dbos",
+)
 
 Trial = Callable[[Path], dict[str, float]]
 """Measures one system once, on a path of its own; gives its quantities by name."""
@@ -116,9 +125,7 @@ def environment() -> dict[str, object]:
         "load_average": os.getloadavg(),
         "sqlite": sqlite3.sqlite_version,
         "packages": {
-            name: importlib.metadata.version(name)
-            for name in ("holdfast", "ormsgpack", "backports.zstd", "langgraph-checkpoint-sqlite")
-            if _installed(name)
+            name: importlib.metadata.version(name) for name in _PACKAGES if _installed(name)
         },
     }
 
@@ -163,6 +170,15 @@ def print_measured(title: str, measured: Measured) -> None:
         medians = [measured.median(system, quantity) for quantity in quantities]
         rows.append([system, *("" if value is None else show(value) for value in medians)])
     print_table(["", *quantities], rows)
+
+
+def print_syncs(what: str, syncs: Mapping[str, float | None]) -> None:
+    """Durable means that the fsync was seen: at least one for each save or step."""
+    rows = [
+        [name, "no strace" if seen is None else show(seen), "" if seen is None or seen >= 1 else "NOT DURABLE"]
+        for name, seen in syncs.items()
+    ]  # fmt: skip
+    print_table(["", f"fsyncs per {what}", ""], rows)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -26,6 +26,7 @@ HoldfastError
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
 │   └── LeaseLostError                another worker took the run over; this one wrote nothing more
+├── InvalidFlowError                  a flow that can't run as it is put together (also a ValueError)
 ├── QuestionError                     there is no such open question
 │   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
@@ -56,6 +57,7 @@ __all__ = [
     "HoldfastError",
     "InputMismatchError",
     "InvalidAnswerError",
+    "InvalidFlowError",
     "InvalidIdError",
     "LeaseLostError",
     "LoopLimitError",
@@ -426,6 +428,18 @@ class LeaseLostError(RunError):
             f"run {self.run_id!r} belongs to another worker now: at {self.seq} stands a "
             f"{self.kind} that is not ours; what this one did since was not saved"
         )
+
+
+class InvalidFlowError(HoldfastError, ValueError):
+    """A flow can't run as it is put together. `problems` names everything that is wrong."""
+
+    def __init__(self, flow: str, problems: tuple[str, ...]) -> None:
+        super().__init__(flow, problems)
+        self.flow = flow
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return f"{self.flow} can't run: {'; '.join(self.problems)}"
 
 
 class QuestionError(HoldfastError):

@@ -11,7 +11,7 @@ from holdfast.codec import delta, envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.seams import Clock, Entropy, on_fork
-from holdfast.store import Store
+from holdfast.store import Store, Work
 from holdfast.ticket import Line, Ticket
 from holdfast.writer import Writer
 
@@ -152,11 +152,17 @@ class Journals(Reader):
         return tip
 
     def extend(
-        self, tip: Tip, drafts: list[Draft], deadline: float, *, only_at: int | None = None
+        self,
+        tip: Tip,
+        drafts: list[Draft],
+        deadline: float,
+        *,
+        only_at: int | None = None,
+        work: Work | None = None,
     ) -> tuple[Ticket, list[Entry]] | None:
         """Put the drafts behind the tip and submit them; None if it is broken or not `only_at`.
 
-        Does not block. The tip moves on at once; what it says is true when the ticket says so.
+        `work` is run in the transaction that appends them. Does not block. The tip moves on at once; what it says is true when the ticket says so.
         """
         with self._lock:
             if tip.broken or only_at not in (None, tip.seq):
@@ -164,7 +170,7 @@ class Journals(Reader):
             held = len(tip.encoding or b"")
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
-                ticket = Ticket(entries, tip, deadline)
+                ticket = Ticket(entries, tip, deadline, work)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it

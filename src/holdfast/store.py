@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar, Final, Literal, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
+from holdfast.errors import HoldfastError
 from holdfast.model import HIDDEN, Entry
 
 PAGE: Final = 500
@@ -13,6 +14,9 @@ PAGE: Final = 500
 
 Survives = Literal["nothing", "process-crash", "power-loss"]
 Form = Literal["packed", "readable"]
+
+Work = Callable[[Any], None]
+"""A short piece of a user's own SQL, given a cursor of the store's database."""
 
 
 class RunFilter(NamedTuple):
@@ -147,3 +151,31 @@ class Store(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """What a store has besides if its users may keep tables of their own in its database.
+
+    Such a store is not `inline`, and passes `holdfast.testing.contract.TransactionalContract` too.
+    """
+
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        """Append the entries and call `work`, all or nothing; return when both are durable.
+
+        One transaction: if an entry loses its place, nothing of the others and nothing that
+        `work` wrote stays, and every outcome is False. `work` may then not have been called.
+        Its cursor takes no statement that would begin or end a transaction or touch what is
+        the store's, and none once the call is over.
+
+        Raises `WorkFailedError` with whatever `work` raised, `StoreError` for trouble of the
+        store's own, both when nothing was written; `OutcomeUnknownError` when all may have been.
+        """
+
+
+class WorkFailedError(HoldfastError):
+    """Carries what a user's `work` raised from the store to whoever waits; never shown to them."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+        self.error = error

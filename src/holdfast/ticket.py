@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import HoldfastError
 from holdfast.model import Entry
+from holdfast.store import Work, WorkFailedError
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,14 +31,23 @@ class Line:
 
 
 class Ticket:
-    """Entries of one run on their way to the store. Resolved exactly once."""
+    """Entries of one run on their way to the store. Resolved exactly once.
 
-    __slots__ = ("deadline", "done", "entries", "error", "line", "size", "unknown", "waiters")
+    With `work`, a `Transactional` store runs it in the transaction that appends them. It may be
+    called more than once, if what an earlier call wrote is gone, and in any thread.
+    """
 
-    def __init__(self, entries: Sequence[Entry], line: Line, deadline: float) -> None:
+    __slots__ = (
+        "deadline", "done", "entries", "error", "line", "size", "unknown", "waiters", "work",
+    )  # fmt: skip
+
+    def __init__(
+        self, entries: Sequence[Entry], line: Line, deadline: float, work: Work | None = None
+    ) -> None:
         self.entries = entries
         self.line = line
         self.deadline = deadline
+        self.work = work
         self.size = 256 * len(entries)
         for entry in entries:
             self.size += len(entry.body)
@@ -64,3 +74,10 @@ class Ticket:
             self.line.broken = True
             self.error = error
         self.done = True
+
+    def raise_error(self) -> None:
+        """Return if what was submitted is durable, else raise why not: an error of `work` as it was."""
+        if isinstance(self.error, WorkFailedError):
+            raise self.error.error
+        if self.error is not None:
+            raise self.error

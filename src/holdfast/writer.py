@@ -26,11 +26,13 @@ from holdfast.errors import (
     HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
+    StoreError,
     StoreUnavailableError,
     SyncFailedError,
 )
+from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
-from holdfast.store import Store
+from holdfast.store import Store, Transactional, Work
 from holdfast.ticket import Ticket
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
+        self._working = 0  # the thread that runs a ticket's work right now
         self._closed = False
 
     def submit(self, ticket: Ticket) -> None:
@@ -73,6 +76,14 @@ class Writer:
 
         Follow it with `wait`, `future` or `kick`, or nobody may come to write it.
         """
+        self._refuse_from_work()
+        if ticket.work is not None and (
+            self._store.inline or not isinstance(self._store, Transactional)
+        ):
+            raise StoreError(
+                f"{self._store.url} can't run commit= in its transaction; use SQLite, "
+                "or make what the step does safe to repeat"
+            )
         if self._store.inline:
             with self._commit:
                 self._refuse_if_closed()
@@ -104,6 +115,7 @@ class Writer:
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket is resolved, writing it here unless someone else does."""
+        self._refuse_from_work()
         while not ticket.done:
             if not ticket.entries:  # one that stands in for something else: not ours to write
                 event = threading.Event()
@@ -148,6 +160,7 @@ class Writer:
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
+        self._refuse_from_work()
         while self._queue:
             with self._commit:
                 self._write_some()
@@ -168,6 +181,14 @@ class Writer:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise StoreClosedError(self._store.url)
+
+    def _refuse_from_work(self) -> None:
+        """A ticket's work would wait here for its own end."""
+        if self._working == threading.get_ident() and self._commit.locked():
+            raise StoreError(
+                f"{self._store.url} is in the middle of a commit=, which can't save by itself; "
+                "save before or after the step"
+            )
 
     # --- the thread
 
@@ -207,7 +228,7 @@ class Writer:
         """
         pause = _FIRST_PAUSE
         trouble: HoldfastError | None = None
-        while batch := self._still_wanted(self._first(), trouble):
+        while batch := _one_commit(self._still_wanted(self._first(), trouble)):
             try:
                 self._append(batch)
             except SyncFailedError as error:
@@ -296,7 +317,7 @@ class Writer:
         entries = [entry for ticket in batch for entry in ticket.entries]
         fault("writer.append.before")
         try:
-            outcomes = self._store.append(entries)
+            outcomes = self._put(entries, batch[0].work)
         except (StoreUnavailableError, OutcomeUnknownError):
             raise
         except HoldfastError as error:
@@ -312,6 +333,16 @@ class Writer:
                 ticket.resolve(None)
         if lost:
             self._look([ticket for ticket in batch if not ticket.done])
+
+    def _put(self, entries: list[Entry], work: Work | None) -> list[bool]:
+        if work is None:
+            return self._store.append(entries)
+        assert isinstance(self._store, Transactional), "others are refused by submit"
+        try:
+            self._working = threading.get_ident()
+            return self._store.append_with(entries, work)
+        finally:
+            self._working = 0
 
     def _look(self, batch: list[Ticket]) -> None:
         """After a conflict or a lost reply: one's own entry ids in place mean success.
@@ -369,6 +400,14 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
         _get_running_loop = asyncio.get_running_loop
     return _get_running_loop()
+
+
+def _one_commit(tickets: list[Ticket]) -> list[Ticket]:
+    """The first of the tickets that go into one transaction; one with work is alone in its own."""
+    for place, ticket in enumerate(tickets):
+        if ticket.work is not None:
+            return tickets[: place or 1]
+    return tickets
 
 
 def _position(ticket: Ticket) -> tuple[str, int]:

@@ -7,12 +7,14 @@ import json
 import time
 import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 
-from holdfast.errors import StoreClosedError
+from holdfast.errors import StoreClosedError, StoreError
 from holdfast.model import HIDDEN, Entry, stub
-from holdfast.store import PAGE, RunFilter, Store, StoreStats
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Work, WorkFailedError
 from holdfast.stores._totals import totals
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite import SQLiteStore, _append_singly
 
 
 class NoPrefixRule(MemoryStore):
@@ -432,4 +434,93 @@ MUTANTS: list[type[Store]] = [
     _storing("CutsLongBodies", lambda item: item._replace(body=item.body[: 2**20])),
     WorksAfterClose,
     MindsASecondClose,
+]
+
+
+class WorksOutsideTheTransaction(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        super().append_with([], work)
+        return self.append(entries)
+
+
+class WorksAfterTheTransaction(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = self.append(entries)
+        if all(outcomes):
+            super().append_with([], work)
+        return outcomes
+
+
+class KeepsWorkOnConflict(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = super().append_with(entries, work)
+        if not all(outcomes):
+            super().append_with([], work)
+        return outcomes
+
+
+class KeepsTheOthersOnConflict(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = super().append_with(entries, work)
+        return outcomes if all(outcomes) else self.append(entries)
+
+
+class CommitsWhenWorkFails(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        mistakes: list[BaseException] = []
+
+        def patient(cursor: object) -> None:
+            try:
+                work(cursor)
+            except BaseException as error:  # noqa: BLE001 - all of them
+                mistakes.append(error)
+
+        outcomes = super().append_with(entries, patient)
+        if mistakes:
+            raise WorkFailedError(mistakes[0])
+        return outcomes
+
+
+class LetsWorkCommit(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        with self._db.transaction("") as db:
+            if not all(_append_singly(db, entries)):
+                db.execute("ROLLBACK")
+                db.execute("BEGIN")
+                return [False] * len(entries)
+            with closing(db.cursor()) as cursor:
+                try:
+                    work(cursor)
+                except BaseException as error:
+                    raise WorkFailedError(error) from error
+            if not db.in_transaction:
+                db.execute("BEGIN")
+            return [True] * len(entries)
+
+
+class LeavesTheCursorOpen(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        def leak(cursor: object) -> None:
+            work(self._db.writer().cursor())
+
+        return super().append_with(entries, leak)
+
+
+class ShowsErrorsOfWorkAsItsOwn(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        try:
+            return super().append_with(entries, work)
+        except WorkFailedError as failed:
+            raise StoreError(str(failed.error)) from failed
+
+
+TRANSACTIONAL_MUTANTS: list[type[SQLiteStore]] = [
+    WorksOutsideTheTransaction,
+    WorksAfterTheTransaction,
+    KeepsWorkOnConflict,
+    KeepsTheOthersOnConflict,
+    CommitsWhenWorkFails,
+    LetsWorkCommit,
+    LeavesTheCursorOpen,
+    ShowsErrorsOfWorkAsItsOwn,
 ]

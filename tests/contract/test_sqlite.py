@@ -19,12 +19,12 @@ from holdfast.errors import (
 from holdfast.store import Store
 from holdfast.stores import _sqlite_schema as schema
 from holdfast.stores.sqlite import SQLiteStore
-from holdfast.testing.contract import PersistentStoreContract, entry
+from holdfast.testing.contract import PersistentStoreContract, TransactionalContract, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 
 
-class TestSQLiteStore(PersistentStoreContract):
+class TestSQLiteStore(PersistentStoreContract, TransactionalContract):
     @pytest.fixture
     def opener(self, tmp_path: Path) -> Callable[[], Store]:
         return partial(SQLiteStore, tmp_path / "runs.db")

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,11 +134,13 @@ def kill_cycles(
     cycles: int,
     seed: int,
     mutant: str = "",
+    also: Callable[[str], list[Violation]] | None = None,
     **job: Any,
 ) -> Outcome:
     """Kill so many workers, each at a random time; each goes on with what the one before left.
 
-    The store is checked after every kill. Ends at the first violation.
+    The store is checked after every kill, `also` by what is given the URL. Ends at the first
+    violation.
     """
     rng = random.Random(seed)
     at_once = job.pop("workers", 0)
@@ -171,6 +173,8 @@ def kill_cycles(
             )
             oracle.killed(worker)
         violations = judge(url, path, mutant, min_kills=done)
+        if also is not None:
+            violations += also(url)
     oracle.close()
     acks = sum(line["phase"] == "ack" for line in read_history(path))
     return Outcome(done, acks, violations, seed)

@@ -16,6 +16,7 @@ from holdfast import writer
 from holdfast.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
+from holdfast.store import Work
 from holdfast.stores import _file_root, _file_run, file
 from holdfast.stores.sqlite import SQLiteStore
 from holdfast.ticket import Ticket
@@ -39,6 +40,12 @@ class FiresAndForgets(SQLiteStore):
 
         threading.Thread(target=later, daemon=True).start()
         return [True] * len(entries)
+
+
+class WorksOutsideTheTransaction(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        super().append_with([], work)
+        return self.append(entries)
 
 
 class Unreliable(SQLiteStore):
@@ -140,7 +147,7 @@ class NoDirectorySync(file.FileStore):
 _STORES: dict[str, Callable[..., hf.Store]] = {
     store.__name__: store
     for store in (
-        AcknowledgesBeforeCommit, FiresAndForgets, Unreliable, SwallowsErrors,
+        AcknowledgesBeforeCommit, FiresAndForgets, WorksOutsideTheTransaction, Unreliable, SwallowsErrors,
         TakesTheHighestSeqPlusOne, ReplacesByStepName, LatestByTime, FreesSeqsWhenCleared,
         LosesReplies, RetriesWithoutLooking, GoesOnAfterAConflict, ClockThatStepsBack, NoSync,
         NoDirectorySync,

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 import holdfast as hf
 import holdfast.stores.file
 import holdfast.stores.sqlite
+from holdfast.core import Core
 from holdfast.testing import faults
 from holdfast.testing.history import Oracle, state_hash
-from tests.crash import mutants, states
+from tests.crash import mutants, states, transactions
 
 COULD_NOT_OPEN = 3  # an exit status: the store said no, in a word of ours
 LIFETIME = 20  # seconds; a worker that nobody kills must not stay
@@ -142,6 +143,10 @@ class _Awaiting:
     def __init__(self, checkpointer: hf.SyncCheckpointer) -> None:
         self._checkpointer = checkpointer
 
+    @property
+    def core(self) -> Core:
+        return self._checkpointer._core
+
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._checkpointer, name)
 
@@ -243,8 +248,27 @@ async def _load(cp: Any, oracle: Oracle, run: str, rng: random.Random) -> None:
     await cp.load(run)
 
 
+async def _transact(cp: Any, oracle: Oracle, run: str, rng: random.Random) -> None:
+    """Save with work: a row of a table of one's own that says which entry it came with."""
+    core: Core = cp.core if isinstance(cp, _Awaiting) else cp._core
+    op_id = oracle.next_id()
+    state = states.make(op_id, rng)
+    call = oracle.begin("save", run, id=op_id, hash=state_hash(state))
+    operation = transactions.save(core, run, state, op_id)
+    try:
+        if isinstance(cp, _Awaiting):
+            seq = core.drive(operation)
+        else:
+            seq = await core.drive_async(operation)
+    except Exception as error:  # noqa: BLE001 - the history judges it
+        call.fail(error)
+    else:
+        call.ack(seq=seq)
+
+
 _OPERATIONS = {
     "save": _save,
+    "transact": _transact,
     "load": _load,
     "rollback": _rollback,
     "fork": _fork,

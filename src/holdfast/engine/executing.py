@@ -126,7 +126,7 @@ class Steps:
         """Try until it is finished, or has failed for good; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
         attempt = 1 + self._deaths + self._failed.get(task.key, 0)
-        began = perf_counter()
+        began, tries = perf_counter(), 0
         if retry is not None and attempt > retry.attempts:
             error = StepFailedError(
                 task.key, "crash", f"the process died {self._deaths} times in it", attempt - 1
@@ -137,6 +137,8 @@ class Steps:
             if here:
                 await run.hand_over()
             try:
+                if task.fresh is not None and tries:
+                    task.args = task.fresh()
                 value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
             except asyncio.CancelledError:
@@ -164,6 +166,7 @@ class Steps:
                     own.uncancel()
                 return None
             attempt += 1
+            tries += 1
 
     async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
         run = self._run

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
+from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import Entry, Kind, Status
 
@@ -37,9 +38,9 @@ class History:
         self.entries = [e for e in journals.trail(run, start=first) if e.seq > opening.seq]
 
     @property
-    def inputs(self) -> Any:
-        """What the run was started with, as it is stored."""
-        return self.value(self.opening)
+    def inputs(self) -> Stored:
+        """What the run was started with."""
+        return self.stored(self.opening)
 
     @property
     def begun_with(self) -> dict[str, Any]:
@@ -62,17 +63,22 @@ class History:
         """The entries of these kinds."""
         return (e for e in self.entries if e.kind in kinds)
 
-    def value(self, entry: Entry) -> Any:
-        """What an entry carries."""
-        if not entry.size:
-            return None
+    def stored(self, entry: Entry) -> Stored:
+        """What an entry carries, as it is recorded."""
         journals = self._core.journals
-        try:
-            return journals.decode(journals.chain(entry.run, entry.seq, entry).encoding)
-        except CheckpointCorruptedError:
-            raise
-        except ValueError as error:
-            raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+        encoding = journals.chain(entry.run, entry.seq, entry).encoding
+
+        def decode(data: bytes) -> Any:
+            try:
+                return journals.decode(data)
+            except ValueError as error:
+                raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+        return Stored(encoding, decode)
+
+    def value(self, entry: Entry) -> Any:
+        """What an entry carries; None if nothing."""
+        return self.stored(entry).value() if entry.size else None
 
     def answers(self) -> dict[str, Any]:
         """What was answered, by question."""

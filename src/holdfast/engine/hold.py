@@ -22,12 +22,11 @@ from holdfast.errors import (
 )
 from holdfast.journal import SMALL_STATE, Draft
 from holdfast.model import Entry, Kind
+from holdfast.store import Work, WorkFailedError
 from holdfast.ticket import Ticket
 
 ABSORBED: Final = (Kind.REQUEST, Kind.ANSWER, Kind.TRIM)
 _PAUSE: Final = 0.005
-
-Work = Callable[[Any], None]
 
 
 class _Flight(NamedTuple):
@@ -61,23 +60,31 @@ class Hold:
         not take them before the deadline: they are then appended with the next ones.
         """
         async with self._turn:
-            todo = [*self._left, *drafts]
-            self._left = []
-            deadline = new_deadline(self.core)
             settled: list[Entry] = []
-            try:
-                while True:
-                    placed = not todo or await self._submit(todo, deadline, work)
-                    if placed:
-                        todo = []
-                    lost = await self._settle(settled, wait or not placed)
-                    if placed and lost is None:
-                        return settled
-                    todo = [*(lost or ()), *todo]
-                    await self._catch_up(deadline, todo)
-            except CheckpointSaveError:
-                self._left = [*self._ground(), *todo]
-                raise
+            if work is not None:  # what is left over must not depend on it
+                await self._append([], True, None, settled)
+            await self._append(list(drafts), wait, work, settled)
+            return settled
+
+    async def _append(
+        self, drafts: list[Draft], wait: bool, work: Work | None, settled: list[Entry]
+    ) -> None:
+        todo = [*self._left, *drafts]
+        self._left = []
+        deadline = new_deadline(self.core)
+        try:
+            while True:
+                placed = not todo or await self._submit(todo, deadline, work)
+                if placed:
+                    todo = []
+                lost = await self._settle(settled, wait or not placed)
+                if placed and lost is None:
+                    return
+                todo = [*(lost or ()), *todo]
+                await self._catch_up(deadline, todo)
+        except CheckpointSaveError:
+            self._left = [*self._ground(), *todo]
+            raise
 
     async def settle(self) -> list[Entry]:
         """Wait for what was appended without waiting."""
@@ -90,8 +97,7 @@ class Hold:
         tip = journals.tip(self.run)
         placed = None
         if tip is not None:
-            options = {} if work is None else {"work": work}
-            placed = journals.extend(tip, drafts, deadline, only_at=self.seq, **options)
+            placed = journals.extend(tip, drafts, deadline, only_at=self.seq, work=work)
         if placed is None:
             return False
         ticket, entries = placed
@@ -116,6 +122,9 @@ class Hold:
             if error is not None:
                 if isinstance(error, ConflictError):
                     return self._ground()
+                if isinstance(error, WorkFailedError):
+                    self._ground()
+                    raise error.error
                 self._lost.update(e.entry_id for e in entries)
                 raise as_save_error(self.run, error)
             self._flying.pop(0)

@@ -59,7 +59,7 @@ class Task:
     policy: Policy = PLAIN
     kind: str = "python"
     child: Child | None = None
-    attempts: int = 0  # how many were made before this one
+    fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
     is_async: bool = False
     recorded: bool = True  # False: only waited for
 
@@ -79,6 +79,20 @@ class Record:
     index: int | None = None
     type: str | None = None
     status: Status = Status.RUNNING
+
+
+class Stored:
+    """A value as it is recorded. Each look at it gives a copy of its own."""
+
+    __slots__ = ("_decode", "_encoding")
+
+    def __init__(self, encoding: bytes, decode: Callable[[bytes], Any]) -> None:
+        self._encoding = encoding
+        self._decode = decode
+
+    def value(self) -> Any:
+        """The value, as plain data."""
+        return self._decode(self._encoding)
 
 
 class Program(ABC):
@@ -103,8 +117,8 @@ class Program(ABC):
         """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
 
     @abstractmethod
-    def begin(self, inputs: Any) -> None:
-        """Start from the beginning. The inputs are as they are stored."""
+    def begin(self, inputs: Stored) -> None:
+        """Start from the beginning."""
 
     @abstractmethod
     def restore(self, history: History) -> int:
@@ -126,12 +140,12 @@ class Program(ABC):
         """How the value that a task returned is recorded."""
 
     @abstractmethod
-    def revive(self, task: Task, data: Any) -> Any:
-        """The recorded value as the flow is to see it."""
+    def revive(self, task: Task, stored: Stored) -> Any:
+        """The recorded value as the flow is to see it; another copy each time."""
 
     @abstractmethod
     def accept(self, task: Task, value: Any) -> None:
-        """The task's outcome is recorded: go on with it."""
+        """The task's outcome is recorded, and revived: go on with it."""
 
     def failure(self, task: Task, error: StepFailedError) -> list[Record]:
         """What to record of a failed task, so that the flow's answer to it is not asked for again."""

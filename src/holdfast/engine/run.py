@@ -19,8 +19,8 @@ from holdfast.core import Core
 from holdfast.engine import events as ev
 from holdfast.engine.executing import Finished, Steps, failure, type_name
 from holdfast.engine.history import meta
-from holdfast.engine.hold import Hold, Work
-from holdfast.engine.program import Program, Record, Task
+from holdfast.engine.hold import Hold
+from holdfast.engine.program import Program, Record, Stored, Task
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
     CheckpointSaveError,
@@ -34,6 +34,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
+from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
 
@@ -74,6 +75,15 @@ class Resumption(NamedTuple):
     undone: Mapping[str, str] = MappingProxyType(
         {}
     )  # what was rolled back already, and what could not be
+
+
+class _Good(NamedTuple):
+    """A finished step, ready to be saved."""
+
+    done: Finished
+    draft: Draft
+    handed: Any
+    stored: Stored
 
 
 class Run:
@@ -186,6 +196,8 @@ class Run:
             if tasks or self._steps.running:
                 ending = await self._record(await self._steps.execute(tasks))
                 if ending is not None:
+                    while self._steps.running:  # what the others come to is kept
+                        await self._record(await self._steps.execute(()))
                     return await self._fail(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
@@ -210,7 +222,7 @@ class Run:
     ) -> tuple[BaseException, Task | None] | None:
         """Save what came of the tasks, then go on with it. Returns what ends the run, if anything."""
         program = self.program
-        good: list[tuple[Finished, Draft, Any]] = []
+        good: list[_Good] = []
         bad: list[tuple[Task, StepFailedError]] = []
         for done in finished:
             if done.error is not None:
@@ -223,12 +235,13 @@ class Run:
                 try:
                     record = program.record(done.task, done.value)
                     encoding = self._encoded(record)
-                    handed = program.revive(done.task, self.core.journals.decode(encoding))
+                    stored = Stored(encoding, self.core.journals.decode)
+                    handed = program.revive(done.task, stored)
                 except Exception as error:
                     bad.append((done.task, failure(done.task, error, done.attempts)))
                 else:
                     draft = self._draft(record, encoding)._replace(duration=done.duration)
-                    good.append((done, draft, handed))
+                    good.append(_Good(done, draft, handed, stored))
         bad += await self._save_results(good)
         for task, failed in bad:
             words = str(failed)
@@ -242,34 +255,37 @@ class Run:
         await self.hand_over()
         return None
 
-    async def _save_results(
-        self, good: list[tuple[Finished, Draft, Any]]
-    ) -> list[tuple[Task, StepFailedError]]:
+    async def _save_results(self, good: list[_Good]) -> list[tuple[Task, StepFailedError]]:
         """Save the results and hand them on. Returns those whose own transaction failed."""
         bad = []
-        plain = [item for item in good if item[0].task.policy.commit is None]
-        batches = [plain, *([item] for item in good if item[0].task.policy.commit is not None)]
+        plain = [item for item in good if item.done.task.policy.commit is None]
+        batches = [plain, *([item] for item in good if item.done.task.policy.commit is not None)]
         for batch in filter(None, batches):
-            marked = any(done.task.policy.marked for done, _, _ in batch)
-            drafts = [draft for _, draft, _ in batch]
-            work = _work_of(*batch[0])
+            marked = any(item.done.task.policy.marked for item in batch)
+            drafts = [item.draft for item in batch]
+            work = _work_of(batch[0])
             try:
                 saved = await self._save(drafts, urgent=marked or work is not None, work=work)
             except HoldfastError:
                 raise
             except Exception as error:  # the user's own part of the transaction
-                done = batch[0][0]
+                done = batch[0].done
                 bad.append((done.task, failure(done.task, error, done.attempts)))
                 continue
             self._steps.made_progress()
-            for done, _, handed in batch:
+            for done, _, handed, stored in batch:
+                if self.options.listening:
+                    self._tell_of(done, stored)
                 self.program.accept(done.task, handed)
-                spent = (done.duration, done.attempts)
-                self.emit(
-                    ev.StepCompleted(self.run_id, done.task.key, done.task.name, handed, *spent)
-                )
             self._announce(saved)
         return bad
+
+    def _tell_of(self, done: Finished, stored: Stored) -> None:
+        task = done.task
+        value = self.program.revive(task, stored)  # the listener's own copy
+        self.emit(
+            ev.StepCompleted(self.run_id, task.key, task.name, value, done.duration, done.attempts)
+        )
 
     # --- ways to stop
 
@@ -277,7 +293,8 @@ class Run:
         program = self.program
         encoding = None
         result = program.result
-        if program.keeps_result:
+        everything = self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS)
+        if program.keeps_result or not everything:
             try:
                 encoding = composing.encode(self.core, self.run_id, result, root="result")
                 result = program.revive_result(self.core.journals.decode(encoding))
@@ -286,7 +303,7 @@ class Run:
         end = Draft(
             Kind.COMPLETE.value, Status.COMPLETED.value, encoding, meta=dump_meta(self._stamp)
         )
-        if self.options.strategy not in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS):
+        if not everything:
             self._kept.clear()
         await self._save([end], urgent=True)
         self.emit(ev.RunCompleted(self.run_id, result, perf_counter() - self._began))
@@ -405,10 +422,14 @@ class Run:
         if not urgent and self.core.settings.durability == "exit":
             self._keep(drafts)
             return []
-        todo = [*self._kept, *drafts]
-        self._kept = []
+        kept, self._kept = self._kept, []
+        wait = urgent or self._sync
         try:
-            saved = await self.hold.append(todo, wait=urgent or self._sync, work=work)
+            if work is None:
+                saved = await self.hold.append([*kept, *drafts], wait=wait)
+            else:
+                saved = await self.hold.append(kept)
+                saved += await self.hold.append(drafts, work=work)
         except CheckpointSaveError as error:
             fatal = self.options.fatal
             if fatal or (fatal is None and self.core.settings.on_save_failure == "raise") or work:
@@ -486,12 +507,12 @@ def describe(error: BaseException) -> dict[str, Any]:
     return {"type": failed.error_type, "message": failed.message, "trace": failed.trace}
 
 
-def _work_of(done: Finished, _: Draft, handed: Any) -> Work | None:
-    commit = done.task.policy.commit
+def _work_of(item: _Good) -> Work | None:
+    commit = item.done.task.policy.commit
     if commit is None:
         return None
 
     def work(cursor: Any) -> None:
-        commit(cursor, handed)
+        commit(cursor, item.handed)
 
     return work

@@ -19,7 +19,7 @@ from holdfast.engine import live
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
-from holdfast.engine.program import Program, Task
+from holdfast.engine.program import Program, Stored, Task
 from holdfast.engine.run import Options, Resumption, Run
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
@@ -93,7 +93,7 @@ async def start(
         return opening
 
     entry = await _drive(core, append_if(core, run_id, decide), options)
-    program.begin(core.journals.decode(encoding))
+    program.begin(Stored(encoding, core.journals.decode))
     hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
     run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
     return Plan(run, ev.RunStarted(run_id, program.flow))
@@ -156,10 +156,7 @@ async def carry_out(plan: Plan) -> Any:
     with live.registered(run):
         run.emit(plan.started)
         await run.hand_over()
-        try:
-            return await run.main()
-        finally:
-            await run.hand_over()
+        return await run.main()
 
 
 def outcome(core: Core, make: Make, run_id: str) -> Any:
@@ -271,14 +268,21 @@ def child_id(run_id: str, key: str, epoch: int) -> str:
     return f"{run_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
-def stream(plan: Callable[[], Awaitable[Plan]]) -> Stream:
+def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:
     """The events of a run that is prepared when the first of them is asked for."""
     events: deque[ev.Event] = deque()
 
     async def main() -> None:
-        ready = await plan()
-        ready.run.events = events
-        with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
-            await carry_out(ready)
+        try:
+            ready = await plan()
+            ready.run.events = events
+            with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
+                await carry_out(ready)
+        except GeneratorExit:  # dropped in the middle: nothing may be awaited any more
+            raise
+        except BaseException:
+            await release()
+            raise
+        await release()
 
     return Stream(main, events)

@@ -34,6 +34,7 @@ class Stream(AsyncIterator[Event]):
         self._events = events
         self._waits_for: Any = HAND_OVER  # what the engine yielded last
         self._over = False
+        self._failure: Exception | None = None
 
     def __aiter__(self) -> Stream:
         return self
@@ -44,7 +45,8 @@ class Stream(AsyncIterator[Event]):
             if self._events:
                 return self._events.popleft()
             if self._over:
-                raise StopAsyncIteration
+                failure, self._failure = self._failure, None
+                raise failure or StopAsyncIteration
             if self._main is None:
                 self._main = self._start()
             try:
@@ -59,6 +61,9 @@ class Stream(AsyncIterator[Event]):
                     self._waits_for = self._main.send(sent)
             except StopIteration:
                 self._over = True
+            except Exception as error:
+                self._over = True
+                self._failure = error  # after the events that led to it
             except BaseException:
                 self._over = True
                 raise
@@ -69,6 +74,7 @@ class Stream(AsyncIterator[Event]):
     async def aclose(self) -> None:
         """Stop following the run: what is under way is dropped, what is finished is kept."""
         self._over = True
+        self._events.clear()
         if self._main is not None:
             self._main.close()
 

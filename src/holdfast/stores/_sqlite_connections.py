@@ -162,6 +162,7 @@ class Connections:
                 fault("sqlite.commit.before")
             except BaseException:
                 self.generation += 1
+                lift_guard(db)
                 roll_back(db)
                 raise
             try:
@@ -197,7 +198,14 @@ class Connections:
 def roll_back(db: sqlite3.Connection) -> None:
     """End a transaction that someone left open."""
     if db.in_transaction:
+        lift_guard(db)
         db.execute("ROLLBACK")
+
+
+def lift_guard(db: sqlite3.Connection) -> None:
+    """Let the connection do everything again, after a user's own work (`_sqlite_work`)."""
+    db.set_progress_handler(None, 0)
+    db.set_authorizer(None)
 
 
 def code_of(error: sqlite3.Error) -> int:

@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.errors import SchemaError, StoreError
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
+NAMES: Final = ("entries", "checkpoints")  # what is ours in the file; all else is the user's
 
 _VIEW: Final = """
     CREATE VIEW checkpoints AS SELECT

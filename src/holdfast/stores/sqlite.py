@@ -13,9 +13,10 @@ from holdfast.errors import (
 )
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
 from holdfast.seams import fault
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, Transactional, Work
 from holdfast.stores._disk import volatile_file_system
 from holdfast.stores._sqlite_connections import Connections, code_of, roll_back
+from holdfast.stores._sqlite_work import WORK_SECONDS, run_work
 
 BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
 _VACUUM_PAGES: Final = 2000  # given back to the disk at once
@@ -76,11 +77,13 @@ _STATS: Final = """
 """
 
 
-class SQLiteStore(Store):
+class SQLiteStore(Store, Transactional):
     """Journals in one SQLite file, for one machine; any number of threads and processes.
 
     `survives="power-loss"` (the default) waits for the disk on every commit;
-    `"process-crash"` leaves that to the operating system and is faster.
+    `"process-crash"` leaves that to the operating system and is faster. Users may keep tables of
+    their own in the file, and write to them in the transaction of an append (`append_with`), for
+    `work_seconds` at the most: nobody else can write meanwhile.
     """
 
     def __init__(
@@ -89,11 +92,13 @@ class SQLiteStore(Store):
         *,
         survives: Literal["process-crash", "power-loss"] = "power-loss",
         busy_seconds: float = BUSY_SECONDS,
+        work_seconds: float = WORK_SECONDS,
     ) -> None:
         self.path = Path(path).absolute()
         self.url = f"sqlite:///{self.path}"
         if survives not in _SYNCHRONOUS:
             raise ValueError(f"survives must be one of {', '.join(_SYNCHRONOUS)}, not {survives!r}")
+        self._work_seconds = float(work_seconds)
         self._heads: dict[str, int] = {}
         self._heads_hold = (-1, -1)
         self._db = Connections(self.path, self.url, _SYNCHRONOUS[survives], float(busy_seconds))
@@ -119,6 +124,17 @@ class SQLiteStore(Store):
             db.execute("ROLLBACK")
             db.execute("BEGIN IMMEDIATE")
             return _append_singly(db, entries)
+
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        with self._db.transaction(entries[0].run if entries else "") as db:
+            for entry in entries:
+                self._heads.pop(entry.run, None)
+            if all(_append_singly(db, entries)):
+                run_work(db, work, self._work_seconds)
+                return [True] * len(entries)
+            db.execute("ROLLBACK")
+            db.execute("BEGIN")  # there must be something to commit
+            return [False] * len(entries)
 
     def _append_one(self, entry: Entry) -> bool:
         """One statement that is its own transaction: a lone save need not pay for four."""

@@ -29,6 +29,7 @@ from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import Store
 from holdfast.testing._reading import ReadingContract
+from holdfast.testing._transacting import TransactionalContract
 from holdfast.testing._writing import WritingContract
 from holdfast.testing.corpus import HOSTILE_IDS, INVALID_IDS
 from holdfast.testing.invariants import check_store, entry, read_all, tombstone
@@ -38,6 +39,7 @@ __all__ = [
     "INVALID_IDS",
     "PersistentStoreContract",
     "StoreContract",
+    "TransactionalContract",
     "check_store",
     "entry",
 ]

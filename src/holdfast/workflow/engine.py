@@ -207,7 +207,7 @@ class WorkflowEngine:
         async def plan() -> Plan:
             return await self._plan(flow, name, inputs, options, resume)
 
-        return running.stream(plan)
+        return running.stream(plan, _nothing)
 
     async def _run(
         self,
@@ -249,6 +249,10 @@ class WorkflowEngine:
             )
         core = self._core
         await core.drive_async(requests.request(core, name, action, reason))
+
+
+async def _nothing() -> None:
+    """The engine keeps its store open."""
 
 
 def _maker(flow: Workflow[Any, Any]) -> running.Make:

@@ -12,7 +12,7 @@ from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
-from holdfast.engine.program import PLAIN, Child, Program, Record, Task
+from holdfast.engine.program import PLAIN, Child, Program, Record, Stored, Task
 from holdfast.engine.run import describe
 from holdfast.engine.schema import schema_of
 from holdfast.errors import FlowChangedError, StepFailedError
@@ -89,8 +89,8 @@ class WorkflowProgram(Program):
                 f"Say what becomes of its results: @workflow(..., migrate={{{unknown[0]!r}: change}}).",
             )
 
-    def begin(self, inputs: Any) -> None:
-        frame = Frame(self._flow.start(inputs), Scope("", self._orders.get("", ())))
+    def begin(self, inputs: Stored) -> None:
+        frame = Frame(self._flow.start(inputs.value()), Scope("", self._orders.get("", ())))
         self._runnable.append(Fiber(frame))
 
     def restore(self, history: History) -> int:
@@ -170,9 +170,9 @@ class WorkflowProgram(Program):
         self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
-    def revive(self, task: Task, data: Any) -> Any:
+    def revive(self, task: Task, stored: Stored) -> Any:
         _, step = self._waiting[task.key]
-        return _typed(step, task.key, data)
+        return _typed(step, task.key, stored.value())
 
     def accept(self, task: Task, value: Any) -> None:
         fiber, step = self._waiting.pop(task.key)

@@ -1,0 +1,29 @@
+"""Graphs: nodes that turn a typed state into the next one, saved after each, resumed anywhere.
+
+from holdfast.graph import END, Graph
+
+app = (
+    Graph(State)
+    .add_node("draft", draft).add_node("review", review)
+    .add_edge("draft", "review").add_conditional_edge("review", good_enough)
+    .set_entry("draft").compile()
+)
+final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
+"""
+
+from holdfast.engine.retry import Retry
+from holdfast.graph.builder import Graph
+from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
+from holdfast.graph.plan import END
+from holdfast.graph.states import merge_changes
+from holdfast.graph.views import GraphCheckpoint
+
+__all__ = [
+    "END",
+    "CheckpointStrategy",
+    "CompiledGraph",
+    "Graph",
+    "GraphCheckpoint",
+    "Retry",
+    "merge_changes",
+]

@@ -1,0 +1,228 @@
+"""Putting a graph together, and seeing that it can run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
+
+from holdfast.engine.hints import hints_of
+from holdfast.engine.program import Policy
+from holdfast.engine.retry import Retry
+from holdfast.errors import InvalidFlowError
+from holdfast.graph.plan import END, Node, Plan, Route
+from holdfast.model import check_id
+
+if TYPE_CHECKING:
+    from holdfast.graph.compiled import CompiledGraph
+
+S = TypeVar("S")
+
+MAX_STEPS: Final = 10_000
+
+
+class Graph(Generic[S]):
+    """Nodes that each turn the state into the next one, and the edges between them.
+
+    The state is a dataclass, a pydantic model, a TypedDict or a dict. A node is a function, sync
+    or async, that is given the state and returns the new one, a dict of the fields that change,
+    or nothing if it changed the one it was given. `compile` makes it runnable.
+    """
+
+    def __init__(
+        self,
+        state: type[S],
+        *,
+        name: str = "graph",
+        merge: Callable[[S, dict[str, S]], S] | None = None,
+    ) -> None:
+        """`merge(before, branches)` joins what parallel branches came to, by their first nodes."""
+        self._state = state
+        self._name = check_id("flow", name)
+        self._merge = merge
+        self._nodes: dict[str, Node] = {}
+        self._edges: dict[str, list[str]] = {}
+        self._routes: dict[str, Route] = {}
+        self._entry: str | None = None
+
+    def add_node(
+        self,
+        name: str,
+        fn: Callable[[S], Any],
+        *,
+        retry: int | Retry | None = None,
+        timeout: float | None = None,
+        executor: Executor | None = None,
+        inline: bool = False,
+        commit: Callable[[Any, S], object] | None = None,
+        checkpoint: bool = False,
+        merge: Callable[[S, dict[str, S]], S] | None = None,
+    ) -> Self:
+        """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
+
+        With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
+        one transaction with the checkpoint: exactly once.
+        """
+        check_id("node", name)
+        if name == END:
+            raise ValueError(f"{END!r} is the end of every graph, not a node")
+        if name in self._nodes:
+            raise ValueError(f"there is a node {name!r} already")
+        if not callable(fn):
+            raise TypeError(f"node {name!r} needs a function, not {fn!r}")
+        again = Retry(retry) if isinstance(retry, int) else retry
+        policy = Policy(
+            retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
+            marked=checkpoint,
+        )  # fmt: skip
+        self._nodes[name] = Node(name, fn, policy, merge)
+        return self
+
+    def add_edge(self, source: str, target: str) -> Self:
+        """Go from one node to another, or to END. Several from one node run side by side."""
+        targets = self._edges.setdefault(source, [])
+        if target not in targets:
+            targets.append(target)
+        return self
+
+    def add_conditional_edge(
+        self,
+        source: str,
+        route: Callable[[S], str | Iterable[str]],
+        targets: Iterable[str] | Mapping[Any, str] | None = None,
+    ) -> Self:
+        """Ask `route(state)` after the node where to go: the name of a node, END, or several.
+
+        `targets` names what it may say, or maps what it says to nodes; a return annotation of
+        `Literal["a", "b"]` does the same. What it said is recorded with the checkpoint.
+        """
+        if source in self._routes:
+            raise ValueError(f"node {source!r} has a conditional edge already")
+        if not callable(route):
+            raise TypeError(f"the route after {source!r} must be a function, not {route!r}")
+        mapping = dict(targets) if isinstance(targets, Mapping) else None
+        known = tuple(mapping.values()) if mapping is not None else targets
+        if known is None:
+            known = _literals(hints_of(route).get("return"))
+        self._routes[source] = Route(route, None if known is None else tuple(known), mapping)
+        return self
+
+    def set_entry(self, name: str) -> Self:
+        """Say which node runs first."""
+        self._entry = name
+        return self
+
+    def compile(
+        self,
+        *,
+        name: str | None = None,
+        version: str | int = "1",
+        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
+        rename: Mapping[str, str] | None = None,
+        merge: Callable[[S, dict[str, S]], S] | None = None,
+        max_steps: int = MAX_STEPS,
+    ) -> CompiledGraph[S]:
+        """The graph, checked and unchangeable. Raises `InvalidFlowError` with all that is wrong.
+
+        Give it another `version` when you change it, and say what becomes of runs that are under
+        way: `migrate={"1": change}` turns their states (plain data) into those of this version,
+        None takes them as they are, and `rename` maps old nodes to new ones.
+        """
+        from holdfast.graph.compiled import CompiledGraph
+
+        flow = self._name if name is None else check_id("flow", name)
+        plan = Plan(
+            flow=flow,
+            version=str(version),
+            state=self._state,
+            nodes=dict(self._nodes),
+            edges={source: tuple(targets) for source, targets in self._edges.items()},
+            routes=dict(self._routes),
+            entry=self._entry or "",
+            merge=merge or self._merge,
+            migrate={str(old): change for old, change in (migrate or {}).items()},
+            rename=dict(rename or {}),
+            max_steps=max_steps,
+        )
+        problems = find_problems(plan)
+        if problems:
+            raise InvalidFlowError(f"graph {flow!r}", tuple(problems))
+        return CompiledGraph(plan)
+
+
+def find_problems(plan: Plan) -> list[str]:
+    """Everything that keeps a graph from running, in words."""
+    if not plan.nodes:
+        return ["it has no nodes"]
+    problems = []
+    if not plan.entry:
+        problems.append("it has no entry: call set_entry")
+    elif plan.entry not in plan.nodes:
+        problems.append(f"its entry {plan.entry!r} is no node{_nearest(plan, plan.entry)}")
+    problems += [
+        f"an edge leaves {source!r}, which is no node{_nearest(plan, source)}"
+        for source in sorted({*plan.edges, *plan.routes} - set(plan.nodes))
+    ]
+    problems += [
+        f"an edge from {source!r} leads to {target!r}, which is no node{_nearest(plan, target)}"
+        for source, targets in plan.known_targets().items()
+        for target in targets
+        if target != END and target not in plan.nodes
+    ]
+    problems += [
+        f"{source!r} has both edges and a conditional edge: put all into the route"
+        for source in sorted(set(plan.edges) & set(plan.routes))
+    ]
+    return problems or [*_dead_ends(plan), *_lost_results(plan)]
+
+
+def _dead_ends(plan: Plan) -> list[str]:
+    problems = []
+    leads_to_end = plan.leading_to_end()
+    for name in plan.nodes:
+        if name not in plan.edges and name not in plan.routes:
+            problems.append(f"{name!r} leads nowhere: add an edge to END or to another node")
+        elif name not in leads_to_end:
+            problems.append(f"there is no path from {name!r} to END")
+    reached = plan.reachable()
+    problems += [f"{name!r} can't be reached" for name in plan.nodes if name not in reached]
+    return problems
+
+
+def _lost_results(plan: Plan) -> list[str]:
+    problems = []
+    for source, targets in plan.edges.items():
+        if len(targets) < 2:
+            continue
+        unknown = [
+            name
+            for name in plan.reachable_from(targets)
+            if name in plan.routes and plan.routes[name].targets is None
+        ]
+        if unknown:
+            problems.append(
+                f"{source!r} forks, and nobody can tell where its branches meet: give the "
+                f"conditional edge of {unknown[0]!r} its targets="
+            )
+        elif plan.merge_at(plan.join_of(source)) is None:
+            names = ", ".join(map(repr, targets))
+            problems.append(
+                f"{source!r} forks to {names}, and without a merge all but one result would be "
+                "lost: give the graph, or the node where they meet, merge="
+            )
+    return problems
+
+
+def _nearest(plan: Plan, name: str) -> str:
+    close = difflib.get_close_matches(name, plan.nodes, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _literals(hint: Any) -> tuple[str, ...] | None:
+    """The names that a route's annotation says it may return."""
+    if get_origin(hint) is Literal:
+        return tuple(get_args(hint))
+    if get_origin(hint) in (list, tuple, set) and get_args(hint):
+        return _literals(get_args(hint)[0])
+    return None

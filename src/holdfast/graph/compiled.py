@@ -1,0 +1,269 @@
+"""The front door for graphs: run, stream, resume, replay."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from holdfast.core import Core
+from holdfast.engine import requests, running
+from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.run import Options, Strategy
+from holdfast.engine.running import Link
+from holdfast.engine.stream import Stream
+from holdfast.errors import RunIdRequiredError
+from holdfast.graph import going_back
+from holdfast.graph.drawing import mermaid
+from holdfast.graph.plan import Plan
+from holdfast.graph.program import GraphProgram
+from holdfast.graph.states import updated
+from holdfast.graph.views import GraphCheckpoint
+from holdfast.seams import new_id
+
+S = TypeVar("S")
+
+
+class CheckpointStrategy(StrEnum):
+    """After which nodes a checkpoint is saved."""
+
+    EVERY_NODE = Strategy.EVERY_STEP.value  # also after one that failed
+    ON_SUCCESS = Strategy.ON_SUCCESS.value
+    ON_ERROR = Strategy.ON_ERROR.value  # only when the run fails or pauses
+    MARKED = Strategy.MARKED.value  # after nodes added with checkpoint=True
+
+
+class CompiledGraph(Generic[S]):
+    """A graph that can run. Many runs at once may use it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return self._plan.flow
+
+    @property
+    def version(self) -> str:
+        """The flow's version."""
+        return self._plan.version
+
+    async def run(
+        self,
+        state: S,
+        *,
+        store: StoreLike = None,
+        run_id: str | None = None,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+        thread_id: str | None = None,
+        owner: str | None = None,
+    ) -> S:
+        """Run from the entry to END and return the final state.
+
+        With a `store`, a checkpoint is saved after every node, and the run can be resumed under
+        its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
+        Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
+        `RunExistsError`.
+        """
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        async with _kept(store, run_id) as core:
+            link = Link(thread_id, owner)
+            plan = await running.start(core, self._make, run_id or new_id(), state, options, link)
+            result: S = await running.carry_out(plan)
+            return result
+
+    def run_sync(self, state: S, **options: Any) -> S:
+        """Like `run`, for programs without an event loop. Sync nodes are called right here."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run_blocking(state, **options))
+        raise RuntimeError("an event loop is running here: use `await app.run(...)`")
+
+    def stream(
+        self,
+        state: S,
+        *,
+        store: StoreLike = None,
+        run_id: str | None = None,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+        thread_id: str | None = None,
+        owner: str | None = None,
+    ) -> Stream:
+        """Like `run`, but iterate over what is returned to carry it out and see its events."""
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = replace(options, listening=True)
+        link = Link(thread_id, owner)
+        place = _place(store, run_id)
+
+        async def plan() -> running.Plan:
+            core = place.checkpointer.core
+            name = run_id or new_id()
+            return await running.start(core, self._make, name, state, options, link)
+
+        return running.stream(plan, place.close)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        store: StoreLike = None,
+        from_node: str | None = None,
+        after_node: str | None = None,
+        override: Mapping[str, Any] | Callable[[S], S] | S | None = None,
+        validate: Callable[[S], object] | None = None,
+        replay: bool = False,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+    ) -> S:
+        """Go on with a run where it stopped, and return the final state.
+
+        `from_node` goes back to where that node last ran, and runs it again on the state it was
+        given then; `after_node` goes on after it; `replay` runs the last node again. `override`
+        changes the state first: fields, a function of it, or a whole one. `validate` is asked
+        about the state before anything is run: it refuses by raising or returning False. Going
+        back leaves the history as it is. A run that is over can be gone back in, not gone on with.
+        """
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        async with _kept(store, run_id) as core:
+            await self._go_back(core, run_id, from_node, after_node, override, validate, replay)
+            plan = await running.resume(core, self._make, run_id, None, options)
+            result: S = await running.carry_out(plan)
+            return result
+
+    def resume_stream(
+        self,
+        run_id: str,
+        *,
+        store: StoreLike = None,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+        **where: Any,
+    ) -> Stream:
+        """Like `resume`, but iterate over what is returned to carry it out and see its events."""
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = replace(options, listening=True)
+        place = _place(store, run_id)
+
+        async def plan() -> running.Plan:
+            core = place.checkpointer.core
+            await self._go_back(core, run_id, **where)
+            return await running.resume(core, self._make, run_id, None, options)
+
+        return running.stream(plan, place.close)
+
+    async def replay(
+        self, run_id: str, node: str, *, store: StoreLike = None, seq: int | None = None
+    ) -> S:
+        """Run one node again on the state it was given, the last time or the one saved at `seq`.
+
+        Returns what it makes of it. Nothing is recorded, and the run stays as it is.
+        """
+        async with _kept(store, run_id) as core:
+            before = await core.off_loop(
+                lambda: going_back.input_of(core, self._plan, run_id, node, seq)
+            )
+            state = before.value()
+            returned = self._plan.nodes[node].fn(state)
+            if inspect.isawaitable(returned):
+                returned = await returned
+            result: S = updated(self._plan.state, state, returned)
+            return result
+
+    async def checkpoints(
+        self, run_id: str, *, store: StoreLike = None, limit: int = 20
+    ) -> list[GraphCheckpoint]:
+        """The run's checkpoints, newest first, without their states."""
+        async with _kept(store, run_id) as core:
+            from holdfast.reading import list_checkpoints
+
+            found = await core.off_loop(lambda: list_checkpoints(core, run_id, limit=limit))
+            return [GraphCheckpoint(info.entry) for info in found]
+
+    async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
+        """Cancel a run, wherever it is carried out."""
+        async with _kept(store, run_id) as core:
+            await core.drive_async(requests.request(core, run_id, "cancel", reason))
+
+    async def pause(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
+        """Have a run stop after the nodes that are under way, to be resumed later."""
+        async with _kept(store, run_id) as core:
+            await core.drive_async(requests.request(core, run_id, "pause", reason))
+
+    def mermaid(self) -> str:
+        """The graph as Mermaid text, which Markdown viewers draw."""
+        return mermaid(self._plan)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        text = self.mermaid()
+        return {"text/vnd.mermaid": text, "text/plain": repr(self)}
+
+    def __repr__(self) -> str:
+        return f"<graph {self.name!r} version {self.version}: {', '.join(self._plan.nodes)}>"
+
+    # --- within
+
+    def _make(self) -> GraphProgram:
+        return GraphProgram(self._plan)
+
+    async def _run_blocking(self, state: S, **given: Any) -> S:
+        store, run_id = given.pop("store", None), given.pop("run_id", None)
+        link = Link(given.pop("thread_id", None), given.pop("owner", None))
+        after = given.pop("checkpoint_after", CheckpointStrategy.EVERY_NODE)
+        options = _options(
+            after, given.pop("checkpoint_failure_fatal", None), given.pop("timeout", None), store
+        )
+        if given:
+            raise TypeError(f"run_sync takes no {', '.join(map(repr, given))}")
+        async with _kept(store, run_id) as core:
+            blocking = replace(options, blocking=True)
+            plan = await running.start(core, self._make, run_id or new_id(), state, blocking, link)
+            result: S = await running.carry_out(plan)
+            return result
+
+    async def _go_back(
+        self,
+        core: Core,
+        run_id: str,
+        from_node: str | None = None,
+        after_node: str | None = None,
+        override: Any = None,
+        validate: Callable[[S], object] | None = None,
+        replay: bool = False,
+    ) -> None:
+        wanted = going_back.Wanted(from_node, after_node, override, validate, replay)
+        if any(part not in (None, False) for part in wanted):
+            await core.drive_async(going_back.go_back(core, self._plan, run_id, wanted))
+
+
+def _options(
+    after: CheckpointStrategy, fatal: bool | None, timeout: float | None, store: StoreLike
+) -> Options:
+    return Options(strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None)
+
+
+@asynccontextmanager
+async def _kept(store: StoreLike, run_id: str | None) -> AsyncIterator[Core]:
+    """Where the run is kept: in the store, for as long as this lasts if it is ours to open."""
+    place = _place(store, run_id)
+    try:
+        yield place.checkpointer.core
+    finally:
+        await place.close()
+
+
+def _place(store: StoreLike, run_id: str | None) -> Opened:
+    if store is not None and run_id is None:
+        raise RunIdRequiredError()
+    return opened("memory://" if store is None else store)

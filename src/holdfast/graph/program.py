@@ -1,0 +1,319 @@
+"""Graphs for the engine: walks from node to node, and side by side where the graph forks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from holdfast.engine.history import History, meta
+from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
+from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError
+from holdfast.graph.plan import END, Plan, changes
+from holdfast.graph.states import revived, updated
+from holdfast.model import Kind, Status
+
+
+class Walk:
+    """One way through the graph: the main one, or a branch up to where branches meet."""
+
+    def __init__(self, state: Stored, path: str = "", fork: Fork | None = None, name: str = ""):
+        self.state = state
+        self.path = path
+        self.fork = fork
+        self.name = name  # of a branch: its first node
+        self.visits: dict[str, int] = {}  # how often it came to each node
+
+    @property
+    def stop(self) -> str:
+        """Where it ends."""
+        return END if self.fork is None else self.fork.join
+
+
+class Fork:
+    """Branches under way, and what the ones that have arrived came to."""
+
+    def __init__(self, walk: Walk, key: str, join: str, targets: list[str]) -> None:
+        self.walk = walk  # the one that forked, and goes on at the join
+        self.key = key
+        self.join = join
+        self.targets = targets
+        self.arrived: dict[str, Stored] = {}
+
+
+class GraphProgram(Program):
+    """One execution of a graph."""
+
+    replays: ClassVar[bool] = False
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.flow = plan.flow
+        self.version = plan.version
+        self._run_id = ""
+        self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
+        self._busy: dict[str, tuple[Walk, Fork | None]] = {}
+        self._next: dict[str, list[str]] = {}
+        self._stored: dict[str, Stored] = {}
+        self._recorded: dict[str, tuple[Stored, list[str]]] = {}
+        self._steps = 0
+        self._end: Stored | None = None
+        self._main: Walk | None = None
+
+    # --- Program
+
+    def structure(self) -> dict[str, Any]:
+        return self._plan.structure()
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        return {"flow_version": self.version, "shape": self._plan.shape}
+
+    def check(self, run_id: str, history: History) -> None:
+        self._run_id = run_id
+        marks = [meta(entry) for entry in (history.opening, *history.entries)]
+        stamps = [(m["flow_version"], m.get("shape")) for m in marks if "flow_version" in m]
+        version, shape = stamps[-1] if stamps else (None, None)
+        if version == self.version and shape == self._plan.shape:
+            return
+        if version != self.version and str(version) in self._plan.migrate:
+            return
+        if version != self.version:
+            found = [f"it ran version {version} of {self.flow!r}, and this is {self.version}"]
+        else:
+            began = history.begun_with
+            found = ["its nodes and edges are not those it ran with"]
+            if began.get("shape") == shape:
+                found = changes(began.get("structure", {}), self.structure()) or found
+        raise FlowChangedError(
+            run_id,
+            tuple(found),
+            f'Compile it with another version and migrate={{"{version}": change}}, where change '
+            "turns the recorded state into the new one (None: as it is).",
+        )
+
+    def begin(self, inputs: Stored) -> None:
+        self._main = Walk(inputs)
+        self._walks.append((self._main, [self._plan.entry], ""))
+
+    def restore(self, history: History) -> int:
+        self._run_id = history.run
+        state, targets, after = history.inputs, [self._plan.entry], ""
+        visits: dict[str, int] = {}
+        for entry in history.entries:
+            facts = meta(entry)
+            stored = self._migrated(history, facts, entry) if entry.size else None
+            targets_then = [self._plan.rename.get(n, n) for n in facts.get("next_steps", ())]
+            if entry.kind == Kind.CHECKPOINT and stored is not None:
+                state, targets, after = stored, targets_then, str(entry.step)
+                self._recorded.clear()
+                visits = dict(facts.get("visits", {}))
+                self._steps = (entry.step_index or 0) + (entry.status != Status.FAILED)
+            elif entry.kind == Kind.RESULT and stored is not None:
+                self._recorded[str(entry.step)] = (stored, targets_then)
+                self._steps = max(self._steps, (entry.step_index or 0) + 1)
+        gone = [name for name in targets if name != END and name not in self._plan.nodes]
+        if gone:
+            raise FlowChangedError(
+                history.run, (f"node {gone[0]!r}, which is next, is gone",), "Map it with rename=."
+            )
+        self._main = Walk(state)
+        self._main.visits = visits
+        self._walks.append((self._main, targets, after))
+        return self._steps
+
+    def _visits_of(self, walk: Walk) -> dict[str, Any]:
+        """How often the walk came to the nodes that it may come to again."""
+        visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
+        return {"visits": visits} if visits else {}
+
+    def _migrated(self, history: History, facts: dict[str, Any], entry: Any) -> Stored:
+        stored = history.stored(entry)
+        version = facts.get("flow_version", self.version)
+        change = self._plan.migrate.get(str(version)) if version != self.version else None
+        return stored if change is None else _Changed(stored, change)
+
+    def ready(self) -> list[Task]:
+        tasks: list[Task] = []
+        while self._walks:
+            walk, targets, after = self._walks.pop(0)
+            task = self._go(walk, targets, after)
+            if task is not None:
+                tasks.append(task)
+        return tasks
+
+    def take_records(self) -> list[Record]:
+        return []
+
+    def record(self, task: Task, value: Any) -> Record:
+        walk, fork = self._busy[task.key]
+        if fork is not None:
+            state, targets = value, [fork.join]
+        else:
+            state = updated(self._plan.state, task.args[0], value)
+            targets = self._targets(task.name, state)
+        self._next[task.key] = targets
+        index, self._steps = self._steps, self._steps + 1
+        facts: dict[str, Any] = {"next_steps": targets}
+        if walk.path:
+            return Record(Kind.RESULT, task.key, state, facts, task.name, index)
+        if task.name in self._plan.loops:
+            facts["iteration"] = walk.visits[task.name]
+        facts |= self._visits_of(walk)
+        return Record(Kind.CHECKPOINT, task.name, state, facts, index=index)
+
+    def revive(self, task: Task, stored: Stored) -> Any:
+        self._stored[task.key] = stored
+        return revived(stored.value(), self._plan.state)
+
+    def accept(self, task: Task, value: Any) -> None:
+        walk, _ = self._busy.pop(task.key)
+        walk.state = self._stored.pop(task.key)
+        self._walks.append((walk, self._next.pop(task.key), task.name))
+
+    def refuse(self, task: Task, error: StepFailedError) -> None:
+        raise error
+
+    def at_failure(self, task: Task | None) -> list[Record]:
+        if task is None or task.key not in self._busy:
+            return []
+        walk, fork = self._busy[task.key]
+        if fork is not None or walk.path:
+            return []  # the branches' own results say where to go on
+        walk.visits[task.name] -= 1
+        facts: dict[str, Any] = {"next_steps": [task.name], **self._visits_of(walk)}
+        before = walk.state.value()
+        failed = Record(Kind.CHECKPOINT, task.name, before, facts, index=self._steps)
+        return [replace(failed, status=Status.FAILED)]
+
+    @property
+    def done(self) -> bool:
+        return self._end is not None
+
+    @property
+    def result(self) -> Any:
+        if self._end is None:
+            self.ready()
+        assert self._end is not None
+        return revived(self._end.value(), self._plan.state)
+
+    @property
+    def keeps_result(self) -> bool:
+        return False
+
+    def revive_result(self, data: Any) -> Any:
+        return revived(data, self._plan.state)
+
+    @property
+    def state(self) -> Any:
+        assert self._main is not None
+        return revived(self._main.state.value(), self._plan.state)
+
+    # --- walking
+
+    def _go(self, walk: Walk, targets: list[str], after: str) -> Task | None:
+        """Take a walk on to its next node; None if it arrived, or has to wait for branches."""
+        while True:
+            if len(targets) > 1:
+                self._fork(walk, targets, after)
+                return None
+            (name,) = targets
+            if name == walk.stop or name == END:
+                return self._arrive(walk)
+            if self._steps + len(self._busy) >= self._plan.max_steps:
+                raise LoopLimitError(self._run_id, name, self._plan.max_steps)
+            count = walk.visits[name] = walk.visits.get(name, 0) + 1
+            key = f"{walk.path}/{name}" if walk.path else name
+            if count > 1:
+                key = f"{key}#{count}"
+            known = self._recorded.pop(key, None)
+            if known is None:
+                node = self._plan.nodes[name]
+                self._busy[key] = (walk, None)
+                arguments = self._arguments(walk.state)
+                return Task(key, name, node.fn, arguments(), policy=node.policy, fresh=arguments)
+            walk.state, targets = known
+            after = name
+
+    def _arguments(self, state: Stored) -> Callable[[], tuple[Any]]:
+        return lambda: (revived(state.value(), self._plan.state),)
+
+    def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
+        path = f"{walk.path}/{after}" if walk.path else after
+        key = f"{path}#{walk.visits.get(after, 1)}" if after in self._plan.loops else path
+        fork = Fork(walk, key, self._plan.join_of(after), targets)
+        for target in targets:
+            branch = Walk(walk.state, f"{key}>{target}", fork, target)
+            self._walks.append((branch, [target], ""))
+
+    def _arrive(self, walk: Walk) -> Task | None:
+        fork = walk.fork
+        if fork is None:
+            self._end = walk.state
+            return None
+        fork.arrived[walk.name] = walk.state
+        if len(fork.arrived) < len(fork.targets):
+            return None
+        merge = self._plan.merge_at(fork.join)
+        assert merge is not None, "compile and _targets see to that"
+        key = f"{fork.key}.merge"
+        known = self._recorded.pop(key, None)
+        if known is not None:
+            fork.walk.state, targets = known
+            self._walks.append((fork.walk, targets, key))
+            return None
+        self._busy[key] = (fork.walk, fork)
+
+        def arguments() -> tuple[Any, dict[str, Any]]:
+            state = self._plan.state
+            branches = {n: revived(fork.arrived[n].value(), state) for n in fork.targets}
+            return revived(fork.walk.state.value(), state), branches
+
+        return Task(key, key, merge, arguments(), policy=PLAIN, fresh=arguments)
+
+    def _targets(self, name: str, state: Any) -> list[str]:
+        """Where to go after a node."""
+        route = self._plan.routes.get(name)
+        if route is None:
+            return list(self._plan.edges[name])
+        said = route.fn(state)
+        if route.mapping is not None:
+            if said not in route.mapping:
+                known = ", ".join(map(repr, route.mapping))
+                raise ValueError(f"the route after {name!r} said {said!r}, not one of {known}")
+            said = route.mapping[said]
+        targets = [said] if isinstance(said, str) else _names(name, said)
+        for target in targets:
+            if target not in (*self._plan.nodes, END) or (
+                route.targets is not None and target not in route.targets
+            ):
+                known = ", ".join(map(repr, route.targets or (*self._plan.nodes, END)))
+                raise ValueError(f"the route after {name!r} said {target!r}, not one of {known}")
+        if len(targets) > 1 and self._plan.merge_at(self._plan.join_of(name)) is None:
+            raise ValueError(
+                f"the route after {name!r} forks, and without a merge all but one result would be "
+                "lost: give the graph merge="
+            )
+        return targets
+
+
+class _Changed(Stored):
+    """A state of an older version, as the migration makes it."""
+
+    __slots__ = ("_change", "_old")
+
+    def __init__(self, old: Stored, change: Callable[[Any], Any]) -> None:
+        self._old = old
+        self._change = change
+
+    def value(self) -> Any:
+        return self._change(self._old.value())
+
+
+def _names(name: str, said: Any) -> list[str]:
+    if not isinstance(said, Iterable):
+        raise TypeError(f"the route after {name!r} said {said!r}: no name of a node")
+    names = list(dict.fromkeys(said))
+    if not names:
+        raise ValueError(f"the route after {name!r} said nothing; return END to end the run")
+    return names

@@ -1,0 +1,91 @@
+"""How what a node returns becomes the next state, for each kind of state."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, get_origin
+
+from holdfast.codec.revive import revive
+
+
+def revived(data: Any, kind: Any) -> Any:
+    """Plain data as a state of this type."""
+    return data if kind is dict or kind is Any else revive(data, kind)
+
+
+def updated(kind: Any, state: Any, returned: Any) -> Any:
+    """The state after a node was given `state` and returned this.
+
+    Nothing means the state it was given, changed or not. Of a dict, the fields it names change.
+    """
+    if returned is None and has_fields(kind):
+        return state
+    if not isinstance(returned, Mapping):
+        return returned
+    if dataclasses.is_dataclass(kind):
+        return _replaced(kind, state, returned)
+    if hasattr(kind, "model_validate"):
+        unknown = [name for name in returned if name not in kind.model_fields]
+        if unknown:
+            raise _unknown(kind, unknown)
+        return state.model_copy(update=dict(returned))
+    if is_mapping(kind):
+        return {**state, **returned}
+    return returned
+
+
+def has_fields(kind: Any) -> bool:
+    """Whether states of this type are made of named fields."""
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "model_validate") or is_mapping(kind)
+
+
+def is_mapping(kind: Any) -> bool:
+    """Whether states of this type are dicts: a TypedDict, or dict itself."""
+    plain = get_origin(kind) or kind
+    return hasattr(plain, "__required_keys__") or (
+        isinstance(plain, type) and issubclass(plain, dict)
+    )
+
+
+def fields_of(state: Any) -> dict[str, Any]:
+    """A state's fields by name."""
+    if isinstance(state, Mapping):
+        return dict(state)
+    if dataclasses.is_dataclass(state):
+        return {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+    return {name: getattr(state, name) for name in type(state).model_fields}
+
+
+def merge_changes(before: Any, branches: dict[str, Any]) -> Any:
+    """A merge that takes every field from the branch that changed it.
+
+    Raises `ValueError` where two branches changed a field in different ways.
+    """
+    old = fields_of(before)
+    changed: dict[str, Any] = {}
+    by: dict[str, str] = {}
+    for name, state in branches.items():
+        for field, value in fields_of(state).items():
+            if field in old and value == old[field]:
+                continue
+            if field in changed and value != changed[field]:
+                raise ValueError(
+                    f"{by[field]!r} and {name!r} both changed {field!r}; "
+                    "give the graph a merge= of your own that says what becomes of it"
+                )
+            changed[field], by[field] = value, name
+    return updated(type(before), before, changed)
+
+
+def _replaced(kind: Any, state: Any, fields: Mapping[str, Any]) -> Any:
+    known = {f.name for f in dataclasses.fields(kind)}
+    unknown = [name for name in fields if name not in known]
+    if unknown:
+        raise _unknown(kind, unknown)
+    return dataclasses.replace(state, **fields)
+
+
+def _unknown(kind: Any, names: list[Any]) -> TypeError:
+    listed = ", ".join(map(repr, names))
+    return TypeError(f"{kind.__name__} has no field {listed}; return its fields, or a whole state")
