@@ -318,7 +318,7 @@ def test_checkpoint_store_contract(store: hf.Store) -> None:
 def test_checkpoint_store(store: hf.Store) -> None:
     with hf.SyncCheckpointer(store) as cp:
         # Save
-        saved = cp.save("run-1", b"data-a", step="node-a")  # bytes are a state like any other
+        saved = cp.save("run-1", b"data-a", step="node-a")  # deviation: D5
         # Load
         loaded = cp.load("run-1", step="node-a")
         assert loaded is not None
