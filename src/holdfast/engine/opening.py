@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.store import Store
 
-StoreLike = Store | Checkpointer | SyncCheckpointer | str | os.PathLike[str] | None
+
+class View(Protocol):
+    """Something that shows what a checkpointer keeps in other words."""
+
+    @property
+    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
+        """The one it looks at."""
+
+
+StoreLike = Store | Checkpointer | SyncCheckpointer | View | str | os.PathLike[str] | None
 
 
 class Opened:
@@ -31,10 +40,10 @@ class Opened:
 
 
 def opened(where: Any) -> Opened:
-    """What a URL, path, store, checkpointer, or None for the default store, stands for."""
+    """What a URL, path, store, checkpointer or view of one, or None for the default, stands for."""
     if isinstance(where, Checkpointer | SyncCheckpointer):
         return Opened(where, ours=False)
-    inner = getattr(where, "checkpointer", None)  # the stores of documents are views of one
+    inner = getattr(where, "checkpointer", None)
     if isinstance(inner, Checkpointer | SyncCheckpointer):
         return Opened(inner, ours=False)
     if where is not None and not isinstance(where, Store | str | os.PathLike):

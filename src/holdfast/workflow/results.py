@@ -69,10 +69,12 @@ def result_of(core: Core, run_id: str) -> WorkflowResult:
     return WorkflowResult(run_id, history.opening.flow or "", head.status, output, error, steps)
 
 
-def steps_in(history: History) -> list[StepResult]:
-    """The outcomes of the steps, in the order they were recorded."""
+def steps_in(history: History, *, up_to: int | None = None) -> list[StepResult]:
+    """The outcomes of the steps, in the order they were recorded; all, or those up to a seq."""
     found = []
     for entry in history.of(Kind.RESULT, Kind.FAIL):
+        if up_to is not None and entry.seq > up_to:
+            break
         facts = meta(entry)
         if entry.kind == Kind.RESULT:
             found.append(_step(entry, facts, True, history.value(entry), None))
