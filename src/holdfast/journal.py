@@ -55,6 +55,19 @@ class Tip(Line):
         """Whether a delta could be written if only the store were asked for the current state."""
         return self.encoding is None and self.base_seq is not None and not self.damaged
 
+    def take_state_of(self, other: Tip) -> None:
+        """Take over what another tip of the same head knows about the state there."""
+        for name in (
+            "encoding",
+            "base_seq",
+            "key_seq",
+            "key_bytes",
+            "chain_bytes",
+            "links",
+            "damaged",
+        ):
+            setattr(self, name, getattr(other, name))
+
     def stand_on(self, chain: Chain | None) -> None:
         """Take over the state at `base_seq`, or forget it: the next save is then a keyframe."""
         self.encoding = chain.encoding if chain else None
@@ -138,6 +151,13 @@ class Journals(Reader):
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
+            known = self.tip(run)
+            if known is not None and _same_or_ahead(known, tip):
+                # Another task asked, too: two tips of one head would only get into each other's way.
+                if known.lacks_state and known.seq == tip.seq:
+                    known.take_state_of(tip)
+                    self._held += len(known.encoding or b"")
+                return known
             self._keep(tip)
         return tip
 
@@ -321,6 +341,10 @@ class Journals(Reader):
             if known is None or known.seq <= tip.seq:  # else saves are under way behind it
                 self._keep(tip)
         return chain.encoding
+
+
+def _same_or_ahead(known: Tip, tip: Tip) -> bool:
+    return known.seq > tip.seq or (known.seq == tip.seq and known.digest == tip.digest)
 
 
 def _encode_readable(value: object, *, root: str = "state") -> bytes:

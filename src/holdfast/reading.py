@@ -64,7 +64,7 @@ def load(
             return None
     if not isinstance(seq, int | None):
         raise TypeError(f"seq must be an int, not {seq!r}")
-    with _outages_named(run_id):
+    with outages_named(run_id):
         found = _find(core.journals, run_id, seq, step)
     if found is None:
         return None
@@ -107,7 +107,7 @@ def list_checkpoints(
     if status not in (None, "completed", "failed", "paused"):
         raise ValueError(f"status must be completed, failed or paused, not {status!r}")
     found: list[CheckpointInfo] = []
-    with _outages_named(run_id):
+    with outages_named(run_id):
         page = min(max(limit, 1), PAGE)
         for entry in core.journals.entries(
             run_id, newest_first=not oldest_first, after=after, page=page
@@ -143,7 +143,7 @@ def runs(
     if status is not None and status not in set(Status):
         raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
-    with _outages_named(prefix or "*"):
+    with outages_named(prefix or "*"):
         return [
             run_info(head) for head in core.journals.store.runs(where, after=after, limit=limit)
         ]
@@ -152,7 +152,7 @@ def runs(
 def run(core: Core, run_id: str) -> RunInfo | None:
     """What one run is doing; None if there is no such run."""
     check_id("run_id", run_id)
-    with _outages_named(run_id):
+    with outages_named(run_id):
         head = core.journals.head(run_id)
     return None if head is None or head.status == Status.DELETED else run_info(head)
 
@@ -161,7 +161,7 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
     """The runs of a thread, the one opened last first."""
     name = thread_journal(check_id("thread_id", thread_id))
     found: dict[str, RunInfo] = {}
-    with _outages_named(name):
+    with outages_named(name):
         for member in core.journals.entries(name, newest_first=True):
             if member.kind != Kind.MEMBER:
                 continue
@@ -176,7 +176,7 @@ def stats(core: Core, run_id: str | None = None) -> Stats:
     """Counts and bytes of one run, or of everything in the store."""
     if run_id is not None:
         check_id("run_id", run_id)
-    with _outages_named(run_id or "*"):
+    with outages_named(run_id or "*"):
         totals = core.journals.store.stats(run_id)
     oldest, newest = (None if at is None else to_datetime(at) for at in totals[4:])
     return Stats(*totals[:4], oldest, newest)
@@ -258,7 +258,7 @@ def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:
 
 
 @contextmanager
-def _outages_named(run_id: str) -> Iterator[None]:
+def outages_named(run_id: str) -> Iterator[None]:
     """An outage is said as such, and never looks like "nothing there"."""
     try:
         yield

@@ -33,7 +33,7 @@ from holdfast.errors import (
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import Store, Transactional, Work
-from holdfast.ticket import Ticket
+from holdfast.ticket import Line, Ticket
 
 if TYPE_CHECKING:
     import asyncio
@@ -249,14 +249,22 @@ class Writer:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _first(self) -> list[Ticket]:
-        """The tickets at the front of the queue that have no outcome yet, as many as fit."""
+        """The tickets at the front of the queue that have no outcome yet, as many as fit.
+
+        Of one run only those of one owner: where two meet in a batch, one entry would win and
+        all the others lose with the first that did.
+        """
         batch: list[Ticket] = []
+        lines: dict[str, Line] = {}
         entries = size = 0
         with self._mutex:
             for ticket in self._queue:
                 if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
                     break
-                if not ticket.done:
+                if ticket.done:
+                    continue
+                line = lines.setdefault(ticket.entries[0].run, ticket.line)
+                if line is ticket.line:
                     batch.append(ticket)
                     entries += len(ticket.entries)
                     size += ticket.size

@@ -93,7 +93,7 @@ class SelectMaxThenInsert(MemoryStore):
         outcomes = []
         for item in entries:
             head = self.last(item.run)
-            time.sleep(0.0002)
+            time.sleep(0.002)
             won = item.run not in lost and (head is None or item.seq > head.seq)
             outcomes.append(won)
             if won:

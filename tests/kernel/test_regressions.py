@@ -184,10 +184,12 @@ def test_what_another_process_did_is_looked_at_before_a_refusal(kept_url: str) -
 def test_a_thread_that_could_not_start_is_started_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = hf.open_store(tmp_path / "runs.db")
+    hf.SyncCheckpointer(store).save("run", 0)  # written right here, without a thread
+
     async def main() -> None:
-        async with hf.Checkpointer(tmp_path / "runs.db") as cp:
-            await cp.save("run", 0)
-            cp._core.journals.writer._thread = None
+        async with hf.Checkpointer(store) as cp:
+            assert await cp.load("run") is not None  # by a reading thread, which is there then
             start = threading.Thread.start
 
             def fails(thread: threading.Thread) -> None:
@@ -202,10 +204,9 @@ def test_a_thread_that_could_not_start_is_started_next_time(
             assert loaded is not None
             assert loaded.state == 2
 
-    loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda loop, context: None)
-    loop.run_until_complete(main())
-    loop.close()
+    with closing(store), closing(asyncio.new_event_loop()) as loop:
+        loop.set_exception_handler(lambda loop, context: None)
+        loop.run_until_complete(main())
 
 
 def test_one_damaged_file_hides_neither_its_run_nor_the_others(tmp_path: Path) -> None:
@@ -303,3 +304,17 @@ def test_a_bomb_is_not_inflated_beyond_what_could_have_been_saved(tmp_path: Path
         pytest.raises(hf.CheckpointCorruptedError, match="claims"),
     ):
         cp.load("run")
+
+
+def test_two_checkpointers_of_one_process_may_save_to_one_run_at_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = hf.open_store(tmp_path / "runs.db")
+        both = (hf.Checkpointer(store, deadline=10), hf.Checkpointer(store, deadline=10))
+        saves = (cp.save("run", n) for n in range(100) for cp in both)
+        saved = await asyncio.gather(*saves)
+        assert sorted(checkpoint.seq for checkpoint in saved) == list(range(1, 201))
+        for cp in both:
+            await cp.close()
+        store.close()
+
+    asyncio.run(main())

@@ -10,9 +10,11 @@ from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
 from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.journal import Journals
 from holdfast.model import Entry, Kind, Status
+from holdfast.reading import outages_named
 
-_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT, Kind.ROLLBACK)
+_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
 
 
 class History:
@@ -24,7 +26,10 @@ class History:
     def __init__(self, core: Core, run: str, *, whole: bool) -> None:
         self._core = core
         self.run = run
-        journals = core.journals
+        with outages_named(run):
+            self._read(core.journals, run, whole)
+
+    def _read(self, journals: Journals, run: str, whole: bool) -> None:
         head = journals.checked_head(run)
         opening = None if head is None or head.status == Status.DELETED else journals.opening(run)
         if head is None or opening is None:
@@ -88,12 +93,12 @@ class History:
         """How many workers died since the run last made progress: attempts that left no trace."""
         workers = 1
         for entry in self.entries:
-            if entry.kind == Kind.CLAIM:
+            if _is_stop(entry) or entry.status == Status.OPEN:  # saved or rolled back by hand
+                workers = 0
+            elif entry.kind == Kind.CLAIM:
                 workers += 1
             elif entry.kind in _PROGRESS:
-                workers = 1
-            elif _is_stop(entry):
-                workers = 0
+                workers = min(workers, 1)
         return workers
 
     def failed_attempts(self) -> dict[str, int]:

@@ -123,6 +123,10 @@ class Program(ABC):
     def check(self, run_id: str, history: History) -> None:
         """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
 
+    def comparable(self, given: Any, recorded: Any) -> Any:
+        """The inputs given on resume, as they would have been recorded at the start."""
+        return given
+
     @abstractmethod
     def begin(self, inputs: Stored) -> None:
         """Start from the beginning."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast import composing
+from holdfast import composing, reading
 from holdfast.appending import append_if
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
@@ -197,7 +197,7 @@ def _check(program: Program, history: History, inputs: Any) -> None:
         )
     program.check(run_id, history)
     if inputs is not None:
-        actual = inputs_hash(inputs)
+        actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
         if actual != begun["inputs_hash"]:
             raise InputMismatchError(begun["inputs_hash"], actual)
 
@@ -244,17 +244,15 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     make, inputs = task.child
     run_id = child_id(parent.run_id, task.key, parent.behind.epoch)
     options = replace(parent.options, timeout=None)
-    head = (
-        core.journals.head(run_id)
-        if options.blocking
-        else await core.off_loop(partial(core.journals.head, run_id))
-    )
-    if head is None or head.status == Status.DELETED:
-        link = Link(head.thread if head else None, None, f"{parent.run_id}@{task.key}")
+    look = partial(reading.run, core, run_id)
+    known = look() if options.blocking else await core.off_loop(look)
+    if known is None:
+        tip = core.journals.tip(parent.run_id)
+        link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
         plan = await start(
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
-    elif head.status == Status.COMPLETED:
+    elif known.status == Status.COMPLETED:
         return outcome(core, make, run_id)
     else:
         plan = await resume(core, make, run_id, None, options, parent=parent, hands_over=hands_over)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
@@ -222,10 +223,10 @@ class WorkflowEngine:
         core = self._core
         make = _maker(flow)
         if resume:
-            head = await core.off_loop(lambda: core.journals.head(name))
-            if head is not None and head.status == Status.COMPLETED:
+            known = await core.off_loop(lambda: reading.run(core, name))
+            if known is not None and known.status == Status.COMPLETED:
                 return await core.off_loop(lambda: running.outcome(core, make, name))
-            resume = head is not None and head.status != Status.DELETED
+            resume = known is not None
         return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
 
     async def _plan(

@@ -92,6 +92,16 @@ class WorkflowProgram(Program):
                 f"Say what becomes of its results: @workflow(..., migrate={{{unknown[0]!r}: change}}).",
             )
 
+    def comparable(self, given: Any, recorded: Any) -> Any:
+        defaults = {
+            name: parameter.default
+            for name, parameter in self._flow.signature.parameters.items()
+            if parameter.default is not parameter.empty
+        }
+        wanted = {name: given.get(name, defaults.get(name)) for name in recorded}
+        more = {n: v for n, v in given.items() if n not in recorded and v != defaults.get(n, given)}
+        return wanted | more
+
     def begin(self, inputs: Stored) -> None:
         frame = Frame(self._flow.start(inputs.value()), Scope("", self._orders.get("", ())))
         self._runnable.append(Fiber(frame))
