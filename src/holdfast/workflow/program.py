@@ -68,7 +68,6 @@ class WorkflowProgram(Program):
         self._records: list[Record] = []
         self._skipped: list[tuple[str, str, str]] = []
         self._parked: set[str] = set()
-        self._built: set[str] = set()  # items whose function makes a step, rather than being one
         self._failed: set[str] = set()  # steps whose failure nobody has an answer to, so far
         self._here: tuple[Fiber, Frame] | None = None
         self._outcome: Outcome | None = None
@@ -118,8 +117,6 @@ class WorkflowProgram(Program):
             self._order = entry.seq
             if entry.kind == Kind.RESULT:
                 value = history.value(entry)
-                if facts.get("built"):
-                    self._built.add(key)
                 found[key] = Recorded(facts.get("kind", "python"), Outcome(value), entry.seq)
                 if facts.get("flow_version") != self.version:
                     old.setdefault(str(facts.get("flow_version")), {})[key] = value
@@ -178,7 +175,6 @@ class WorkflowProgram(Program):
         if not isinstance(value, Effect) and not inspect.isgenerator(value):
             return False
         fiber, _ = self._waiting.pop(task.key)
-        self._built.add(task.key)
         code = value if inspect.isgenerator(value) else _just(value, task.key)
         fiber.frames.append(Frame(code, self._scope(task.key)))
         self._resume(fiber, Outcome())
@@ -189,8 +185,6 @@ class WorkflowProgram(Program):
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
-        if task.key in self._built:
-            facts["built"] = True
         self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
@@ -452,8 +446,7 @@ class WorkflowProgram(Program):
         body = effect.body
         if isinstance(body, StepFunction):
             return lambda: (key, body.step(item))
-        makes_more = key in self._built or key in self._orders
-        if inspect.isgeneratorfunction(getattr(body, "fn", body)) or makes_more:
+        if inspect.isgeneratorfunction(getattr(body, "fn", body)) or key in self._orders:
             return lambda: (key, body(item))
         return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
 
