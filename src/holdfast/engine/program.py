@@ -146,10 +146,6 @@ class Program(ABC):
     def take_records(self) -> list[Record]:
         """Decisions and questions that came up in `ready`, to be recorded before anything else."""
 
-    def unfold(self, task: Task, value: Any) -> bool:
-        """Whether what a task returned is more of the flow, rather than a result; then go on with it."""
-        return False
-
     @abstractmethod
     def record(self, task: Task, value: Any) -> Record:
         """How the value that a task returned is recorded."""
@@ -216,10 +212,6 @@ class Program(ABC):
     def answer(self, key: str, value: Any) -> None:
         """An answer came, as it is stored."""
         raise NotImplementedError(f"{self.flow} asked no question {key!r}")
-
-    def unhandled(self) -> list[str]:
-        """The steps whose failure ended the run: they are executed again when it is resumed."""
-        return []
 
     def at_failure(self, task: Task | None) -> list[Record]:
         """What else to record when the run fails in this task."""

@@ -214,7 +214,7 @@ class Run:
                 program.park(done.task)
             elif not done.task.recorded:
                 program.accept(done.task, done.value)
-            elif not program.unfold(done.task, done.value):
+            else:
                 try:
                     good.append(self._prepared(done))
                 except Exception as error:
@@ -316,8 +316,7 @@ class Run:
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
             drafts = [self.recorder.draft(record) for record in self.program.at_failure(task)]
         undone = await roll_back(self, error)
-        again = self.program.unhandled() or None
-        facts = {"of": "run", "step": step, "again": again, "rolled_back": undone}
+        facts = {"of": "run", "step": step, "rolled_back": undone}
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
         self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
         self.emit(ev.RunFailed(self.run_id, error, step))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from holdfast.errors import StepFailedError
 from holdfast.workflow.scopes import Scope
 
 
@@ -14,12 +13,6 @@ class Outcome(NamedTuple):
 
     value: Any = None
     error: Exception | None = None
-    others: tuple[Exception, ...] = ()  # of parts that failed besides
-
-    def failed(self) -> set[str]:
-        """The steps whose failure this tells of."""
-        errors = (self.error, *self.others)
-        return {error.step for error in errors if isinstance(error, StepFailedError)}
 
 
 class Frame(NamedTuple):
@@ -84,9 +77,7 @@ class Group:
         if self._active or (self._next < len(self._starts) and not self._errors):
             return None
         if self._errors:
-            first = min(self._errors)
-            others = tuple(error for index, error in self._errors.items() if index != first)
-            return Outcome(error=self._errors[first], others=others)
+            return Outcome(error=self._errors[min(self._errors)])
         values = [self._values[index] for index in range(len(self._starts))]
         return Outcome(
             values if self._names is None else dict(zip(self._names, values, strict=True))

@@ -68,7 +68,6 @@ class WorkflowProgram(Program):
         self._records: list[Record] = []
         self._skipped: list[tuple[str, str, str]] = []
         self._parked: set[str] = set()
-        self._failed: set[str] = set()  # steps whose failure nobody has an answer to, so far
         self._here: tuple[Fiber, Frame] | None = None
         self._outcome: Outcome | None = None
         self._code_changed = False
@@ -129,8 +128,9 @@ class WorkflowProgram(Program):
                 failed = failure_from(history.value(entry))
                 found[key] = Recorded(facts.get("kind", "python"), Outcome(error=failed), entry.seq)
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-                for again in facts.get("again", ()):
-                    found.pop(again, None)
+                ended = found.get(str(facts.get("step")))
+                if ended is not None and ended.outcome.error is not None:
+                    del found[str(facts.get("step"))]
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
@@ -171,20 +171,13 @@ class WorkflowProgram(Program):
         skipped, self._skipped = self._skipped, []
         return skipped
 
-    def unfold(self, task: Task, value: Any) -> bool:
-        if not isinstance(value, Effect) and not inspect.isgenerator(value):
-            return False
-        fiber, _ = self._waiting.pop(task.key)
-        code = value if inspect.isgenerator(value) else _just(value, task.key)
-        fiber.frames.append(Frame(code, self._scope(task.key)))
-        self._resume(fiber, Outcome())
-        return True
-
     def record(self, task: Task, value: Any) -> Record:
         _, step = self._waiting[task.key]
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
+        if isinstance(value, Effect) or inspect.isgenerator(value):
+            raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
@@ -208,11 +201,7 @@ class WorkflowProgram(Program):
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
         fiber, _ = self._waiting.pop(task.key)
-        self._failed.add(task.key)
         self._resume(fiber, Outcome(error=error))
-
-    def unhandled(self) -> list[str]:
-        return sorted(self._failed)
 
     def park(self, task: Task) -> None:
         self._parked.add(task.key)
@@ -271,7 +260,6 @@ class WorkflowProgram(Program):
                     effect = frame.code.send(outcome.value)
             except StopIteration as stop:
                 fiber.frames.pop()
-                self._failed -= outcome.failed()
                 outcome = Outcome(stop.value)
             except Mismatch:
                 raise
@@ -279,8 +267,6 @@ class WorkflowProgram(Program):
                 fiber.frames.pop()
                 outcome = Outcome(error=error)
             else:
-                if outcome.error is not None:  # the flow has an answer to it
-                    self._failed -= outcome.failed()
                 came = self._perform(fiber, frame, effect)
                 if came is None:
                     return
@@ -332,7 +318,6 @@ class WorkflowProgram(Program):
         known = self._known(key, kind)
         if known is not None:
             if known.outcome.error is not None:
-                self._failed.add(key)
                 return known.outcome
             value = _typed(step, key, known.outcome.value)
             self._note(key, step, value, known.order)
