@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.diff import Diff
+    from holdfast.engine.context import current_step, now, random, uuid
     from holdfast.integrity import Integrity
     from holdfast.model import CheckpointType, Status
     from holdfast.retention import Retention
@@ -42,9 +43,13 @@ __all__ = [
     "Status",
     "Store",
     "SyncCheckpointer",
+    "current_step",
     "new_id",
+    "now",
     "open_store",
+    "random",
     "register_store",
+    "uuid",
     *_errors,
 ]
 
@@ -61,9 +66,13 @@ _MODULES: Final = {
     "Status": "model",
     "Store": "store",
     "SyncCheckpointer": "checkpointer",
+    "current_step": "engine.context",
     "new_id": "seams",
+    "now": "engine.context",
     "open_store": "urls",
+    "random": "engine.context",
     "register_store": "urls",
+    "uuid": "engine.context",
 }
 
 
