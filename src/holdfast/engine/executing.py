@@ -57,6 +57,10 @@ class Steps:
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
+        for task in tasks:
+            self._announce(task, self._first_attempt(task))
+        if tasks:
+            await self._run.hand_over()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
             self._here = asyncio.current_task()
             try:
@@ -113,19 +117,33 @@ class Steps:
         self._deaths = 0
 
     def _fits_here(self, task: Task) -> bool:
+        """Whether it needs no task of its own.
+
+        What waits in the task of whoever looks at the events would be at its mercy, and the
+        other way round: a timeout in a step must not cancel the code that looks.
+        """
         return (
-            task.is_async
+            (task.is_async and not self._run.hands_over)
             or task.child is not None
             or task.policy.inline
             or (self._run.options.blocking and task.policy.executor is None)
         )
+
+    def _first_attempt(self, task: Task) -> int:
+        return 1 + self._deaths + self._failed.get(task.key, 0)
+
+    def _announce(self, task: Task, attempt: int) -> None:
+        retry = task.policy.retry
+        if retry is None or attempt <= retry.attempts:
+            run = self._run
+            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
 
     # --- one task
 
     async def _carry_out(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed for good; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
-        attempt = 1 + self._deaths + self._failed.get(task.key, 0)
+        attempt = self._first_attempt(task)
         began = perf_counter()
         if retry is not None and attempt > retry.attempts:
             error = StepFailedError(
@@ -133,9 +151,6 @@ class Steps:
             )
             return Finished(task, None, error, 0.0, attempt - 1)
         while True:
-            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
-            if here:
-                await run.hand_over()
             try:
                 value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
@@ -155,6 +170,7 @@ class Steps:
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 delay = retry.delay(attempt, run.core.journals.entropy)
                 await run.note_attempt(task, attempt, error, delay)
+                self.ring()
             try:
                 await asyncio.sleep(delay)
             except asyncio.CancelledError:
@@ -164,6 +180,8 @@ class Steps:
                     own.uncancel()
                 return None
             attempt += 1
+            self._announce(task, attempt)
+            self.ring()
 
     async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
         run = self._run

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
@@ -98,12 +97,13 @@ class Run:
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
         self.degraded: HoldfastError | None = None
-        self.wanted = behind.wanted  # "pause" or "cancel", once someone asked for it
+        self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.epoch = behind.epoch
         self._behind = behind
         self._parent = parent
         self._child = child
         self._kept: list[Draft] = []  # finished, and by strategy not saved yet
+        self._undoing = False
         self._paused = behind.waits  # the journal says so already
         self._new_answers = False
         self._began = perf_counter()
@@ -113,24 +113,24 @@ class Run:
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
-        deadline = None if self.options.timeout is None else asyncio.timeout(self.options.timeout)
+        timer = None
+        if self.options.timeout is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
-            async with deadline or nullcontext():
-                return await self._work()
-        except TimeoutError as error:
-            if deadline is None or not deadline.expired() or self.options.timeout is None:
-                raise
-            late = RunTimeoutError(self.run_id, self.options.timeout)
-            late.state = self.program.state
-            raise late from error
+            return await self._work()
         finally:
+            if timer is not None:
+                timer.cancel()
             self._steps.drop()
 
     def ask(self, action: str) -> None:
-        """Pause or cancel as soon as possible. Cancelling interrupts what can be interrupted."""
+        """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""
+        if self._undoing:
+            return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
-        if action == "cancel":
+        if action != "pause":
             self._steps.interrupt()
 
     def emit(self, event: ev.Event) -> None:
@@ -189,6 +189,8 @@ class Run:
                     return await self._fail(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
+            elif self.wanted == "timeout":
+                await self._time_out()
             elif program.done and self.wanted is None:
                 return await self._complete()
             elif not self._answered():
@@ -308,6 +310,15 @@ class Run:
         paused.state = self.program.state
         raise paused
 
+    async def _time_out(self) -> None:
+        """Stop here, with everything saved that is finished."""
+        assert self.options.timeout is not None
+        self._announce(await self._save([], urgent=True))
+        late = RunTimeoutError(self.run_id, self.options.timeout)
+        late.state = self.program.state
+        self.emit(ev.RunFailed(self.run_id, late))
+        raise late
+
     async def _fail(self, error: BaseException, task: Task | None = None) -> Any:
         if isinstance(error, RunError) and error.state is None:
             error.state = self.program.state
@@ -357,6 +368,7 @@ class Run:
             await self._save([begin], urgent=True)
         self.emit(ev.RollbackStarted(self.run_id, names))
         await self.hand_over()
+        self._undoing = True
         self._steps.calm_down()
         for task in tasks:
             if task.key in self._behind.undone:
@@ -396,7 +408,7 @@ class Run:
         self, drafts: Sequence[Draft], *, urgent: bool = False, work: Work | None = None
     ) -> list[Entry]:
         """Save the drafts when the strategy says so; returns the checkpoints that are durable now."""
-        if not drafts:
+        if not drafts and not (urgent and self._kept):
             return []
         strategy = self.options.strategy
         if not urgent and strategy in (Strategy.ON_ERROR, Strategy.MARKED):
@@ -415,7 +427,7 @@ class Run:
                 raise
             self.degraded = self.core.degraded = error
             log.warning("run %s goes on without its checkpoint: %s", self.run_id, error)
-            self.emit(ev.CheckpointFailed(self.run_id, drafts[-1].step, str(error)))
+            self.emit(ev.CheckpointFailed(self.run_id, todo[-1].step, str(error)))
             return []
         if self.degraded is not None:
             self.degraded = self.core.degraded = None

@@ -158,8 +158,9 @@ async def carry_out(plan: Plan) -> Any:
         await run.hand_over()
         try:
             return await run.main()
-        finally:
+        except Exception:  # the events go first; whoever left does not get them
             await run.hand_over()
+            raise
 
 
 def outcome(core: Core, make: Make, run_id: str) -> Any:
