@@ -49,6 +49,7 @@ class Steps:
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
+        self._may_block = run.options.blocking and run.options.timeout is None
 
     @property
     def running(self) -> bool:
@@ -126,7 +127,7 @@ class Steps:
             (task.is_async and not self._run.hands_over)
             or task.child is not None
             or task.policy.inline
-            or (self._run.options.blocking and task.policy.executor is None)
+            or (self._may_block and task.policy.executor is None and task.policy.timeout is None)
         )
 
     def _first_attempt(self, task: Task) -> int:
@@ -208,7 +209,7 @@ class Steps:
             token = CURRENT_STEP.set(info)
             try:
                 value = task.fn(*task.args, **task.kwargs)
-                return await value if inspect.isawaitable(value) else value
+                return await value if _is_under_way(value) else value
             finally:
                 CURRENT_STEP.reset(token)
         executor = task.policy.executor
@@ -216,7 +217,7 @@ class Steps:
         if executor is None or isinstance(executor, ThreadPoolExecutor):
             call = partial(contextvars.copy_context().run, call)
         value = await asyncio.wrap_future((executor or threads()).submit(call))
-        return await value if inspect.isawaitable(value) else value
+        return await value if _is_under_way(value) else value
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
@@ -235,6 +236,11 @@ class Steps:
             loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
 
         return report
+
+
+def _is_under_way(value: object) -> bool:
+    """Whether a function returned its result yet to come. A step of a flow is none."""
+    return inspect.iscoroutine(value) or asyncio.isfuture(value)
 
 
 def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:

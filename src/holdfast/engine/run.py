@@ -219,7 +219,7 @@ class Run:
                 bad.append((done.task, done.error))
             elif done.paused:
                 program.park(done.task)
-            elif not done.task.recorded:
+            elif not done.task.recorded or program.unfolds(done.task, done.value):
                 program.accept(done.task, done.value)
             else:
                 try:

@@ -40,6 +40,7 @@ class Recorded(NamedTuple):
     kind: str  # of the step: python, subworkflow, question, decision
     outcome: Outcome
     order: int
+    built: bool = False  # by the body of a for_each, which returned a step
 
 
 class WorkflowProgram(Program):
@@ -67,6 +68,8 @@ class WorkflowProgram(Program):
         self._records: list[Record] = []
         self._skipped: list[tuple[str, str, str]] = []
         self._parked: set[str] = set()
+        self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
+        self._built: set[str] = set()  # and those where it did
         self._here: tuple[Fiber, Frame] | None = None
         self._outcome: Outcome | None = None
         self._code_changed = False
@@ -105,7 +108,8 @@ class WorkflowProgram(Program):
             self._order = entry.seq
             if entry.kind == Kind.RESULT:
                 value = history.value(entry)
-                found[key] = Recorded(facts.get("kind", "python"), Outcome(value), entry.seq)
+                kind, built = facts.get("kind", "python"), facts.get("built", False)
+                found[key] = Recorded(kind, Outcome(value), entry.seq, built)
                 if facts.get("flow_version") != self.version:
                     old.setdefault(str(facts.get("flow_version")), {})[key] = value
             elif entry.kind == Kind.DECISION and "undone" not in facts:
@@ -160,12 +164,17 @@ class WorkflowProgram(Program):
         skipped, self._skipped = self._skipped, []
         return skipped
 
+    def unfolds(self, task: Task, value: Any) -> bool:
+        return task.key in self._bodies and _is_flow(value)
+
     def record(self, task: Task, value: Any) -> Record:
         _, step = self._waiting[task.key]
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
-        if isinstance(value, Effect) or inspect.isgenerator(value):
+        if task.key in self._built:
+            facts["built"] = True
+        if _is_flow(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
@@ -176,6 +185,13 @@ class WorkflowProgram(Program):
 
     def accept(self, task: Task, value: Any) -> None:
         fiber, step = self._waiting.pop(task.key)
+        if self.unfolds(task, value):
+            self._bodies.remove(task.key)
+            self._built.add(task.key)
+            code = value if inspect.isgenerator(value) else _just(value, task.key)
+            fiber.frames.append(Frame(code, self._scope(task.key)))
+            self._resume(fiber, Outcome())
+            return
         if task.recorded:
             self._note(task.key, step, value, self._order)
         self._resume(fiber, Outcome(value))
@@ -416,8 +432,13 @@ class WorkflowProgram(Program):
         body = effect.body
         if isinstance(body, StepFunction):
             return lambda: (key, body.step(item))
-        if inspect.isgeneratorfunction(getattr(body, "fn", body)) or key in self._orders:
+        if inspect.isgeneratorfunction(getattr(body, "fn", body)):
             return lambda: (key, body(item))
+        known = self._recorded.get(key)
+        if key in self._orders or (known is not None and known.built):
+            self._built.add(key)
+            return lambda: (key, body(item))
+        self._bodies.add(key)
         return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
 
     def _spawn(self, fiber: Fiber, group: Group) -> Outcome | None:
@@ -497,6 +518,10 @@ def _just(effect: Any, key: str) -> Generator[Any, Any, Any]:
     if isinstance(effect, Step):
         return (yield from expand(effect, key))
     return (yield effect)
+
+
+def _is_flow(value: object) -> bool:
+    return isinstance(value, Effect) or inspect.isgenerator(value)
 
 
 def _starter(part: Any, key: str) -> Callable[[], Any]:
