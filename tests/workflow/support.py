@@ -68,7 +68,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def other_tasks() -> set[asyncio.Task[Any]]:
-    return asyncio.all_tasks() - {asyncio.current_task()}  # type: ignore[arg-type]
+    return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 async def run_to_end(engine: WorkflowEngine, flow: Workflow[..., Any], run_id: str) -> Any:

@@ -273,7 +273,7 @@ def test_progress_of_parallel_steps_is_seen_at_once(engine: WorkflowEngine) -> N
         assert seen.wait(30)
 
     async def on_loop() -> None:
-        while not seen.is_set():  # noqa: ASYNC110 - set by another thread's doing
+        while not seen.is_set():
             await asyncio.sleep(0.001)
 
     both = parallel(step("a").python(in_thread), step("b").python(on_loop))

@@ -327,7 +327,8 @@ class Run:
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
             drafts = [self._draft(r, self._encoded(r)) for r in self.program.at_failure(task)]
         undone = await self._roll_back(error)
-        facts = {"of": "run", "step": step, "rolled_back": undone}
+        others = [other.step for other in getattr(error, "others", ())]
+        facts = {"of": "run", "step": step, "others": others or None, "rolled_back": undone}
         end = Draft(
             Kind.FAIL.value,
             Status.FAILED.value,

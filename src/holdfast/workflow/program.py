@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, ClassVar, NamedTuple
@@ -32,6 +33,7 @@ from holdfast.workflow.flow import Workflow
 from holdfast.workflow.scopes import Mismatch, Scope, orders
 
 _ASKED_KIND = "question"
+_CHECKED = re.compile(r"(check|fix|again)(#\d+)?")
 
 
 class Recorded(NamedTuple):
@@ -121,9 +123,8 @@ class WorkflowProgram(Program):
                 failed = failure_from(history.value(entry))
                 found[key] = Recorded(facts.get("kind", "python"), Outcome(error=failed), entry.seq)
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-                ended = found.get(str(facts.get("step")))
-                if ended is not None and ended.outcome.error is not None:
-                    del found[str(facts.get("step"))]
+                for failed_step in (facts.get("step"), *facts.get("others", ())):
+                    _try_again(found, str(failed_step))
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
@@ -509,6 +510,16 @@ def failure_from(told: dict[str, Any]) -> StepFailedError:
     return StepFailedError(
         told["step"], told["type"], told["message"], told["attempts"], told["trace"]
     )
+
+
+def _try_again(found: dict[str, Recorded], key: str) -> None:
+    """A run failed with this step: what was recorded of it must not fail it again."""
+    known = found.get(key)
+    if known is None or known.outcome.error is None:  # its checks failed, rather than itself
+        for name in [k for k in found if k.startswith(f"{key}/") and _CHECKED.fullmatch(k[len(key) + 1 :])]:
+            del found[name]
+    if known is not None:
+        del found[key]
 
 
 def _just(effect: Any, key: str) -> Generator[Any, Any, Any]:
