@@ -155,10 +155,14 @@ class Steps:
             try:
                 value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
+                own = asyncio.current_task()
                 if not self._interrupted:
-                    raise
-                if here and (own := asyncio.current_task()) is not None:
+                    if own is None or own.cancelling():
+                        raise
+                    failed = failure(task, error, attempt)  # something that it awaited was cancelled
+                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                if here and own is not None:
                     own.uncancel()
                 return None
             except RunPausedError:

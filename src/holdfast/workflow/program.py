@@ -288,7 +288,8 @@ class WorkflowProgram(Program):
         if isinstance(effect, Bare):
             return self._task(fiber, effect.key, effect.step)
         if isinstance(effect, Skip):
-            self._skipped.append((effect.key, effect.name, effect.reason))
+            if effect.because not in self._recorded:  # else it was told before
+                self._skipped.append((effect.key, effect.name, effect.reason))
             return Outcome()
         if isinstance(effect, Branch):
             return self._branch(fiber, frame, effect)
