@@ -49,6 +49,7 @@ class Steps:
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
+        self._may_block = run.options.blocking and run.options.timeout is None
 
     @property
     def running(self) -> bool:
@@ -57,6 +58,10 @@ class Steps:
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
+        for task in tasks:
+            self._announce(task, self._first_attempt(task))
+        if tasks:
+            await self._run.hand_over()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
             self._here = asyncio.current_task()
             try:
@@ -113,19 +118,33 @@ class Steps:
         self._deaths = 0
 
     def _fits_here(self, task: Task) -> bool:
+        """Whether it needs no task of its own.
+
+        What waits in the task of whoever looks at the events would be at its mercy, and the
+        other way round: a timeout in a step must not cancel the code that looks.
+        """
         return (
-            task.is_async
+            (task.is_async and not self._run.hands_over)
             or task.child is not None
             or task.policy.inline
-            or (self._run.options.blocking and task.policy.executor is None)
+            or (self._may_block and task.policy.executor is None and task.policy.timeout is None)
         )
+
+    def _first_attempt(self, task: Task) -> int:
+        return 1 + self._deaths + self._failed.get(task.key, 0)
+
+    def _announce(self, task: Task, attempt: int) -> None:
+        retry = task.policy.retry
+        if retry is None or attempt <= retry.attempts:
+            run = self._run
+            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
 
     # --- one task
 
     async def _carry_out(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed for good; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
-        attempt = 1 + self._deaths + self._failed.get(task.key, 0)
+        attempt = self._first_attempt(task)
         began, tries = perf_counter(), 0
         if retry is not None and attempt > retry.attempts:
             error = StepFailedError(
@@ -133,18 +152,21 @@ class Steps:
             )
             return Finished(task, None, error, 0.0, attempt - 1)
         while True:
-            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
-            if here:
-                await run.hand_over()
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
                 value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
+                own = asyncio.current_task()
                 if not self._interrupted:
-                    raise
-                if here and (own := asyncio.current_task()) is not None:
+                    if own is None or own.cancelling():
+                        raise
+                    failed = failure(
+                        task, error, attempt
+                    )  # something that it awaited was cancelled
+                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                if here and own is not None:
                     own.uncancel()
                 return None
             except RunPausedError:
@@ -157,6 +179,7 @@ class Steps:
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 delay = retry.delay(attempt, run.core.journals.entropy)
                 await run.note_attempt(task, attempt, error, delay)
+                self.ring()
             try:
                 await asyncio.sleep(delay)
             except asyncio.CancelledError:
@@ -167,6 +190,8 @@ class Steps:
                 return None
             attempt += 1
             tries += 1
+            self._announce(task, attempt)
+            self.ring()
 
     async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
         run = self._run
@@ -193,7 +218,7 @@ class Steps:
             token = CURRENT_STEP.set(info)
             try:
                 value = task.fn(*task.args, **task.kwargs)
-                return await value if inspect.isawaitable(value) else value
+                return await value if _is_under_way(value) else value
             finally:
                 CURRENT_STEP.reset(token)
         executor = task.policy.executor
@@ -201,7 +226,7 @@ class Steps:
         if executor is None or isinstance(executor, ThreadPoolExecutor):
             call = partial(contextvars.copy_context().run, call)
         value = await asyncio.wrap_future((executor or threads()).submit(call))
-        return await value if inspect.isawaitable(value) else value
+        return await value if _is_under_way(value) else value
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
@@ -220,6 +245,11 @@ class Steps:
             loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
 
         return report
+
+
+def _is_under_way(value: object) -> bool:
+    """Whether a function returned its result yet to come. A step of a flow is none."""
+    return inspect.iscoroutine(value) or asyncio.isfuture(value)
 
 
 def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:

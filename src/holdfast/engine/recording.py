@@ -55,7 +55,7 @@ class Recorder:
         if self._keeps and not urgent:
             self._keep(drafts)
             return []
-        if not drafts:
+        if not drafts and not (urgent and self._kept):
             return []
         kept, self._kept = self._kept, []
         try:
@@ -69,7 +69,7 @@ class Recorder:
                 raise
             self.degraded = self._core.degraded = error
             log.warning("run %s goes on without its checkpoint: %s", self._run, error)
-            self._emit(ev.CheckpointFailed(self._run, drafts[-1].step, str(error)))
+            self._emit(ev.CheckpointFailed(self._run, [*kept, *drafts][-1].step, str(error)))
             return []
         if self.degraded is not None:
             self.degraded = self._core.degraded = None

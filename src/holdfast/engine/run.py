@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -81,7 +80,8 @@ class Run:
         self.behind = behind
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
-        self.wanted = behind.wanted  # "pause" or "cancel", once someone asked for it
+        self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
+        self.undoing = False
         self.recorder = Recorder(hold, program, options, self.emit)
         self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
@@ -92,24 +92,24 @@ class Run:
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
-        deadline = None if self.options.timeout is None else asyncio.timeout(self.options.timeout)
+        timer = None
+        if self.options.timeout is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
-            async with deadline or nullcontext():
-                return await self._work()
-        except TimeoutError as error:
-            if deadline is None or not deadline.expired() or self.options.timeout is None:
-                raise
-            late = RunTimeoutError(self.run_id, self.options.timeout)
-            late.state = self.program.state
-            raise late from error
+            return await self._work()
         finally:
+            if timer is not None:
+                timer.cancel()
             self.steps.drop()
 
     def ask(self, action: str) -> None:
-        """Pause or cancel as soon as possible. Cancelling interrupts what can be interrupted."""
+        """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""
+        if self.undoing:
+            return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
-        if action == "cancel":
+        if action != "pause":
             self.steps.interrupt()
 
     def emit(self, event: ev.Event) -> None:
@@ -179,6 +179,8 @@ class Run:
                     return await self._fail(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
+            elif self.wanted == "timeout":
+                await self._time_out()
             elif program.done and self.wanted is None:
                 return await self._complete()
             elif not self._answered():
@@ -212,7 +214,7 @@ class Run:
                 bad.append((done.task, done.error))
             elif done.paused:
                 program.park(done.task)
-            elif not done.task.recorded:
+            elif not done.task.recorded or program.unfolds(done.task, done.value):
                 program.accept(done.task, done.value)
             else:
                 try:
@@ -308,6 +310,15 @@ class Run:
         paused.state = self.program.state
         raise paused
 
+    async def _time_out(self) -> None:
+        """Stop here, with everything saved that is finished."""
+        assert self.options.timeout is not None
+        self.recorder.announce(await self.recorder.save([], urgent=True))
+        late = RunTimeoutError(self.run_id, self.options.timeout)
+        late.state = self.program.state
+        self.emit(ev.RunFailed(self.run_id, late))
+        raise late
+
     async def _fail(self, error: BaseException, task: Task | None = None) -> Any:
         if isinstance(error, RunError) and error.state is None:
             error.state = self.program.state
@@ -316,7 +327,8 @@ class Run:
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
             drafts = [self.recorder.draft(record) for record in self.program.at_failure(task)]
         undone = await roll_back(self, error)
-        facts = {"of": "run", "step": step, "rolled_back": undone}
+        others = [other.step for other in getattr(error, "others", ())] or None
+        facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
         self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
         self.emit(ev.RunFailed(self.run_id, error, step))
