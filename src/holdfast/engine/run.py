@@ -22,7 +22,6 @@ from holdfast.engine.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
     HoldfastError,
-    LoopLimitError,
     RunCancelledError,
     RunError,
     RunPausedError,
@@ -82,7 +81,7 @@ class Run:
         self.hands_over = hands_over and options.listening
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.undoing = False
-        self.recorder = Recorder(hold, program, options, self.emit)
+        self.recorder = Recorder(hold, program, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
         self._child = child
@@ -158,12 +157,10 @@ class Run:
         while True:
             try:
                 tasks = program.ready()
-            except (StepFailedError, LoopLimitError) as error:
-                return await self._fail(error)
-            except HoldfastError:
-                raise  # the flow changed, for example: nothing is recorded about that
             except Exception as error:
-                return await self._fail(error)
+                if isinstance(error, HoldfastError) and not isinstance(error, RunError):
+                    raise  # the flow changed, for example: nothing is recorded about that
+                return await self._end_with(error)
             await self._note_decisions(idle=not tasks and not steps.running)
             if self.hold.absorbed:
                 self._listen()
@@ -174,9 +171,7 @@ class Run:
             if tasks or steps.running:
                 ending = await self._record(await steps.execute(tasks))
                 if ending is not None:
-                    while steps.running:  # what the others come to is kept
-                        await self._record(await steps.execute(()))
-                    return await self._fail(*ending)
+                    return await self._end_with(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
             elif self.wanted == "timeout":
@@ -185,6 +180,12 @@ class Run:
                 return await self._complete()
             elif not self._answered():
                 await self._pause()
+
+    async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
+        """The run failed. What the steps beside the failure come to is kept."""
+        while self.steps.running:
+            await self._record(await self.steps.execute(()))
+        return await self._fail(error, task)
 
     async def _note_decisions(self, *, idle: bool) -> None:
         """Record decisions and questions before anything is done about them."""
