@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.diff import Diff
     from holdfast.engine.context import StepInfo, current_step, now, random, uuid
+    from holdfast.evidence import (
+        Evidence,
+        EvidencePack,
+        EvidenceType,
+        EvidenceVerifier,
+        VerificationStatus,
+    )
     from holdfast.integrity import Integrity
     from holdfast.model import CheckpointType, Status
     from holdfast.retention import Retention
@@ -36,6 +43,10 @@ __all__ = [
     "CheckpointType",
     "Checkpointer",
     "Diff",
+    "Evidence",
+    "EvidencePack",
+    "EvidenceType",
+    "EvidenceVerifier",
     "Integrity",
     "Retention",
     "RunInfo",
@@ -44,6 +55,7 @@ __all__ = [
     "StepInfo",
     "Store",
     "SyncCheckpointer",
+    "VerificationStatus",
     "current_step",
     "new_id",
     "now",
@@ -60,6 +72,10 @@ _MODULES: Final = {
     "CheckpointType": "model",
     "Checkpointer": "checkpointer",
     "Diff": "diff",
+    "Evidence": "evidence",
+    "EvidencePack": "evidence",
+    "EvidenceType": "evidence",
+    "EvidenceVerifier": "evidence",
     "Integrity": "integrity",
     "Retention": "retention",
     "RunInfo": "checkpoint",
@@ -68,6 +84,7 @@ _MODULES: Final = {
     "StepInfo": "engine.context",
     "Store": "store",
     "SyncCheckpointer": "checkpointer",
+    "VerificationStatus": "evidence",
     "current_step": "engine.context",
     "new_id": "seams",
     "now": "engine.context",

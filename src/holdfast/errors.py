@@ -17,7 +17,11 @@ HoldfastError
 │   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
 │   ├── RunFinishedError              the run is over and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
-│   └── FlowChangedError              the flow is not the one the run began with
+│   ├── FlowChangedError              the flow is not the one the run began with
+│   └── VerificationError             what was claimed of a checkpoint does not hold now, or can't be told
+├── EvidenceError                     a claim or a pack of them that is of no use
+│   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
+│   └── EvidencePolicyError           the program's own policy can never allow it to be checked
 ├── RunError                          a run did not come to its end
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
@@ -53,10 +57,13 @@ __all__ = [
     "CheckpointSaveError",
     "ConflictError",
     "DurabilityError",
+    "EvidenceError",
+    "EvidencePolicyError",
     "FlowChangedError",
     "HoldfastError",
     "InputMismatchError",
     "InvalidAnswerError",
+    "InvalidEvidenceError",
     "InvalidFlowError",
     "InvalidIdError",
     "LeaseLostError",
@@ -83,6 +90,7 @@ __all__ = [
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
+    "VerificationError",
 ]
 
 
@@ -310,6 +318,51 @@ class FlowChangedError(CheckpointError):
 
     def __str__(self) -> str:
         return f"run {self.run_id!r} can't go on: {'; '.join(self.changes)}. {self.advice}"
+
+
+class VerificationError(CheckpointError):
+    """What was claimed of a checkpoint does not hold now, or could not be told; nothing was changed.
+
+    `evidence` are the claims that were not verified, each with its verdict.
+    """
+
+    def __init__(self, checkpoint_id: str, evidence: tuple[Any, ...]) -> None:
+        super().__init__(checkpoint_id, evidence)
+        self.checkpoint_id = checkpoint_id
+        self.evidence = evidence
+
+    def __str__(self) -> str:
+        shown = "; ".join(map(str, self.evidence[:5]))
+        more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
+        return (
+            f"checkpoint {self.checkpoint_id} does not hold: {shown}{more}. "
+            "Put right what is missing, or go back to an older checkpoint"
+        )
+
+
+class EvidenceError(HoldfastError):
+    """A claim, or a pack of them, is of no use as evidence."""
+
+
+class InvalidEvidenceError(EvidenceError, ValueError):
+    """A claim that is malformed, or a pack that is empty, contradictory or unsatisfiable."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+
+class EvidencePolicyError(EvidenceError):
+    """The policy of the program that checks can never allow this claim; nothing was touched."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what} can't be checked here: {self.reason}"
 
 
 class RunError(HoldfastError):

@@ -1,0 +1,36 @@
+"""Claims about the world that are checked before a checkpoint is trusted."""
+
+from holdfast.evidence.checks import CHECKS, refuse_unverifiable
+from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.context import Check, Context
+from holdfast.evidence.hashing import HashCache
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import (
+    Verdict,
+    VerificationStatus,
+    error,
+    failed,
+    inconclusive,
+    verified,
+)
+from holdfast.evidence.verifier import EvidenceVerifier
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Context",
+    "Evidence",
+    "EvidencePack",
+    "EvidenceType",
+    "EvidenceVerifier",
+    "HashCache",
+    "Policy",
+    "Verdict",
+    "VerificationStatus",
+    "error",
+    "failed",
+    "inconclusive",
+    "refuse_unverifiable",
+    "verified",
+]

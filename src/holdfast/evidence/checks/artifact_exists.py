@@ -1,0 +1,46 @@
+"""artifact_exists: something stands at a path.
+
+    expected = {"path": "out/report.md", "type": "file" | "directory" | "any"}
+
+"any" is the default. A link counts as what it leads to; nothing is opened.
+"""
+
+from __future__ import annotations
+
+import stat
+from typing import Final
+
+from holdfast.evidence.checks.fields import known_only, optional, refuse, required
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.paths import Place, locate, look
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+
+_TYPES: Final = ("file", "directory", "any")
+
+
+def admit(evidence: Evidence, policy: Policy) -> tuple[Place, str]:
+    """The place and the type claimed."""
+    expected = evidence.expected
+    known_only(evidence, expected, "path", "type")
+    kind = optional(evidence, expected, "type", str, "any")
+    if kind not in _TYPES:
+        raise refuse(evidence, f"type must be one of {', '.join(_TYPES)}")
+    return locate(required(evidence, expected, "path", str), policy), kind
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED if nothing is there, or something else; INCONCLUSIVE if one may not look."""
+    place, kind = admit(evidence, context.policy)
+    try:
+        mode = look(place, context.policy).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return failed(f"{place.path} does not exist")
+    except OSError as error:
+        return inconclusive(f"{place.path}: {error.strerror or error}")
+    if kind == "file" and not stat.S_ISREG(mode):
+        return failed(f"{place.path} is no regular file")
+    if kind == "directory" and not stat.S_ISDIR(mode):
+        return failed(f"{place.path} is no directory")
+    return verified()

@@ -1,0 +1,90 @@
+"""file_sha256: a file holds exactly these bytes.
+
+    expected = {"path": "out/report.md", "sha256": "9f86d0…", "size": 1234}
+
+`size` may be left out; with it, a file of another size need not be read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import NamedTuple
+
+from holdfast.evidence.checks.fields import (
+    known_only,
+    refuse,
+    required,
+    sha256_text,
+)
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.hashing import ChangedError, identity, sha256_of
+from holdfast.evidence.paths import Place, locate, look, open_file
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+
+
+class Claim(NamedTuple):
+    """The claim, taken apart."""
+
+    place: Place
+    sha256: str
+    size: int | None
+
+
+def admit(evidence: Evidence, policy: Policy) -> Claim:
+    """The claim taken apart; see `holdfast.evidence.checks`."""
+    expected = evidence.expected
+    known_only(evidence, expected, "path", "sha256", "size")
+    size = required(evidence, expected, "size", int) if "size" in expected else None
+    if size is not None and size < 0:
+        raise refuse(evidence, "size can't be negative")
+    digest = sha256_text(evidence, expected, "sha256")
+    return Claim(locate(required(evidence, expected, "path", str), policy), digest, size)
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED for other bytes or no file; INCONCLUSIVE if it changes, is too large or not ours."""
+    claim = admit(evidence, context.policy)
+    path = claim.place.path
+    try:
+        status = look(claim.place, context.policy)
+        if not stat.S_ISREG(status.st_mode):
+            return failed(f"{path} is no regular file")
+        if claim.size not in (None, status.st_size):
+            return failed(f"{path} has {status.st_size:,} bytes, not {claim.size:,}")
+        if status.st_size > context.policy.max_file_bytes:
+            limit = context.policy.max_file_bytes
+            return inconclusive(f"{path} has {status.st_size:,} bytes; {limit:,} is the limit")
+        found = None if context.hashes is None else context.hashes.get(identity(status))
+        if found is None:
+            found = _hash(claim, context)
+    except ChangedError:
+        return inconclusive(f"{path} changes while it is read", transient=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return failed(f"{path} does not exist")
+    except TimeoutError:
+        raise
+    except OSError as error:
+        # It was a regular file a moment ago.
+        raced = error.errno in (errno.EINVAL, errno.ELOOP, errno.EAGAIN)
+        return inconclusive(f"{path}: {error.strerror or error}", transient=raced)
+    if found != claim.sha256:
+        return failed(f"{path} has the digest {found}, not {claim.sha256}")
+    return verified()
+
+
+def _hash(claim: Claim, context: Context) -> str:
+    before = None if context.hashes is None else context.hashes.now()
+    descriptor = open_file(claim.place, context.policy)
+    try:
+        if os.fstat(descriptor).st_size > context.policy.max_file_bytes:
+            raise ChangedError
+        key, found = sha256_of(descriptor, context.remaining)
+    finally:
+        os.close(descriptor)
+    if context.hashes is not None and before is not None:
+        context.hashes.put(key, found, before)
+    return found

@@ -1,0 +1,65 @@
+"""What a check is given beside the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import Verdict
+from holdfast.seams import SYSTEM_CLOCK, Clock
+
+if TYPE_CHECKING:
+    from holdfast.evidence.hashing import HashCache
+
+Check = Callable[[Evidence, "Context"], Verdict | bool]
+"""Looks at the world and says what it found; True and False are VERIFIED and FAILED.
+
+It should end by `context.deadline`. If it does not, the verdict is INCONCLUSIVE, and what the
+check says later is not heard. An exception is an ERROR, `TimeoutError` is INCONCLUSIVE.
+"""
+
+
+class Context:
+    """The policy, the deadline, and what was recorded with the checkpoint."""
+
+    __slots__ = ("_closers", "clock", "deadline", "expired", "hashes", "policy", "snapshot")
+
+    def __init__(
+        self,
+        policy: Policy,
+        deadline: float,
+        *,
+        snapshot: Mapping[str, Any] | None = None,
+        hashes: HashCache | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.policy = policy
+        self.deadline = deadline  # by `clock.monotonic()`
+        self.snapshot = snapshot
+        self.hashes = hashes
+        self.clock = clock
+        self.expired = False
+        self._closers: list[Callable[[], object]] = []
+
+    def remaining(self) -> float:
+        """Seconds until the deadline. Raises `TimeoutError` when there are none left."""
+        left = self.deadline - self.clock.monotonic()
+        if left <= 0 or self.expired:
+            raise TimeoutError("the time for this check is over")
+        return left
+
+    def at_deadline(self, close: Callable[[], object]) -> None:
+        """Call this when the time is over, from another thread: it wakes up what is waiting."""
+        self._closers.append(close)
+        if self.expired:
+            self.expire()
+
+    def expire(self) -> None:
+        """The time is over."""
+        self.expired = True
+        while self._closers:
+            with suppress(OSError, IndexError):
+                self._closers.pop()()

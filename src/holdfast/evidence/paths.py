@@ -1,0 +1,190 @@
+"""From a claimed path to a file, without leaving the roots, whoever changes links meanwhile.
+
+A path is walked one component at a time, each looked up in the directory that is already open,
+and links are followed by hand: their text is walked in the same way. No name is ever resolved
+twice, so there is no moment in which a link could be put in its place. `..` in a link goes back
+to the directory we came through and never above the root; in a claim it is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
+from holdfast.evidence.policy import Policy
+
+MAX_LINKS: Final = 40
+MAX_PATH: Final = 4096
+
+_DIRECTORY: Final = (
+    getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+)
+_ROOT: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+# Neither a FIFO without a writer nor a terminal holds us up or becomes ours.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Place(NamedTuple):
+    """Where a claimed path begins and how it goes on. Nothing was looked at yet."""
+
+    path: str  # as it was claimed
+    root: str | None  # None: an absolute path that is the program's own word
+    parts: tuple[str, ...]
+
+
+def locate(path: object, policy: Policy) -> Place:
+    """Where the path leads by its text.
+
+    Raises `InvalidEvidenceError` if it is no path, `EvidencePolicyError` if it is not allowed.
+    """
+    if not isinstance(path, str) or not path or "\0" in path or len(path) > MAX_PATH:
+        raise InvalidEvidenceError("path", f"{str(path)[:80]!r} is no path")
+    parts = tuple(part for part in path.split("/") if part and part != ".")
+    if ".." in parts:
+        raise EvidencePolicyError(path, "'..' is refused; give the path that is meant")
+    if not path.startswith("/"):
+        if policy.directories:
+            return Place(path, str(policy.directories[0]), parts)
+        if policy.own_word:
+            return Place(path, ".", parts)
+    elif not policy.directories and policy.own_word:
+        return Place(path, None, parts)
+    else:
+        inside = _inside(parts, policy)
+        if inside is not None:
+            return Place(path, *inside)
+    raise EvidencePolicyError(path, "it is in none of the roots that the program allows")
+
+
+def look(place: Place, policy: Policy) -> os.stat_result:
+    """What is there, links followed. Raises `OSError`, or `EvidencePolicyError` if they lead out."""
+    if place.root is None:
+        return os.stat(place.path)  # noqa: PTH116 - the same call as below
+    directory, _, status = _walk(place, policy)
+    os.close(directory)
+    return status
+
+
+def open_file(place: Place, policy: Policy) -> int:
+    """A descriptor of the regular file that is there, for reading. Raises as `look` does.
+
+    What is not a regular file is not opened, as opening a device may do something: `OSError`
+    with `errno.EINVAL`.
+    """
+    if place.root is None:
+        _refuse_special(os.stat(place.path), place.path)  # noqa: PTH116 - as above
+        descriptor = os.open(place.path, _READ)
+    else:
+        directory, name, status = _walk(place, policy)
+        try:
+            _refuse_special(status, place.path)
+            descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=directory)
+        finally:
+            os.close(directory)
+    try:
+        _refuse_special(os.fstat(descriptor), place.path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def real_path(place: Place, policy: Policy) -> str:
+    """The path of the regular file that is there, for those who can't take a descriptor.
+
+    It may be another one by the time it is used: look again afterwards.
+    """
+    if place.root is None:
+        return os.path.realpath(place.path)
+    directory, _, status = _walk(place, policy)
+    try:
+        _refuse_special(status, place.path)
+    finally:
+        os.close(directory)
+    real = os.path.realpath(os.path.join(place.root, *place.parts))  # noqa: PTH118 - bytes-exact
+    if not _same_file(os.stat(real), status):  # noqa: PTH116 - as above
+        raise OSError(errno.EAGAIN, "changed while it was looked at", place.path)
+    return real
+
+
+def _inside(parts: tuple[str, ...], policy: Policy) -> tuple[str, tuple[str, ...]] | None:
+    """The root that holds this absolute path, and the way from there."""
+    for resolve in (False, True):
+        for root in policy.directories or (Path.cwd(),):
+            way = (Path(os.path.realpath(root)) if resolve else root).parts[1:]
+            if parts[: len(way)] == way:
+                return str(root), parts[len(way) :]
+    return None
+
+
+def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
+    """An open directory, the name in it that the path leads to, and what stands there.
+
+    It is no link. The caller closes the directory.
+    """
+    assert place.root is not None
+    stack = [os.open(place.root, _ROOT)]
+    todo, links = deque(place.parts), 0
+    try:
+        while todo:
+            name = todo.popleft()
+            if name == "..":
+                if len(stack) == 1:
+                    raise EvidencePolicyError(place.path, "a link in it leads out of the root")
+                os.close(stack.pop())
+                continue
+            if not todo:
+                status = os.stat(name, dir_fd=stack[-1], follow_symlinks=False)
+                if not stat.S_ISLNK(status.st_mode):
+                    return stack.pop(), name, status
+            else:
+                try:
+                    stack.append(os.open(name, _DIRECTORY, dir_fd=stack[-1]))
+                    continue
+                except OSError as error:
+                    if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                        raise
+            links += 1
+            if links > MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.path)
+            _follow(name, stack, todo, place.path, policy)
+        directory = stack.pop()
+        return directory, ".", os.fstat(directory)
+    finally:
+        for descriptor in stack:
+            os.close(descriptor)
+
+
+def _follow(name: str, stack: list[int], todo: deque[str], path: str, policy: Policy) -> None:
+    """Put the way that a link tells before what is still to be walked."""
+    try:
+        target = os.readlink(name, dir_fd=stack[-1])
+    except OSError as error:
+        if error.errno == errno.EINVAL:  # no link, so it was no directory either
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
+        raise
+    parts = tuple(part for part in target.split("/") if part and part != ".")
+    if target.startswith("/"):
+        inside = _inside(parts, policy)
+        if inside is None:
+            raise EvidencePolicyError(path, "a link in it leads out of the roots")
+        root, parts = inside
+        fresh = os.open(root, _ROOT)
+        while stack:
+            os.close(stack.pop())
+        stack.append(fresh)
+    todo.extendleft(reversed(parts))
+
+
+def _refuse_special(status: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def _same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)

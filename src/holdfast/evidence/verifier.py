@@ -1,0 +1,223 @@
+"""Checking claims now: in parallel, to a deadline, tried again where that may tell more."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from holdfast.errors import EvidenceError
+from holdfast.evidence.checks import CHECKS, refuse_unverifiable
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Check, Context
+from holdfast.evidence.hashing import HashCache
+from holdfast.evidence.packs import EvidencePack, summary
+from holdfast.evidence.parallel import MAX_WORKERS, judge_all
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import (
+    Verdict,
+    VerificationStatus,
+    error,
+    failed,
+    inconclusive,
+    verified,
+)
+from holdfast.seams import SYSTEM_CLOCK, Clock
+
+Metrics = Callable[[str, VerificationStatus, float], object]
+"""Told of every verdict: the claim's type, the status, the seconds it took."""
+
+_log: Final = logging.getLogger("holdfast.evidence")
+_MAX_REASON: Final = 500
+
+
+class EvidenceVerifier:
+    """Checks claims against the world as it is now, within a policy.
+
+    May be shared between threads; holds nothing that needs to be closed. Verdicts are honest:
+    a claim is VERIFIED only if its check said so in time. Every call returns by the policy's
+    `total_seconds`. File digests are remembered while the file stays the same (`HashCache`).
+
+    `base_path` is short for a policy with that and nothing else; `attempts` is how often an
+    INCONCLUSIVE check is tried if trying again may tell more, after `backoff` seconds, then
+    twice that, and so on; `metrics` is called with every verdict.
+    """
+
+    def __init__(
+        self,
+        base_path: str | os.PathLike[str] | None = None,
+        *,
+        policy: Policy | None = None,
+        workers: int = MAX_WORKERS,
+        attempts: int = 3,
+        backoff: float = 0.05,
+        metrics: Metrics | None = None,
+        hashes: HashCache | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        policy = policy or Policy()
+        if base_path is not None:
+            if policy.base_path is not None:
+                raise ValueError("base_path is given twice: here and in the policy")
+            policy = _with_base(policy, Path(base_path))
+        if workers < 1 or attempts < 1:
+            raise ValueError("workers and attempts must be 1 or more")
+        self.policy = policy
+        self.hashes = HashCache(clock=clock) if hashes is None else hashes
+        self._workers = workers
+        self._attempts = attempts
+        self._backoff = backoff
+        self._metrics = metrics
+        self._clock = clock
+        self._checks: dict[str, Check] = dict(CHECKS)
+        self._counts: Counter[tuple[str, VerificationStatus]] = Counter()
+        self._lock = threading.Lock()
+
+    def register_check(self, name: str, check: Check) -> None:
+        """Check claims of type `name` with this. Raises `ValueError` for a type of holdfast's own."""
+        if name in CHECKS or not name:
+            raise ValueError(f"{name!r} can't be registered: choose a name of your own")
+        self._checks[name] = check
+
+    def refuse_unverifiable(self, pack: EvidencePack) -> None:
+        """Raise unless every claim is well formed and of a kind that the policy may allow.
+
+        `InvalidEvidenceError` or `EvidencePolicyError`; nothing is looked at.
+        """
+        refuse_unverifiable(pack, self.policy, custom=self._checks)
+
+    def verify_evidence(
+        self, evidence: Evidence, *, snapshot: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Check one claim and show the verdict on it. True if it is VERIFIED.
+
+        `snapshot` is the state saved with the claim, for `command_exit`.
+        """
+        self.check([evidence], snapshot=snapshot)
+        return evidence.verified
+
+    def verify_evidence_pack(
+        self, pack: EvidencePack, *, snapshot: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Check every claim of the pack. True if as many are VERIFIED as it requires."""
+        self.check(pack.evidence_list, snapshot=snapshot)
+        return pack.is_verified
+
+    def verify_multiple(
+        self, evidence_list: Iterable[Evidence], *, snapshot: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Check every claim and count: total, one number by status, success_rate, all_passed."""
+        claims = list(evidence_list)
+        self.check(claims, snapshot=snapshot)
+        return summary(claims)
+
+    def check(
+        self, evidence_list: Iterable[Evidence], *, snapshot: Mapping[str, Any] | None = None
+    ) -> list[Verdict]:
+        """Check every claim, show the verdicts on them, and return the verdicts in their order."""
+        claims = list(evidence_list)
+
+        def begin(index: int, deadline: float) -> Context:
+            return Context(
+                self.policy, deadline, snapshot=snapshot, hashes=self.hashes, clock=self._clock
+            )
+
+        def judge(index: int, context: Context) -> Verdict:
+            return self._judge(claims[index], context)
+
+        verdicts = judge_all(
+            len(claims),
+            begin,
+            judge,
+            each=self.policy.check_seconds,
+            total=self.policy.total_seconds,
+            workers=self._workers,
+            clock=self._clock,
+        )
+        return [
+            self._announce(claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True)
+        ]
+
+    def stats(self) -> dict[str, Any]:
+        """What was found so far: total, counts by status and by type, and the success rate."""
+        with self._lock:
+            counts = dict(self._counts)
+        by_status: Counter[str] = Counter()
+        by_type: dict[str, dict[str, int]] = {}
+        for (kind, status), number in counts.items():
+            by_status[status.value] += number
+            by_type.setdefault(kind, {})[status.value] = number
+        total = by_status.total()
+        return {
+            "total": total,
+            "by_status": dict(by_status),
+            "by_type": by_type,
+            "success_rate": by_status["verified"] / total if total else 0.0,
+        }
+
+    def _judge(self, evidence: Evidence, context: Context) -> Verdict:
+        """Run the check, again if that may help and there is time. Never raises."""
+        start = self._clock.monotonic()
+        attempt = 1
+        while True:
+            verdict = self._attempt(evidence, context)
+            pause = self._backoff * 2 ** (attempt - 1)
+            now = self._clock.monotonic()
+            retry = verdict.transient and verdict.status is VerificationStatus.INCONCLUSIVE
+            if not retry or attempt >= self._attempts or now + pause >= context.deadline:
+                break
+            time.sleep(pause)
+            attempt += 1
+        return Verdict(
+            verdict.status,
+            verdict.reason and verdict.reason[:_MAX_REASON],
+            verdict.transient,
+            self._clock.now(),
+            now - start,
+            attempt,
+            evidence.digest,
+        )
+
+    def _attempt(self, evidence: Evidence, context: Context) -> Verdict:
+        check = self._checks.get(evidence.evidence_type)
+        if check is None:
+            return error(f"no check is registered for type {str(evidence.evidence_type)!r}")
+        try:
+            found = check(evidence, context)
+        except EvidenceError as problem:
+            return error(str(problem))
+        except TimeoutError as problem:
+            return inconclusive(str(problem) or "it took too long")
+        except BaseException as problem:  # whatever a check raises says nothing about the claim
+            return error(f"the check broke: {type(problem).__name__}: {problem}")
+        if isinstance(found, Verdict) and found.status is not VerificationStatus.PENDING:
+            return found
+        if isinstance(found, bool):
+            return verified() if found else failed("the check said so")
+        return error(f"the check returned {type(found).__name__}, which is no verdict")
+
+    def _announce(self, evidence: Evidence, verdict: Verdict) -> Verdict:
+        if not verdict.evidence:  # given by the watch, not by a check
+            verdict = verdict._replace(
+                at=self._clock.now(), seconds=self.policy.check_seconds, evidence=evidence.digest
+            )
+        evidence.judge(verdict)
+        kind = str(evidence.evidence_type)
+        with self._lock:
+            self._counts[kind, verdict.status] += 1
+        if self._metrics is not None:
+            try:
+                self._metrics(kind, verdict.status, verdict.seconds)
+            except Exception:  # who only watches may not change what is found
+                _log.exception("the metrics hook failed")
+        return verdict
+
+
+def _with_base(policy: Policy, base: Path) -> Policy:
+    return replace(policy, base_path=base)
