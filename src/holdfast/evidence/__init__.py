@@ -1,7 +1,14 @@
 """Claims about the world that are checked before a checkpoint is trusted."""
 
+from holdfast.evidence.capture import (
+    artifact_evidence,
+    command_evidence,
+    file_evidence,
+    process_evidence,
+)
 from holdfast.evidence.checks import CHECKS, refuse_unverifiable
 from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.commands import CommandResult, run_command
 from holdfast.evidence.context import Check, Context
 from holdfast.evidence.hashing import HashCache
 from holdfast.evidence.packs import EvidencePack
@@ -19,6 +26,7 @@ from holdfast.evidence.verifier import EvidenceVerifier
 __all__ = [
     "CHECKS",
     "Check",
+    "CommandResult",
     "Context",
     "Evidence",
     "EvidencePack",
@@ -28,9 +36,14 @@ __all__ = [
     "Policy",
     "Verdict",
     "VerificationStatus",
+    "artifact_evidence",
+    "command_evidence",
     "error",
     "failed",
+    "file_evidence",
     "inconclusive",
+    "process_evidence",
     "refuse_unverifiable",
+    "run_command",
     "verified",
 ]

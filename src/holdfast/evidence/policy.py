@@ -50,6 +50,7 @@ class Policy:
     private_addresses: bool = False
     docker_socket: Path | None = None
     resolver: Resolver = system_resolver
+    tls: Any = None  # an `ssl.SSLContext` of one's own; None: the system's authorities
     max_file_bytes: int = 64 * GIB
     max_response_bytes: int = MIB
     max_redirects: int = 5

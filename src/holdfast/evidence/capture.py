@@ -1,0 +1,106 @@
+"""Making claims from what is there now."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.errors import InvalidEvidenceError
+from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.commands import CommandResult
+from holdfast.evidence.hashing import ChangedError, sha256_of
+from holdfast.evidence.paths import locate, look, open_file
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.processes import start_of
+
+_ATTEMPTS: Final = 3
+
+PathLike = str | os.PathLike[str]
+
+
+def file_evidence(
+    path: PathLike,
+    description: str | None = None,
+    *,
+    policy: Policy | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Evidence:
+    """The claim that the file holds the bytes that it holds now. Relative paths are the policy's.
+
+    Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots, and
+    `InvalidEvidenceError` if it changes while it is read.
+    """
+    policy = policy or Policy()
+    place = locate(os.fspath(path), policy)
+    for _ in range(_ATTEMPTS):
+        descriptor = open_file(place, policy)
+        try:
+            found, digest = sha256_of(descriptor, _go_on)
+        except ChangedError:
+            continue
+        finally:
+            os.close(descriptor)
+        return Evidence(
+            EvidenceType.FILE_SHA256,
+            description or f"{place.path} is unchanged",
+            {"path": place.path, "sha256": digest, "size": found.size},
+            metadata,
+        )
+    raise InvalidEvidenceError(place.path, "it changes while it is read; claim it when it is done")
+
+
+def artifact_evidence(
+    path: PathLike,
+    description: str | None = None,
+    *,
+    policy: Policy | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Evidence:
+    """The claim that what stands at the path now, a file or a directory, is there.
+
+    Raises `OSError` if nothing is, `EvidencePolicyError` if it is outside the roots.
+    """
+    policy = policy or Policy()
+    place = locate(os.fspath(path), policy)
+    mode = look(place, policy).st_mode
+    kind = "file" if stat.S_ISREG(mode) else "directory" if stat.S_ISDIR(mode) else "any"
+    return Evidence(
+        EvidenceType.ARTIFACT_EXISTS,
+        description or f"{place.path} exists",
+        {"path": place.path, "type": kind},
+        metadata,
+    )
+
+
+def command_evidence(
+    result: CommandResult, description: str | None = None, *, exit_code: int = 0
+) -> Evidence:
+    """The claim that the command ended with `exit_code`, with how it really ended beside it."""
+    return Evidence(
+        EvidenceType.COMMAND_EXIT,
+        description or f"{shlex.join(result.argv)} exits with {exit_code}",
+        {"exit_code": exit_code},
+        {"command": list(result.argv), "recorded": result.recorded()},
+    )
+
+
+def process_evidence(pid: int, description: str | None = None) -> Evidence:
+    """The claim that the process that has this number now goes on running.
+
+    Raises `ProcessLookupError` if there is none.
+    """
+    start = start_of(pid)
+    if start is None:
+        raise ProcessLookupError(f"there is no process {pid}")
+    return Evidence(
+        EvidenceType.PROCESS_EXISTS,
+        description or f"process {pid} is running",
+        {"pid": pid, "start_time": start},
+    )
+
+
+def _go_on() -> None:
+    """There is no deadline for reading a file that was just written."""

@@ -1,0 +1,201 @@
+"""api_response: a URL answers with this status, these JSON values, headers or bytes.
+
+    expected = {"url": "https://api.example.org/jobs/7", "method": "GET" | "HEAD", "status": 200,
+                "json": {"job.state": "done", "job.files[0]": "a.txt", "/a~1b": 1},
+                "headers": {"ETag": "abc"}, "body_sha256": "9f86d0…", "follow_redirects": False}
+
+All but `url` may be left out; `status` is 200 then. A JSON value is named by keys and indexes, or
+by a JSON pointer (RFC 6901). A redirect is an answer like any other unless it is to be followed;
+then every hop must pass the policy, and none goes from https to http.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import re
+import socket
+import ssl
+from typing import Any, Final, NamedTuple
+from urllib.parse import urljoin, urlsplit
+
+from holdfast.errors import EvidencePolicyError
+from holdfast.evidence.addresses import admit_host, connect
+from holdfast.evidence.checks.fields import (
+    known_only,
+    optional,
+    refuse,
+    required,
+    same,
+    sha256_text,
+)
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.requests import Exchange, TooLargeError
+from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+
+_REDIRECTS: Final = frozenset([301, 302, 303, 307, 308])
+_PORTS: Final = {"http": 80, "https": 443}
+_TARGET: Final = re.compile(r"[\x21-\x7e]*", re.ASCII)
+_STEP: Final = re.compile(r"\[(\d{1,9})\]|(?:^|\.)([^.\[\]]+)")
+_KEYS: Final = (
+    "url", "method", "status", "json", "headers", "body_sha256", "follow_redirects",
+)  # fmt: skip
+
+
+class Target(NamedTuple):
+    """A URL that the policy does not refuse by its text."""
+
+    url: str
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+
+class Claim(NamedTuple):
+    """The claim, taken apart."""
+
+    target: Target
+    method: str
+    status: int
+    values: dict[str, Any]
+    headers: dict[str, Any]
+    body_sha256: str | None
+    follow: bool
+
+
+def admit(evidence: Evidence, policy: Policy) -> Claim:
+    """The claim taken apart; see `holdfast.evidence.checks`."""
+    expected = evidence.expected
+    known_only(evidence, expected, *_KEYS)
+    method = optional(evidence, expected, "method", str, "GET").upper()
+    if method not in ("GET", "HEAD"):
+        raise refuse(evidence, "method must be GET or HEAD: a check changes nothing")
+    values = optional(evidence, expected, "json", dict, {})
+    headers = optional(evidence, expected, "headers", dict, {})
+    digest = sha256_text(evidence, expected, "body_sha256") if "body_sha256" in expected else None
+    if method == "HEAD" and (values or digest):
+        raise refuse(evidence, "the answer to HEAD has no body")
+    for path in values:
+        if not isinstance(path, str) or steps_of(path) is None:
+            raise refuse(evidence, f"{path!r} names no JSON value")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise refuse(evidence, "headers are text")
+    return Claim(
+        admit_url(evidence, required(evidence, expected, "url", str), policy),
+        method,
+        optional(evidence, expected, "status", int, 200),
+        values,
+        headers,
+        digest,
+        optional(evidence, expected, "follow_redirects", bool, False),
+    )
+
+
+def admit_url(evidence: Evidence, url: str, policy: Policy) -> Target:
+    """The URL taken apart. Raises if it is none, or goes where the policy does not allow."""
+    if not _TARGET.fullmatch(url) or len(url) > 8192:
+        raise refuse(evidence, "the URL must be printable ASCII without spaces")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise refuse(evidence, f"no URL: {error}") from None
+    if parts.scheme not in _PORTS or not parts.hostname:
+        raise refuse(evidence, "the URL must be http://host… or https://host…")
+    if "@" in parts.netloc:
+        raise EvidencePolicyError(parts.hostname, "a URL may not hold a user or password")
+    host, port = admit_host(parts.hostname, _PORTS[parts.scheme] if port is None else port, policy)
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(url, parts.scheme, host, port, path)
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED if the answer is another one; INCONCLUSIVE if there is none, or it is too large."""
+    claim = admit(evidence, context.policy)
+    target = claim.target
+    try:
+        for _ in range(context.policy.max_redirects + 1):
+            with Exchange(connect(target.host, target.port, context), context) as exchange:
+                if target.scheme == "https":
+                    exchange.secure(context.policy.tls or ssl.create_default_context(), target.host)
+                exchange.send(claim.method, target.host, target.port, target.path, {})
+                location = exchange.header("Location")
+                if not (claim.follow and exchange.status in _REDIRECTS and location):
+                    return _compare(claim, exchange)
+            following = admit_url(evidence, urljoin(target.url, location[0]), context.policy)
+            if target.scheme == "https" and following.scheme == "http":
+                raise EvidencePolicyError(target.host, "it redirects from https to http")
+            target = following
+        return failed(f"more than {context.policy.max_redirects} redirects")
+    except TooLargeError:
+        limit = context.policy.max_response_bytes
+        return inconclusive(f"the answer is longer than {limit:,} bytes, which is the limit")
+    except TimeoutError:
+        raise
+    except ssl.SSLCertVerificationError as error:
+        return inconclusive(f"{target.host} could not prove who it is: {error.verify_message}")
+    except socket.gaierror as error:
+        return inconclusive(f"{target.host}: {error.strerror}", transient=True)
+    except (OSError, http.client.HTTPException) as error:
+        return inconclusive(
+            f"no answer from {target.host}:{target.port}: {str(error) or type(error).__name__}",
+            transient=True,
+        )
+
+
+def _compare(claim: Claim, exchange: Exchange) -> Verdict:
+    if exchange.status != claim.status:
+        return failed(f"the status is {exchange.status}, not {claim.status}")
+    for name, value in claim.headers.items():
+        found = exchange.header(name)
+        if value not in found and value != ", ".join(found):
+            return failed(f"the header {name} is {', '.join(found)[:100]!r}, not {value!r}")
+    if claim.body_sha256 is None and not claim.values:
+        return verified()
+    body = exchange.body()
+    if claim.body_sha256 is not None and hashlib.sha256(body).hexdigest() != claim.body_sha256:
+        return failed("the body has another digest")
+    if claim.values:
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            return failed("the body is no JSON")
+        for path, value in claim.values.items():
+            there, at = _find(document, path)
+            if not there:
+                return failed(f"the answer has no {path}")
+            if not same(at, value):
+                return failed(f"{path} is {json.dumps(at)[:100]}, not {value!r}")
+    return verified()
+
+
+def steps_of(path: str) -> list[str | int] | None:
+    """The keys and indexes that a JSON path is made of; None if it is none."""
+    if path.startswith("/"):
+        return [part.replace("~1", "/").replace("~0", "~") for part in path[1:].split("/")]
+    rest = path.removeprefix("$").removeprefix(".") if path.startswith("$") else path
+    steps: list[str | int] = []
+    at = 0
+    while at < len(rest):
+        match = _STEP.match(rest, at)
+        if match is None:
+            return None
+        steps.append(match[2] if match[1] is None else int(match[1]))
+        at = match.end()
+    return steps if steps or path == "$" else None
+
+
+def _find(document: Any, path: str) -> tuple[bool, Any]:
+    for step in steps_of(path) or []:
+        if isinstance(document, dict) and isinstance(step, str) and step in document:
+            document = document[step]
+        elif isinstance(document, list) and str(step).isdecimal() and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return False, None
+    return True, document

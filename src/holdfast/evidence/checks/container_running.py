@@ -1,0 +1,87 @@
+"""container_running: Docker says that a container runs.
+
+    expected = {"container": "web", "image": "nginx:1.29", "id": "4f1d…", "health": "healthy"}
+
+All but `container` (a name or an id) may be left out; a container that was made anew under the
+same name has another id. Nothing is asked unless the policy names Docker's socket.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from typing import Any, Final
+
+from holdfast.errors import EvidencePolicyError
+from holdfast.evidence.checks.fields import known_only, optional, refuse, required
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.requests import Exchange, TooLargeError
+from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+
+_NAME: Final = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}", re.ASCII)
+
+
+def admit(evidence: Evidence, policy: Policy) -> str:
+    """The name claimed."""
+    expected = evidence.expected
+    known_only(evidence, expected, "container", "image", "id", "health")
+    name = required(evidence, expected, "container", str)
+    if not _NAME.fullmatch(name):
+        raise refuse(evidence, f"{name[:80]!r} is no name of a container")
+    for key in ("image", "id", "health"):
+        optional(evidence, expected, key, str, "")
+    if policy.docker_socket is None:
+        raise EvidencePolicyError(name, "looking at containers is off; give docker_socket")
+    return name.removeprefix("/")
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED if there is none, or it does not run as claimed; INCONCLUSIVE if Docker can't say."""
+    name = admit(evidence, context.policy)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with Exchange(sock, context) as exchange:
+            sock.settimeout(min(context.remaining(), context.policy.connect_seconds))
+            sock.connect(str(context.policy.docker_socket))
+            exchange.send("GET", "docker", 80, f"/containers/{name}/json", {})
+            if exchange.status == 404:
+                return failed(f"there is no container {name}")
+            if exchange.status != 200:
+                return inconclusive(f"Docker answered {exchange.status}", transient=True)
+            told = json.loads(exchange.body())
+    except TimeoutError:
+        return inconclusive("Docker did not answer in time")
+    except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
+        return inconclusive(f"Docker could not be asked: {error}", transient=True)
+    except TooLargeError:
+        return inconclusive("Docker's answer is too long")
+    return _compare(evidence.expected, told)
+
+
+def _compare(expected: dict[str, Any], told: Any) -> Verdict:
+    state = told.get("State") if isinstance(told, dict) else None
+    if not isinstance(state, dict) or type(state.get("Running")) is not bool:
+        return inconclusive("Docker's answer does not say whether it runs")
+    name = expected["container"]
+    if not state["Running"] or state.get("Paused") is True or state.get("Restarting") is True:
+        return failed(f"{name} is {state.get('Status', 'not running')}")
+    if "id" in expected and not _same_id(told.get("Id"), expected["id"]):
+        return failed(f"{name} is another container now")
+    config = told.get("Config")
+    image = config.get("Image") if isinstance(config, dict) else None
+    if "image" in expected and expected["image"] not in (image, told.get("Image")):
+        return failed(f"{name} runs {image!r}, not {expected['image']!r}")
+    health = state.get("Health")
+    status = health.get("Status") if isinstance(health, dict) else None
+    if "health" in expected and status != expected["health"]:
+        return failed(f"the health of {name} is {status!r}, not {expected['health']!r}")
+    return verified()
+
+
+def _same_id(found: object, claimed: str) -> bool:
+    """Docker shortens ids to twelve digits."""
+    return isinstance(found, str) and len(claimed) >= 12 and found.startswith(claimed.lower())

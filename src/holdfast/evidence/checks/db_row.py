@@ -1,0 +1,158 @@
+"""db_row: a database holds exactly one such row, with these values.
+
+    expected = {"table": "tasks", "where": {"id": 7, "deleted_at": None},
+                "values": {"status": "done"}, "schema": "public"}
+    metadata = {"connection": "main"}        a name that the host program registered
+    metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots
+
+Without either, the connection "default" is meant. `None` is NULL. `values` and `schema` may be left
+out. Names are those of the catalogue or there is no such row; they are never SQL.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final, NamedTuple
+
+from holdfast.errors import EvidenceError, EvidencePolicyError
+from holdfast.evidence.checks.fields import known_only, optional, refuse, required, same, typed
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.databases import Dialect, columns_of, opened, opened_file, run
+from holdfast.evidence.paths import Place, locate, look, real_path
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
+
+_SCALARS: Final = (type(None), bool, int, float, str, bytes)
+# DB-API's names, which every driver uses: what may be otherwise a moment later.
+_TRANSIENT: Final = frozenset(["OperationalError", "InterfaceError", "IOException"])
+_MAX_COLUMNS: Final = 100
+
+
+class Claim(NamedTuple):
+    """The claim, taken apart."""
+
+    source: str | Place  # the name of a connection, or where a file is
+    table: str
+    schema: str | None
+    where: dict[str, Any]
+    values: dict[str, Any]
+
+
+def admit(evidence: Evidence, policy: Policy) -> Claim:
+    """The claim taken apart; see `holdfast.evidence.checks`."""
+    expected, metadata = evidence.expected, evidence.metadata
+    known_only(evidence, expected, "table", "schema", "where", "values")
+    where = required(evidence, expected, "where", dict)
+    values = optional(evidence, expected, "values", dict, {})
+    if not where:
+        raise refuse(evidence, "where is empty: say which row is meant")
+    if len(where) > _MAX_COLUMNS or len(values) > _MAX_COLUMNS:
+        raise refuse(evidence, f"more than {_MAX_COLUMNS} columns")
+    for name, value in [*where.items(), *values.items()]:
+        typed(evidence, "the name of a column", name, str)
+        if isinstance(value, float) and math.isnan(value):
+            raise refuse(evidence, f"{name} is NaN, which is equal to nothing")
+    for name, value in where.items():
+        if type(value) not in _SCALARS:
+            raise refuse(evidence, f"{name}: {type(value).__name__} can't be looked for")
+    schema = required(evidence, expected, "schema", str) if "schema" in expected else None
+    table = required(evidence, expected, "table", str)
+    return Claim(_source(evidence, metadata, policy), table, schema, where, values)
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED if there is no such row, several, or other values; INCONCLUSIVE if nobody can say."""
+    claim = admit(evidence, context.policy)
+    try:
+        if isinstance(claim.source, Place):
+            return _check_file(claim, claim.source, context)
+        where = context.policy.connections[claim.source]
+        with opened(claim.source, where, context) as (connection, dialect):
+            return _compare(claim, connection, dialect)
+    except (EvidenceError, TimeoutError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - drivers have no error in common
+        context.remaining()  # it was stopped at its deadline
+        names = {kind.__name__ for kind in type(problem).__mro__}
+        why = f"{claim.source if isinstance(claim.source, str) else claim.source.path}: {problem}"
+        if names & _TRANSIENT or isinstance(problem, OSError):
+            return inconclusive(why, transient=True)
+        return error(why)
+
+
+def _check_file(claim: Claim, place: Place, context: Context) -> Verdict:
+    """SQLite opens by name, so look before and after that it is the file inside the roots."""
+    try:
+        before = look(place, context.policy)
+        path = real_path(place, context.policy)
+        with opened_file(path, context) as (connection, dialect):
+            verdict = _compare(claim, connection, dialect)
+        after = look(place, context.policy)
+    except (FileNotFoundError, NotADirectoryError):
+        return failed(f"there is no database {place.path}")
+    if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino):
+        return inconclusive(f"{place.path} was replaced meanwhile", transient=True)
+    return verdict
+
+
+def _source(evidence: Evidence, metadata: dict[str, Any], policy: Policy) -> str | Place:
+    if "db_path" in metadata:
+        if "connection" in metadata:
+            raise refuse(evidence, "connection and db_path can't both be meant")
+        place = locate(metadata["db_path"], policy)
+        if place.root is None:
+            raise EvidencePolicyError(
+                place.path, "a database named by evidence must be inside a root; register it"
+            )
+        return place
+    name = typed(evidence, "connection", metadata.get("connection", "default"), str)
+    if name not in policy.connections:
+        raise EvidencePolicyError(f"the connection {name!r}", "the program did not register it")
+    return name
+
+
+def _compare(claim: Claim, connection: Any, dialect: Dialect) -> Verdict:
+    table, columns = columns_of(connection, dialect, claim.table, claim.schema)
+    if not columns:
+        return failed(f"there is no table {claim.table!r}")
+    known = {_fold(column, dialect): column for column in columns}
+    for name in (*claim.where, *claim.values):
+        if _fold(name, dialect) not in known:
+            return failed(f"{table} has no column {name!r}")
+
+    def quoted(name: str) -> str:
+        return dialect.quoted(known[_fold(name, dialect)])
+
+    tests = [
+        f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {dialect.mark}"
+        for name, value in claim.where.items()
+    ]
+    shown = ", ".join(map(quoted, claim.values)) or "1"
+    source = dialect.quoted(table)
+    if claim.schema is not None:
+        source = f"{dialect.quoted(claim.schema)}.{source}"
+    # Every name above is the catalogue's own, quoted; every value is bound.
+    sql = f"SELECT {shown} FROM {source} WHERE {' AND '.join(tests)} LIMIT 2"  # noqa: S608 - as said
+    bound = [value for value in claim.where.values() if value is not None]
+    rows = run(connection, sql, bound, limit=2)
+    if not rows:
+        return failed(f"{table} has no such row")
+    if len(rows) > 1:
+        return failed(f"{table} has more than one such row")
+    for (name, value), found in zip(claim.values.items(), rows[0], strict=False):
+        if not _same(found, value):
+            return failed(f"{name} is {str(found)[:100]!r}, not {str(value)[:100]!r}")
+    return verified()
+
+
+def _fold(name: str, dialect: Dialect) -> str:
+    return name.lower() if dialect.folds_case else name
+
+
+def _same(found: Any, claimed: Any) -> bool:
+    if isinstance(found, memoryview | bytearray):
+        found = bytes(found)
+    if type(claimed) is bool and type(found) is int:  # many databases keep True as 1
+        return found == int(claimed)
+    return same(found, claimed)

@@ -1,0 +1,48 @@
+"""network_reachable: a TCP port answers.
+
+expected = {"host": "db.example.org", "port": 5432}
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import Final
+
+from holdfast.evidence.addresses import NoAnswerError, admit_host, connect
+from holdfast.evidence.checks.fields import known_only, required
+from holdfast.evidence.claims import Evidence
+from holdfast.evidence.context import Context
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+
+_UNREACHABLE: Final = frozenset(
+    [errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNRESET]
+)
+
+
+def admit(evidence: Evidence, policy: Policy) -> tuple[str, int]:
+    """The host and the port claimed."""
+    expected = evidence.expected
+    known_only(evidence, expected, "host", "port")
+    host = required(evidence, expected, "host", str)
+    return admit_host(host, required(evidence, expected, "port", int), policy)
+
+
+def check(evidence: Evidence, context: Context) -> Verdict:
+    """FAILED if it refuses or does not answer; INCONCLUSIVE if the name could not be resolved now."""
+    host, port = admit(evidence, context.policy)
+    try:
+        connect(host, port, context).close()
+    except socket.gaierror as error:
+        if error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", None)):
+            return failed(f"there is no host {host}")
+        return inconclusive(f"{host} could not be resolved: {error.strerror}", transient=True)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        why = f"{host}:{port}: {error.strerror or error}"
+        if isinstance(error, NoAnswerError) or error.errno in _UNREACHABLE:
+            return failed(why)
+        return inconclusive(why, transient=True)
+    return verified()

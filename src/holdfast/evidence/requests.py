@@ -1,0 +1,76 @@
+"""One HTTP request to a deadline, on a socket that is connected already."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.evidence.context import Context
+
+_CHUNK: Final = 1 << 16
+
+
+class TooLargeError(Exception):
+    """The answer is larger than the policy allows."""
+
+
+class Exchange:
+    """A request and its answer. The socket is closed with it.
+
+    Everything raises `OSError` or `http.client.HTTPException` when the other side fails, and
+    `TimeoutError` at the deadline; a server that sends a byte now and then does not stretch it.
+    """
+
+    def __init__(self, sock: socket.socket, context: Context) -> None:
+        self._sock = sock
+        self._context = context
+        context.at_deadline(lambda: self._sock.shutdown(socket.SHUT_RDWR))
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._sock.close()
+
+    def secure(self, tls: Any, host: str) -> None:
+        """Speak TLS from now on, with who can prove to be this host."""
+        self._sock.settimeout(self._context.remaining())
+        self._sock = tls.wrap_socket(self._sock, server_hostname=host)
+
+    def send(
+        self, method: str, host: str, port: int, target: str, headers: Mapping[str, str]
+    ) -> None:
+        """Send the request and read the answer's head."""
+        connection = http.client.HTTPConnection(host, port)
+        connection.sock = self._sock
+        self._sock.settimeout(self._context.remaining())
+        told = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "holdfast"}
+        connection.request(method, target, headers=told | dict(headers))
+        self._response = connection.getresponse()
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+        return self._response.status
+
+    def header(self, name: str) -> list[str]:
+        """The values of a header, whatever the case of its name."""
+        return self._response.headers.get_all(name) or []
+
+    def body(self) -> bytes:
+        """The whole body. Raises `TooLargeError` if it is longer than the policy allows."""
+        parts, size = [], 0
+        while True:
+            self._sock.settimeout(self._context.remaining())
+            part = self._response.read1(_CHUNK)
+            if not part:
+                break
+            size += len(part)
+            if size > self._context.policy.max_response_bytes:
+                raise TooLargeError
+            parts.append(part)
+        if self._response.length:
+            raise http.client.IncompleteRead(b"", self._response.length)
+        return b"".join(parts)
