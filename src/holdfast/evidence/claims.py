@@ -46,7 +46,9 @@ class Evidence:
     sense for its type is checked by `refuse_unverifiable` and by the verifier.
     """
 
-    __slots__ = ("_claim", "_digest", "_subject", "_verdict", "description", "evidence_type")
+    __slots__ = (
+        "_digest", "_expected", "_metadata", "_subject", "_verdict", "description", "evidence_type",
+    )  # fmt: skip
 
     evidence_type: EvidenceType | str
     description: str
@@ -66,13 +68,15 @@ class Evidence:
         put("evidence_type", _type(evidence_type))
         put("description", str(description))
         claim = (_plain("expected", expected), _plain("metadata", metadata or {}))
-        put("_claim", values.encode(claim))
+        put("_expected", values.encode(claim[0]))
+        put("_metadata", values.encode(claim[1]))
         put("_digest", _digest_of(str(evidence_type), description, claim))
         put("_subject", subject_of(str(evidence_type), description, *claim, self._digest))
         put("_verdict", None)
 
-    _claim: bytes
     _digest: str
+    _expected: bytes
+    _metadata: bytes
     _subject: str
     _verdict: Verdict | None
 
@@ -87,13 +91,13 @@ class Evidence:
     @property
     def expected(self) -> dict[str, Any]:
         """What is claimed; a copy."""
-        claimed: dict[str, Any] = values.decode(self._claim)[0]
+        claimed: dict[str, Any] = values.decode(self._expected)
         return claimed
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What helps to check it; a copy."""
-        told: dict[str, Any] = values.decode(self._claim)[1]
+        told: dict[str, Any] = values.decode(self._metadata)
         return told
 
     @property

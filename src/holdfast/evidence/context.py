@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
@@ -13,6 +13,9 @@ from holdfast.seams import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from holdfast.evidence.hashing import HashCache
+
+T = TypeVar("T")
+_MAX_ADMITTED: Final = 100_000
 
 Check = Callable[[Evidence, "Context"], Verdict | bool]
 """Looks at the world and says what it found; True and False are VERIFIED and FAILED.
@@ -25,7 +28,9 @@ check says later is not heard. An exception is an ERROR, `TimeoutError` is INCON
 class Context:
     """The policy, the deadline, and what was recorded with the checkpoint."""
 
-    __slots__ = ("_closers", "clock", "deadline", "expired", "hashes", "policy", "snapshot")
+    __slots__ = (
+        "_admitted", "_closers", "clock", "deadline", "expired", "hashes", "policy", "snapshot",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -35,6 +40,7 @@ class Context:
         snapshot: Mapping[str, Any] | None = None,
         hashes: HashCache | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        admitted: dict[str, Any] | None = None,
     ) -> None:
         self.policy = policy
         self.deadline = deadline  # by `clock.monotonic()`
@@ -42,7 +48,19 @@ class Context:
         self.hashes = hashes
         self.clock = clock
         self.expired = False
-        self._closers: list[Callable[[], object]] = []
+        self._closers: list[Callable[[], object]] | None = None
+        self._admitted = admitted
+
+    def admit(self, evidence: Evidence, admit: Callable[[Evidence, Policy], T]) -> T:
+        """What `admit` makes of the claim under this policy, remembered by the verifier."""
+        if self._admitted is None:
+            return admit(evidence, self.policy)
+        claim: T | None = self._admitted.get(evidence.digest)
+        if claim is None:
+            claim = admit(evidence, self.policy)
+            if len(self._admitted) < _MAX_ADMITTED:
+                self._admitted[evidence.digest] = claim
+        return claim
 
     def remaining(self) -> float:
         """Seconds until the deadline. Raises `TimeoutError` when there are none left."""
@@ -53,6 +71,8 @@ class Context:
 
     def at_deadline(self, close: Callable[[], object]) -> None:
         """Call this when the time is over, from another thread: it wakes up what is waiting."""
+        if self._closers is None:
+            self._closers = []
         self._closers.append(close)
         if self.expired:
             self.expire()

@@ -2,8 +2,8 @@
 
 Threads rather than a pool: a check that hangs in a system call can't be ended, only left alone,
 and must hold up neither its caller nor the end of the process. One thread is started at once and
-another each few milliseconds while there is work left: checks that are answered from memory are
-over before threads could get in each other's way.
+another each few milliseconds while there is work left and it goes slowly: checks that are answered
+from memory are over before threads could get in each other's way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from holdfast.seams import SYSTEM_CLOCK, Clock
 
 MAX_WORKERS: Final = min(32, (os.cpu_count() or 1) + 6)
 _GROW_SECONDS: Final = 0.002
+_FAST: Final = 16  # checks in that time; more threads would only take turns
 
 Begin = Callable[[int, float], Context]
 """The context of the check with this number, given its deadline."""
@@ -71,13 +72,15 @@ class _Batch:
 
     def run(self, total: float, workers: int) -> list[Verdict]:
         end = self.clock.monotonic() + total
+        before = 0
         try:
-            while len(self.found) < self.count and self.clock.monotonic() < end:
+            while (done := len(self.found)) < self.count and self.clock.monotonic() < end:
                 self._abandon_late()
-                may_grow = sum(not slot.abandoned for slot in self.slots) < workers
-                if self.pending and may_grow:
+                busy = sum(not slot.abandoned for slot in self.slots)
+                if self.pending and (not busy or (busy < workers and done - before < _FAST)):
                     self._start(end)
-                self._wait(end, may_grow)
+                before = done
+                self._wait(end, busy < workers)
         finally:
             self.pending.clear()
             for slot in self.slots:

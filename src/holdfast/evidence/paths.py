@@ -54,7 +54,7 @@ def locate(path: object, policy: Policy) -> Place:
             return Place(path, ".", parts)
     elif not policy.directories and policy.own_word:
         return Place(path, None, parts)
-    else:
+    elif policy.directories:
         inside = _inside(parts, policy)
         if inside is not None:
             return Place(path, *inside)

@@ -76,6 +76,7 @@ class EvidenceVerifier:
         self._metrics = metrics
         self._clock = clock
         self._checks: dict[str, Check] = dict(CHECKS)
+        self._admitted: dict[str, Any] = {}
         self._counts: Counter[tuple[str, VerificationStatus]] = Counter()
         self._lock = threading.Lock()
 
@@ -125,7 +126,12 @@ class EvidenceVerifier:
 
         def begin(index: int, deadline: float) -> Context:
             return Context(
-                self.policy, deadline, snapshot=snapshot, hashes=self.hashes, clock=self._clock
+                self.policy,
+                deadline,
+                snapshot=snapshot,
+                hashes=self.hashes,
+                clock=self._clock,
+                admitted=self._admitted,
             )
 
         def judge(index: int, context: Context) -> Verdict:

@@ -32,7 +32,7 @@ def admit(evidence: Evidence, policy: Policy) -> tuple[Place, str]:
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if nothing is there, or something else; INCONCLUSIVE if one may not look."""
-    place, kind = admit(evidence, context.policy)
+    place, kind = context.admit(evidence, admit)
     try:
         mode = look(place, context.policy).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -47,7 +47,7 @@ def admit(evidence: Evidence, policy: Policy) -> Claim:
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED for other bytes or no file; INCONCLUSIVE if it changes, is too large or not ours."""
-    claim = admit(evidence, context.policy)
+    claim = context.admit(evidence, admit)
     path = claim.place.path
     try:
         status = look(claim.place, context.policy)

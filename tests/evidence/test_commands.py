@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.evidence import CommandResult, EvidenceVerifier, command_evidence, run_command
+
+from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status
+
+PYTHON = sys.executable
+
+
+@pytest.mark.parametrize(
+    ("claimed", "snapshot", "found"),
+    [
+        (0, {"exit_code": 0}, VERIFIED),
+        (3, {"exit_code": 3, "more": "state"}, VERIFIED),
+        (0, {"exit_code": 1}, FAILED),
+        (0, {"exit_code": None}, FAILED),
+        (0, None, INCONCLUSIVE),
+        (0, {}, INCONCLUSIVE),
+        (0, {"code": 0}, INCONCLUSIVE),
+        (0, {"exit_code": False}, ERROR),
+        (0, {"exit_code": 0.0}, ERROR),
+        (0, {"exit_code": "0"}, ERROR),
+        (False, {"exit_code": 0}, ERROR),
+        (0.0, {"exit_code": 0}, ERROR),
+        (None, {"exit_code": None}, ERROR),
+    ],
+)
+def test_the_code_is_compared_with_the_one_in_the_snapshot(
+    claimed: Any, snapshot: dict[str, Any] | None, found: str
+) -> None:
+    evidence = claim("command_exit", {"command": "make"}, exit_code=claimed)
+    assert status(EvidenceVerifier(), evidence, snapshot=snapshot) == found
+
+
+def test_a_number_alone_proves_nothing() -> None:
+    assert status(EvidenceVerifier(), claim("command_exit", exit_code=0)) == INCONCLUSIVE
+    assert status(EvidenceVerifier(), claim("command_exit"), snapshot={"exit_code": 0}) == ERROR
+
+
+def test_what_holdfast_recorded_counts_before_the_snapshot() -> None:
+    evidence = command_evidence(run_command([PYTHON, "-c", "raise SystemExit(3)"]))
+    assert status(EvidenceVerifier(), evidence, snapshot={"exit_code": 0}) == FAILED
+    assert "3" in (evidence.verification_error or "")
+
+
+def test_a_command_is_run_and_its_end_recorded(tmp_path: Path) -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
+    result = run_command([PYTHON, "-c", code], cwd=tmp_path)
+    assert (result.exit_code, result.stdout, result.stderr) == (7, "out\n", "err\n")
+    assert not result.timed_out
+    assert result.duration > 0
+    assert status(EvidenceVerifier(), command_evidence(result)) == FAILED
+    assert status(EvidenceVerifier(), command_evidence(result, exit_code=7)) == VERIFIED
+    assert command_evidence(result).subject == command_evidence(result, exit_code=7).subject
+
+
+def test_checking_never_runs_it_again(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    result = run_command([PYTHON, "-c", f"open({str(mark)!r}, 'a').write('x')"])
+    evidence = command_evidence(result)
+    for _ in range(3):
+        assert status(EvidenceVerifier(), evidence) == VERIFIED
+    assert mark.read_text() == "x"
+
+
+def test_no_shell_reads_the_words(tmp_path: Path) -> None:
+    result = run_command(["echo", "$HOME; touch x", "*"], cwd=tmp_path)
+    assert result.stdout == "$HOME; touch x *\n"
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(TypeError, match="shell"):
+        run_command("echo hello")
+    with pytest.raises(ValueError, match="empty"):
+        run_command([])
+    with pytest.raises(FileNotFoundError):
+        run_command(["/no/such/command"])
+
+
+def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    mark = tmp_path / "late"
+    code = f"(sleep 1.5; touch {mark}) & sleep 60"
+    start = time.monotonic()
+    result = run_command(["/bin/sh", "-c", code], timeout=0.3)
+    assert time.monotonic() - start < 1.3
+    assert result.timed_out
+    assert status(EvidenceVerifier(), command_evidence(result)) == FAILED
+    time.sleep(1.6)
+    assert not mark.exists()
+
+
+def test_what_runs_on_in_the_background_does_not_hold_us_up() -> None:
+    start = time.monotonic()
+    result = run_command(["/bin/sh", "-c", "sleep 5 & echo started"])
+    assert time.monotonic() - start < 3
+    assert (result.exit_code, result.stdout) == (0, "started\n")
+
+
+def test_a_signal_is_no_success() -> None:
+    result = run_command([PYTHON, "-c", "import os; os.kill(os.getpid(), 9)"])
+    assert result.exit_code == -9
+    assert status(EvidenceVerifier(), command_evidence(result)) == FAILED
+
+
+def test_only_the_end_of_a_long_output_is_kept() -> None:
+    code = "import sys\nfor n in range(200000): print(n)\nprint('the end', file=sys.stderr)"
+    result = run_command([PYTHON, "-c", code], tail=100)
+    assert result.stdout.endswith("199999\n")
+    assert len(result.stdout) == 100
+    assert result.stderr == "the end\n"
+
+
+def test_it_has_no_input_and_the_environment_it_is_given() -> None:
+    code = "import os, sys; print(repr(sys.stdin.read()), os.environ.get('A'))"
+    assert run_command([PYTHON, "-c", code], env={"A": "1"}).stdout == "'' 1\n"
+
+
+def test_output_that_is_no_text_is_kept_readable() -> None:
+    code = "import sys; sys.stdout.buffer.write(b'\\xff\\xfe')"
+    assert run_command([PYTHON, "-c", code]).stdout == "��"
+
+
+def test_a_result_survives_as_a_value() -> None:
+    result = CommandResult(("make",), 0, 1.0)
+    assert result.recorded() == {"exit_code": 0, "duration": 1.0}
+    assert result == CommandResult(("make",), 0, 1.0)
+
+
+def test_nothing_is_left_open_or_running() -> None:
+    run_command(["true"])
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        run_command(["echo", "x"])
+        run_command(["sleep", "9"], timeout=0.05)
+    assert len(os.listdir("/proc/self/fd")) == before
