@@ -99,6 +99,7 @@ class Run:
         self.degraded: HoldfastError | None = None
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.epoch = behind.epoch
+        self.children: set[Run] = set()  # under way
         self._behind = behind
         self._parent = parent
         self._child = child
@@ -114,7 +115,12 @@ class Run:
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
         timer = None
-        if self.options.timeout is not None:
+        parent = self._parent
+        if parent is not None:
+            parent.children.add(self)
+            if parent.wanted is not None:
+                self.ask(parent.wanted)
+        elif self.options.timeout is not None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
@@ -122,6 +128,8 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
+            if parent is not None:
+                parent.children.discard(self)
             self._steps.drop()
 
     def ask(self, action: str) -> None:
@@ -130,6 +138,8 @@ class Run:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
+        for child in tuple(self.children):
+            child.ask(action)
         if action != "pause":
             self._steps.interrupt()
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -246,7 +245,7 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     core = parent.core
     make, inputs = task.child
     run_id = child_id(parent.run_id, task.key, parent.epoch)
-    options = replace(parent.options, timeout=None)
+    options = parent.options
     head = (
         core.journals.head(run_id)
         if options.blocking
