@@ -224,7 +224,7 @@ class WorkflowEngine:
         if resume:
             head = await core.off_loop(lambda: core.journals.head(name))
             if head is not None and head.status == Status.COMPLETED:
-                return await core.off_loop(lambda: running.outcome(core, make, name))
+                return await core.off_loop(lambda: running.outcome(core, make, name, inputs))
             resume = head is not None and head.status != Status.DELETED
         return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
 
