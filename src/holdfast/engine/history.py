@@ -11,7 +11,7 @@ from holdfast.core import Core
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import Entry, Kind, Status
 
-_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT, Kind.ROLLBACK)
+_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
 
 
 class History:
@@ -84,10 +84,10 @@ class History:
         for entry in self.entries:
             if entry.kind == Kind.CLAIM:
                 workers += 1
-            elif entry.kind in _PROGRESS:
-                workers = 1
             elif _is_stop(entry):
                 workers = 0
+            elif entry.kind in _PROGRESS:
+                workers = 1
         return workers
 
     def failed_attempts(self) -> dict[str, int]:
@@ -124,5 +124,5 @@ def meta(entry: Entry) -> dict[str, Any]:
 
 
 def _is_stop(entry: Entry) -> bool:
-    """Whether a worker ended here in good order."""
-    return entry.status in (Status.PAUSED, Status.FAILED)
+    """Whether nobody was carrying the run out from here on: it had stopped, or was forked or gone back."""
+    return entry.status in (Status.PAUSED, Status.FAILED, Status.OPEN)
