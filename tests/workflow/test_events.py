@@ -85,7 +85,7 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
         events: list[Event] = []
         with pytest.raises(hf.StepFailedError, match="no luck") as caught:
             async for event in engine.execute(flow, workflow_id="r"):
-                events.append(event)  # noqa: PERF401 - what came before the error is wanted
+                events.append(event)
         failed, ended = events[-2:]
         assert isinstance(failed, StepFailed)
         assert failed.step == "bad"

@@ -62,7 +62,7 @@ def test_a_failed_run_is_undone_in_reverse(engine: WorkflowEngine) -> None:
         events = []
         with pytest.raises(hf.StepFailedError, match="no money"):
             async for event in engine.execute(trip.flow, workflow_id="r"):
-                events.append(event)  # noqa: PERF401 - what came before the error is wanted
+                events.append(event)
         assert trip.calls.order[3:] == ["cancel car", "cancel hotel", "cancel flight"]
         (began,), (ended,) = of(events, RollbackStarted), of(events, RollbackCompleted)
         assert began.steps == ended.steps == ("car", "hotel", "flight")
@@ -84,7 +84,7 @@ def test_what_can_not_be_undone_is_told_and_the_rest_is_undone(engine: WorkflowE
         events = []
         with pytest.raises(hf.StepFailedError, match="no money") as caught:
             async for event in engine.execute(trip.flow, workflow_id="r"):
-                events.append(event)  # noqa: PERF401 - what came before the error is wanted
+                events.append(event)
         (ended,) = of(events, RollbackCompleted)
         assert not ended.success
         assert [(key, "hotel is gone" in why) for key, why in ended.errors.items()] == [

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast.engine import events as ev
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
-from holdfast.errors import RunError, RunPausedError, StepFailedError, StepTimeoutError
+from holdfast.errors import (
+    RunCancelledError,
+    RunError,
+    RunPausedError,
+    RunTimeoutError,
+    StepFailedError,
+    StepTimeoutError,
+)
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 _THREADS: Final = 32
 _LONGEST_TRACE: Final = 20_000
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
+
+
+_ENDED: Final = (RunCancelledError, RunTimeoutError)
 
 
 class Finished(NamedTuple):
@@ -45,7 +55,7 @@ class Steps:
         self._epoch = epoch
         self._deaths = deaths  # attempts that a crash cut short, until something is finished
         self._failed = failed
-        self._running: set[asyncio.Task[Finished | None]] = set()
+        self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
@@ -63,7 +73,7 @@ class Steps:
         if tasks:
             await self._run.hand_over()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
-            self._here = asyncio.current_task()
+            self._here = asyncio.current_task() if tasks[0].child is None else None
             try:
                 done = await self._carry_out(tasks[0], here=True)
             finally:
@@ -72,11 +82,12 @@ class Steps:
         for task in tasks:
             spawned = asyncio.create_task(self._carry_out(task, here=False))
             spawned.add_done_callback(self._ring)
-            self._running.add(spawned)
+            self._running[spawned] = task
         while True:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
-                self._running.difference_update(over)
+                for spawned in over:
+                    del self._running[spawned]
                 return [done for spawned in over if (done := spawned.result()) is not None]
             if not self._running:
                 return []
@@ -95,10 +106,14 @@ class Steps:
         self.ring()
 
     def interrupt(self) -> None:
-        """Cancel what is under way, as far as it can be: a thread goes on to its end."""
+        """Cancel what is under way, as far as it can be: a thread goes on to its end.
+
+        Runs of their own are asked to end, and have things to do before they do.
+        """
         self._interrupted = True
-        for spawned in self._running:
-            spawned.cancel()
+        for spawned, task in self._running.items():
+            if task.child is None:
+                spawned.cancel()
         if self._here is not None and self._here is not _current_task():
             self._here.cancel()
 
@@ -174,6 +189,8 @@ class Steps:
                     raise
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
             except Exception as error:
+                if task.child and self._interrupted and isinstance(error, _ENDED):
+                    return None
                 if retry is None or not retry.allows(error, attempt):
                     failed = failure(task, error, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)

@@ -136,5 +136,5 @@ def meta(entry: Entry) -> dict[str, Any]:
 
 
 def _is_stop(entry: Entry) -> bool:
-    """Whether a worker ended here in good order."""
-    return entry.status in (Status.PAUSED, Status.FAILED)
+    """Whether nobody was carrying the run out from here on: it had stopped, or was forked or gone back."""
+    return entry.status in (Status.PAUSED, Status.FAILED, Status.OPEN)

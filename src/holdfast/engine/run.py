@@ -81,6 +81,7 @@ class Run:
         self.hands_over = hands_over and options.listening
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.undoing = False
+        self.children: set[Run] = set()  # under way
         self.recorder = Recorder(hold, program, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
@@ -92,7 +93,12 @@ class Run:
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
         timer = None
-        if self.options.timeout is not None:
+        parent = self._parent
+        if parent is not None:
+            parent.children.add(self)
+            if parent.wanted is not None:
+                self.ask(parent.wanted)
+        elif self.options.timeout is not None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
@@ -100,6 +106,8 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
+            if parent is not None:
+                parent.children.discard(self)
             self.steps.drop()
 
     def ask(self, action: str) -> None:
@@ -108,6 +116,8 @@ class Run:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
+        for child in tuple(self.children):
+            child.ask(action)
         if action != "pause":
             self.steps.interrupt()
 

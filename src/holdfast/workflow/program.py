@@ -278,6 +278,8 @@ class WorkflowProgram(Program):
             except StopIteration as stop:
                 fiber.frames.pop()
                 outcome = Outcome(stop.value)
+                if not fiber.frames:
+                    frame.scope.end()
             except Mismatch:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
