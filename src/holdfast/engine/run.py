@@ -213,7 +213,7 @@ class Run:
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        await self._save(drafts, urgent=bool(asked))
+        self._announce(await self._save(drafts, urgent=bool(asked)))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -246,7 +246,7 @@ class Run:
             words = str(failed)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, words, failed.attempts))
             records = program.failure(task, failed)
-            await self._save([self._draft(r, self._encoded(r)) for r in records])
+            self._announce(await self._save([self._draft(r, self._encoded(r)) for r in records]))
             try:
                 program.refuse(task, failed)
             except Exception as ending:
@@ -300,7 +300,7 @@ class Run:
         )
         if self.options.strategy not in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS):
             self._kept.clear()
-        await self._save([end], urgent=True)
+        self._announce(await self._save([end], urgent=True))
         self.emit(ev.RunCompleted(self.run_id, result, perf_counter() - self._began))
         return result
 
@@ -311,7 +311,7 @@ class Run:
             waits = bool(questions) and not self.program.parked
             reason = {"reason": self.wanted or ("questions" if waits else "child")}
             draft = Draft(Kind.PAUSE.value, Status.PAUSED.value, meta=dump_meta(reason))
-            await self._save([draft], urgent=True)
+            self._announce(await self._save([draft], urgent=True))
             self._listen()
             if self.wanted != "pause" and (self._answered() or self.wanted == "cancel"):
                 return
@@ -356,7 +356,7 @@ class Run:
         undone = await self._roll_back(error)
         facts = {"rolled_back": undone} if undone is not None else {}
         end = Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
-        await self._save([end], urgent=True)
+        self._announce(await self._save([end], urgent=True))
         self.emit(ev.RunCancelled(self.run_id))
         raise error
 
