@@ -17,7 +17,7 @@ from holdfast.workflow import (
     step,
     workflow,
 )
-from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
+from tests.workflow.support import Calls, Flow, collect, collect_failure, of, steps, stop_at
 
 
 def test_a_branch_is_taken_once_and_for_all(engine: WorkflowEngine) -> None:
@@ -179,8 +179,8 @@ def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: WorkflowE
         try:
             yield step("a").python(fails, args=("a",))
         except hf.StepFailedError as error:
-            assert error.is_a(ValueError)
-            yield step("b").python(fails, args=("b",))
+            if error.is_a(ValueError):
+                yield step("b").python(fails, args=("b",))
         return "done"
 
     async def main() -> None:
@@ -324,10 +324,7 @@ def test_a_failed_item_stops_those_not_begun(engine: WorkflowEngine) -> None:
         yield for_each(range(50), work, concurrency=2)
 
     async def main() -> None:
-        events = []
-        with pytest.raises(hf.StepFailedError):
-            async for event in engine.execute(flow):
-                events.append(event)  # noqa: PERF401 - what came before the error is wanted
+        events, _ = await collect_failure(engine.execute(flow), hf.StepFailedError)
         assert calls.order == ["0", "1"]
         assert of(events, WorkflowFailed)[0].step == "work[0]"
 

@@ -26,10 +26,10 @@ def flow_of(*names: str, version: str = "1", migrate: Any = None, calls: Any = N
 
     @workflow("flow", version=version, migrate=migrate)
     def flow(data: Any = None, more: Any = None) -> Flow:
-        values = []
+        values = {}
         for name in names:
-            values.append((yield step(name).python(calls, args=(name,))))
-        return values
+            values[name] = yield step(name).python(calls, args=(name,))
+        return list(values.values())
 
     return flow
 

@@ -175,7 +175,9 @@ class Steps:
                 if not self._interrupted:
                     if own is None or own.cancelling():
                         raise
-                    failed = failure(task, error, attempt)  # something that it awaited was cancelled
+                    failed = failure(
+                        task, error, attempt
+                    )  # something that it awaited was cancelled
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 if here and own is not None:
                     own.uncancel()

@@ -519,7 +519,9 @@ def _try_again(found: dict[str, Recorded], key: str) -> None:
     """A run failed with this step: what was recorded of it must not fail it again."""
     known = found.get(key)
     if known is None or known.outcome.error is None:  # its checks failed, rather than itself
-        for name in [k for k in found if k.startswith(f"{key}/") and _CHECKED.fullmatch(k[len(key) + 1 :])]:
+        for name in [
+            k for k in found if k.startswith(f"{key}/") and _CHECKED.fullmatch(k[len(key) + 1 :])
+        ]:
             del found[name]
     if known is not None:
         del found[key]
