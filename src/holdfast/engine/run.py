@@ -338,7 +338,10 @@ class Run:
             drafts = [self._draft(r, self._encoded(r)) for r in self.program.at_failure(task)]
         undone = await self._roll_back(error)
         others = [other.step for other in getattr(error, "others", ())]
-        facts = {"of": "run", "step": step, "others": others or None, "rolled_back": undone}
+        facts = {
+            "of": "run", "step": step, "others": others or None, "cause": _step_behind(error),
+            "rolled_back": undone,
+        }  # fmt: skip
         end = Draft(
             Kind.FAIL.value,
             Status.FAILED.value,
@@ -507,6 +510,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         }  # fmt: skip
     failed = failure(Task("", ""), error, 1)
     return {"type": failed.error_type, "message": failed.message, "trace": failed.trace}
+
+
+def _step_behind(error: BaseException) -> str | None:
+    """The step whose failure the flow answered with an error of its own."""
+    behind = error.__cause__ or error.__context__
+    if isinstance(error, StepFailedError) or not isinstance(behind, StepFailedError):
+        return None
+    return behind.step
 
 
 def _work_of(done: Finished, _: Draft, handed: Any) -> Work | None:

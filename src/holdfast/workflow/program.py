@@ -125,6 +125,9 @@ class WorkflowProgram(Program):
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
                 for failed_step in (facts.get("step"), *facts.get("others", ())):
                     _try_again(found, str(failed_step))
+                cause = found.get(str(facts.get("cause")))
+                if cause is not None and cause.order == max(k.order for k in found.values()):
+                    _try_again(found, str(facts["cause"]))
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
