@@ -304,6 +304,35 @@ def test_items_can_be_retried_and_timed(engine: WorkflowEngine) -> None:
         asyncio.run(engine.run(flow))
 
 
+def test_results_are_not_given_to_other_items_after_a_resume(engine: WorkflowEngine) -> None:
+    world = ["a", "b", "c"]
+
+    @workflow
+    def flow() -> Flow:
+        return (yield for_each(list(world), str.upper, name="upper", concurrency=1))
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, nth=2)
+        for changed in (["b", "c"], ["a", "b", "c", "d"], ["c", "b", "a"]):
+            world[:] = changed
+            with pytest.raises(hf.FlowChangedError, match="'upper for 3 items"):
+                await engine.run(flow, workflow_id="r", resume=True)
+        world[:] = ["a", "b", "c"]
+        assert await engine.run(flow, workflow_id="r", resume=True) == ["A", "B", "C"]
+
+    asyncio.run(main())
+
+
+def test_items_that_can_not_be_stored_are_counted(engine: WorkflowEngine) -> None:
+    items = [lambda: 1, lambda: 2]
+
+    @workflow
+    def flow() -> Flow:
+        return (yield for_each(items, lambda item: item(), name="call"))
+
+    assert asyncio.run(engine.run(flow)) == [1, 2]
+
+
 def test_no_items_is_an_empty_list(engine: WorkflowEngine) -> None:
     @workflow
     def flow() -> Flow:

@@ -13,10 +13,11 @@ from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
+from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Child, Program, Record, Task
 from holdfast.engine.run import describe
 from holdfast.engine.schema import schema_of
-from holdfast.errors import FlowChangedError, StepFailedError
+from holdfast.errors import FlowChangedError, SerializeError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -430,10 +431,24 @@ class WorkflowProgram(Program):
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
+            self._check_items(group, effect.items)
         starts = [
             self._item(effect, f"{group}[{index}]", item) for index, item in enumerate(effect.items)
         ]
         return Group(starts, None, effect.concurrency)
+
+    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
+        """Results are kept by position: they must not be given to other items after a resume."""
+        key = f"{group}/items"
+        try:
+            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        except SerializeError:
+            told = f"{len(items)} items"
+        known = self._known(key, "decision")
+        if known is None:
+            self._records.append(Record(Kind.DECISION, key, told, name="items"))
+        elif known.outcome.value != told:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
 
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
