@@ -211,7 +211,25 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
     asyncio.run(main())
 
 
-def test_in_exit_durability_a_pause_keeps_everything(store: hf.Store) -> None:
+def test_a_decision_is_durable_before_anything_is_done_about_it(store: hf.Store) -> None:
+    async def main() -> None:
+        engine = WorkflowEngine(hf.Checkpointer(store, durability="async"))
+
+        @workflow
+        def flow() -> Flow:
+            for n in range(20):
+                number = hf.random()
+                assert (yield step(f"s{n}").python(decisions)) == n + 1, number
+
+        def decisions() -> int:
+            return sum(entry.kind == "decision" for entry in store.read("r"))
+
+        await engine.run(flow, workflow_id="r")
+
+    asyncio.run(main())
+
+
+def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
     calls = Calls()
 
     async def main() -> None:

@@ -213,7 +213,9 @@ class Run:
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        self._announce(await self._save(drafts, urgent=bool(asked)))
+        # What is done next rests on these: in durability "async" they are waited for, too.
+        at_once = self.core.settings.durability == "async" and self._saves_each_step
+        self._announce(await self._save(drafts, urgent=bool(asked) or at_once))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -298,7 +300,7 @@ class Run:
         end = Draft(
             Kind.COMPLETE.value, Status.COMPLETED.value, encoding, meta=dump_meta(self._stamp)
         )
-        if self.options.strategy not in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS):
+        if not self._saves_each_step:
             self._kept.clear()
         self._announce(await self._save([end], urgent=True))
         self.emit(ev.RunCompleted(self.run_id, result, perf_counter() - self._began))
@@ -424,8 +426,7 @@ class Run:
         """Save the drafts when the strategy says so; returns the checkpoints that are durable now."""
         if not drafts and not (urgent and self._kept):
             return []
-        strategy = self.options.strategy
-        if not urgent and strategy in (Strategy.ON_ERROR, Strategy.MARKED):
+        if not urgent and not self._saves_each_step:
             self._keep(drafts)
             return []
         if not urgent and self.core.settings.durability == "exit":
@@ -446,6 +447,10 @@ class Run:
         if self.degraded is not None:
             self.degraded = self.core.degraded = None
         return saved
+
+    @property
+    def _saves_each_step(self) -> bool:
+        return self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS)
 
     def _keep(self, drafts: Sequence[Draft]) -> None:
         """Hold on to what is not to be saved yet; of whole states the newest is enough."""
