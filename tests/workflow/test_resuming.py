@@ -26,10 +26,10 @@ def flow_of(*names: str, version: str = "1", migrate: Any = None, calls: Any = N
 
     @workflow("flow", version=version, migrate=migrate)
     def flow(data: Any = None, more: Any = None) -> Flow:
-        values = []
+        values = {}
         for name in names:
-            values.append((yield step(name).python(calls, args=(name,))))
-        return values
+            values[name] = yield step(name).python(calls, args=(name,))
+        return list(values.values())
 
     return flow
 
@@ -304,6 +304,38 @@ def test_what_no_flow_began_can_not_be_resumed_by_one(store: hf.Store) -> None:
         cp.save("r", {"n": 1})
     with pytest.raises(hf.FlowChangedError, match="not started by a flow"):
         asyncio.run(collect(WorkflowEngine(store).resume(flow_of("a"), workflow_id="r")))
+
+
+def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: WorkflowEngine) -> None:
+    calls = Calls()
+    broken = True
+
+    def work() -> str:
+        if broken:
+            raise ValueError("no")
+        return "yes"
+
+    @workflow
+    def flow(cleans_up: bool) -> Flow:
+        try:
+            return (yield step("work").python(work))
+        except hf.StepFailedError as error:
+            if cleans_up:
+                yield step("clean up").python(calls, args=("clean up",))
+            raise LookupError("in my own words") from error
+
+    async def main() -> None:
+        nonlocal broken
+        for run_id, cleans_up in (("r", False), ("s", True)):
+            with pytest.raises(LookupError, match="my own words"):
+                await engine.run(flow, workflow_id=run_id, cleans_up=cleans_up)
+        broken = False
+        assert await engine.run(flow, workflow_id="r", cleans_up=False, resume=True) == "yes"
+        with pytest.raises(LookupError):  # what was done about the failure was done
+            await engine.run(flow, workflow_id="s", cleans_up=True, resume=True)
+        assert calls.order == ["clean up"]
+
+    asyncio.run(main())
 
 
 def test_a_workflow_says_what_it_is() -> None:

@@ -209,7 +209,7 @@ class Run:
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        await self.recorder.save(drafts, urgent=bool(asked))
+        self.recorder.announce(await self.recorder.save(drafts, urgent=bool(asked), waits=True))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -238,7 +238,8 @@ class Run:
             words = str(failed)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, words, failed.attempts))
             records: list[Record] = program.failure(task, failed)
-            await self.recorder.save([self.recorder.draft(record) for record in records])
+            drafts = [self.recorder.draft(record) for record in records]
+            self.recorder.announce(await self.recorder.save(drafts))
             try:
                 program.refuse(task, failed)
             except Exception as ending:
@@ -340,6 +341,7 @@ class Run:
         undone = await roll_back(self, error)
         others = [other.step for other in getattr(error, "others", ())] or None
         facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
+        facts["cause"] = _step_behind(error)
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
         self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
         self.emit(ev.RunFailed(self.run_id, error, step))
@@ -377,6 +379,14 @@ class Run:
         """Whether answers came since this was asked last."""
         came, self._answers_came = self._answers_came, False
         return came
+
+
+def _step_behind(error: BaseException) -> str | None:
+    """The step whose failure the flow answered with an error of its own."""
+    behind = error.__cause__ or error.__context__
+    if isinstance(error, StepFailedError) or not isinstance(behind, StepFailedError):
+        return None
+    return behind.step
 
 
 def _work_of(item: _Good) -> Work | None:

@@ -13,10 +13,11 @@ from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
+from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Child, Program, Record, Stored, Task
 from holdfast.engine.recording import describe
 from holdfast.engine.schema import schema_of
-from holdfast.errors import FlowChangedError, StepFailedError
+from holdfast.errors import FlowChangedError, SerializeError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -136,6 +137,9 @@ class WorkflowProgram(Program):
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
                 for failed_step in (facts.get("step"), *facts.get("others", ())):
                     _try_again(found, str(failed_step))
+                cause = found.get(str(facts.get("cause")))
+                if cause is not None and cause.order == max(k.order for k in found.values()):
+                    _try_again(found, str(facts["cause"]))
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
@@ -442,10 +446,24 @@ class WorkflowProgram(Program):
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
+            self._check_items(group, effect.items)
         starts = [
             self._item(effect, f"{group}[{index}]", item) for index, item in enumerate(effect.items)
         ]
         return Group(starts, None, effect.concurrency)
+
+    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
+        """Results are kept by position: they must not be given to other items after a resume."""
+        key = f"{group}/items"
+        try:
+            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        except SerializeError:
+            told = f"{len(items)} items"
+        known = self._known(key, "decision")
+        if known is None:
+            self._records.append(Record(Kind.DECISION, key, told, name="items"))
+        elif known.outcome.value != told:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
 
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
