@@ -303,3 +303,13 @@ def test_a_bomb_is_not_inflated_beyond_what_could_have_been_saved(tmp_path: Path
         pytest.raises(hf.CheckpointCorruptedError, match="claims"),
     ):
         cp.load("run")
+
+
+def test_one_can_go_back_to_what_an_earlier_rollback_left_behind(cp: hf.SyncCheckpointer) -> None:
+    """A fork from there, and whoever resumes there, must find the entries that led to it."""
+    first, second = cp.save("run", {"n": 1}, step="a"), cp.save("run", {"n": 2}, step="b")
+    cp.rollback("run", seq=first.seq)
+    cp.save("run", {"n": 3}, step="c")
+    cp.rollback("run", seq=second.seq)
+    trail = cp.core.journals.trail("run")
+    assert [entry.step for entry in trail if entry.kind == "checkpoint"] == ["a", "b"]
