@@ -50,7 +50,8 @@ class History:
     @property
     def epoch(self) -> int:
         """The seq of the newest rollback, or 0: what is done after it is done anew."""
-        return max((e.seq for e in self.entries if e.kind == Kind.ROLLBACK), default=0)
+        told = (e.seq if e.kind == Kind.ROLLBACK else meta(e).get("epoch", 0) for e in self.entries)
+        return max(told, default=0)
 
     @property
     def version(self) -> str | None:

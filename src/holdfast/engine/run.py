@@ -117,7 +117,7 @@ class Run:
         self._new_answers = False
         self._began = perf_counter()
         self._steps = Steps(self, behind.epoch, behind.deaths, dict(behind.failed_attempts))
-        self._stamp = program.stamp
+        self._stamp = program.stamp | ({"epoch": self.epoch} if self.epoch else {})
         self._sync = self.core.settings.durability == "sync"
 
     async def main(self) -> Any:
