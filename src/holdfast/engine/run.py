@@ -175,10 +175,12 @@ class Run:
             try:
                 tasks = program.ready()
             except (StepFailedError, LoopLimitError) as error:
+                await self._await_the_others()
                 return await self._fail(error)
             except HoldfastError:
                 raise  # the flow changed, for example: nothing is recorded about that
             except Exception as error:
+                await self._await_the_others()
                 return await self._fail(error)
             for key, name, reason in program.take_skipped():
                 self.emit(ev.StepSkipped(self.run_id, key, name, reason))
@@ -195,8 +197,7 @@ class Run:
             if tasks or self._steps.running:
                 ending = await self._record(await self._steps.execute(tasks))
                 if ending is not None:
-                    while self._steps.running:  # what the others come to is kept
-                        await self._record(await self._steps.execute(()))
+                    await self._await_the_others()
                     return await self._fail(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
@@ -204,6 +205,11 @@ class Run:
                 return await self._complete()
             elif not self._answered():
                 await self._pause()
+
+    async def _await_the_others(self) -> None:
+        """The run fails; what the steps under way come to is kept."""
+        while self._steps.running:
+            await self._record(await self._steps.execute(()))
 
     async def _note(self, records: list[Record], *, idle: bool) -> None:
         """Record decisions and questions before anything is done about them."""
