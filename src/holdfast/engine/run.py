@@ -427,8 +427,8 @@ class Run:
         if not urgent and self.core.settings.durability == "exit":
             self._keep(drafts)
             return []
-        todo = [*self._kept, *drafts]
-        self._kept = []
+        self._keep(drafts)
+        todo, self._kept = self._kept, []
         try:
             saved = await self.hold.append(todo, wait=urgent or self._sync, work=work)
         except CheckpointSaveError as error:
