@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -58,11 +59,7 @@ class Steps:
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
-            self._here = asyncio.current_task()
-            try:
-                done = await self._carry_out(tasks[0], here=True)
-            finally:
-                self._here = None
+            done = await self._carry_out(tasks[0], here=True)
             return [] if done is None else [done]
         for task in tasks:
             spawned = asyncio.create_task(self._carry_out(task, here=False))
@@ -96,6 +93,17 @@ class Steps:
             spawned.cancel()
         if self._here is not None and self._here is not _current_task():
             self._here.cancel()
+
+    @contextmanager
+    def _interruptible(self, here: bool) -> Iterator[None]:
+        """A step in place may be cancelled, but not its consumer, who sees events in this task."""
+        self._here = asyncio.current_task() if here else None
+        try:
+            if self._interrupted:  # while the consumer was looking
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._here = None
 
     def calm_down(self) -> None:
         """Execute again after an interruption: what was done is to be undone."""
@@ -139,7 +147,8 @@ class Steps:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                value = await self._attempt(task, attempt, here)
+                with self._interruptible(here):
+                    value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
             except asyncio.CancelledError:
                 if not self._interrupted:
@@ -158,7 +167,8 @@ class Steps:
                 delay = retry.delay(attempt, run.core.journals.entropy)
                 await run.note_attempt(task, attempt, error, delay)
             try:
-                await asyncio.sleep(delay)
+                with self._interruptible(here):
+                    await asyncio.sleep(delay)
             except asyncio.CancelledError:
                 if not self._interrupted:
                     raise
