@@ -285,4 +285,4 @@ def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[
             raise
         await release()
 
-    return Stream(main, events)
+    return Stream(main, events, release)
