@@ -100,6 +100,7 @@ class Program(ABC):
 
     flow: str
     version: str
+    run_id: str = ""  # the engine says which run this is
     replays: ClassVar[bool]
     """Whether it needs every recorded result to be restored, rather than the newest state."""
 

@@ -93,6 +93,7 @@ async def start(
         return opening
 
     entry = await _drive(core, append_if(core, run_id, decide), options)
+    program.run_id = run_id
     program.begin(Stored(encoding, core.journals.decode))
     hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
     run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
