@@ -184,7 +184,16 @@ def _check(program: Program, history: History, inputs: Any) -> None:
         raise RunFinishedError(run_id, head.status)
     if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
         raise RunFinishedError(run_id, "failed and rolled back")
-    begun = history.begun_with
+    check_flow(program, history)
+    if inputs is not None:
+        expected, actual = history.begun_with["inputs_hash"], inputs_hash(inputs)
+        if actual != expected:
+            raise InputMismatchError(expected, actual)
+
+
+def check_flow(program: Program, history: History) -> None:
+    """Raise `FlowChangedError` if the run can't go on with this flow."""
+    run_id, begun = history.run, history.begun_with
     if "inputs_hash" not in begun:
         raise FlowChangedError(
             run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
@@ -196,10 +205,6 @@ def _check(program: Program, history: History, inputs: Any) -> None:
             "Resume it with the flow of that name.",
         )
     program.check(run_id, history)
-    if inputs is not None:
-        actual = inputs_hash(inputs)
-        if actual != begun["inputs_hash"]:
-            raise InputMismatchError(begun["inputs_hash"], actual)
 
 
 def _behind(history: History) -> Resumption:
