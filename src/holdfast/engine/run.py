@@ -278,7 +278,9 @@ class Run:
         plain = [item for item in good if item.done.task.policy.commit is None]
         batches = [plain, *([item] for item in good if item.done.task.policy.commit is not None)]
         for batch in filter(None, batches):
-            marked = any(item.done.task.policy.marked for item in batch)
+            marked = self.options.strategy != Strategy.ON_ERROR and any(
+                item.done.task.policy.marked for item in batch
+            )
             drafts = [item.draft for item in batch]
             work = _work_of(batch[0])
             try:
