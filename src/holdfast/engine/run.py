@@ -148,8 +148,7 @@ class Run:
         """Tell whoever listens."""
         if self.options.listening:
             self.events.append(event)
-            if self._parent is not None:
-                self._parent.ring()
+            self.ring()
 
     def ring(self) -> None:
         """Have the events looked at, while this run waits for its steps."""
