@@ -105,6 +105,8 @@ class Run:
         self.run_id = hold.run
         self.options = options
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
+        # What may end it, or one that it is a part of: the consumer must not be struck by that.
+        self.deadlines: list[asyncio.Timeout] = [] if parent is None else parent.deadlines
         self.hands_over = hands_over and options.listening
         self.degraded: HoldfastError | None = None
         self.wanted = behind.wanted  # "pause" or "cancel", once someone asked for it
@@ -115,7 +117,6 @@ class Run:
         self._kept: list[Draft] = []  # finished, and by strategy not saved yet
         self._paused = behind.waits  # the journal says so already
         self._new_answers = False
-        self._deadline: asyncio.Timeout | None = None
         self._began = perf_counter()
         self._steps = Steps(self, behind.epoch, behind.deaths, dict(behind.failed_attempts))
         self._stamp = program.stamp | ({"epoch": self.epoch} if self.epoch else {})
@@ -126,7 +127,8 @@ class Run:
         deadline = None if self.options.timeout is None else asyncio.timeout(self.options.timeout)
         try:
             async with deadline or nullcontext():
-                self._deadline = deadline
+                if deadline is not None:
+                    self.deadlines.append(deadline)
                 return await self._work()
         except TimeoutError as error:
             if deadline is None or not deadline.expired() or self.options.timeout is None:
@@ -135,6 +137,8 @@ class Run:
             late.state = self.program.state
             raise late from error
         finally:
+            if deadline is not None and deadline in self.deadlines:
+                self.deadlines.remove(deadline)
             self._steps.drop()
 
     def ask(self, action: str) -> None:
@@ -157,19 +161,9 @@ class Run:
             self._parent.ring()
 
     async def hand_over(self) -> None:
-        """Let the consumer see the events that gathered. Its time is not the run's."""
+        """Let the consumer see the events that gathered."""
         if self.hands_over and self.events:
-            deadlines = [(deadline, deadline.when()) for deadline in self.deadlines()]
-            for deadline, _ in deadlines:
-                deadline.reschedule(None)
             await HAND_OVER
-            for deadline, when in deadlines:
-                deadline.reschedule(when)
-
-    def deadlines(self) -> list[asyncio.Timeout]:
-        """What may end this run, or one that it is a part of."""
-        above = [] if self._parent is None else self._parent.deadlines()
-        return above if self._deadline is None else [*above, self._deadline]
 
     async def child(self, task: Task, *, hands_over: bool) -> Any:
         """Carry out the run that a task stands for."""

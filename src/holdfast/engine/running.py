@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from collections import deque
@@ -277,11 +278,13 @@ def child_id(run_id: str, key: str, epoch: int) -> str:
 def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:
     """The events of a run that is prepared when the first of them is asked for."""
     events: deque[ev.Event] = deque()
+    deadlines: list[asyncio.Timeout] = []
 
     async def main() -> None:
         try:
             ready = await plan()
             ready.run.events = events
+            ready.run.deadlines = deadlines
             with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
                 await carry_out(ready)
         except GeneratorExit:  # dropped in the middle: nothing may be awaited any more
@@ -291,4 +294,4 @@ def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[
             raise
         await release()
 
-    return Stream(main, events, release)
+    return Stream(main, events, deadlines, release)

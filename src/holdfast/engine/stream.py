@@ -7,6 +7,7 @@ engine's coroutine is driven by hand, and whenever it waits, the events that gat
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
@@ -32,12 +33,15 @@ class Stream(AsyncIterator[Event]):
         self,
         start: Callable[[], Coroutine[Any, Any, Any]],
         events: deque[Event],
+        deadlines: list[asyncio.Timeout],
         release: Callable[[], Awaitable[object]],
     ) -> None:
         self._start = start
         self._release = release
         self._main: Coroutine[Any, Any, Any] | None = None
         self._events = events
+        self._deadlines = deadlines
+        self._suspended: list[tuple[asyncio.Timeout, float | None]] = []
         self._waits_for: Any = HAND_OVER  # what the engine yielded last
         self._over = False
         self._failure: Exception | None = None
@@ -47,8 +51,14 @@ class Stream(AsyncIterator[Event]):
 
     @types.coroutine
     def _next(self) -> Generator[Any, Any, Event]:
+        for deadline, when in self._suspended:
+            deadline.reschedule(when)
+        self._suspended.clear()
         while True:
             if self._events:
+                for deadline in self._deadlines:  # they would cancel this very task
+                    self._suspended.append((deadline, deadline.when()))
+                    deadline.reschedule(None)
                 return self._events.popleft()
             if self._over:
                 failure, self._failure = self._failure, None
