@@ -152,11 +152,12 @@ def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool)
     if found is not None:
         after = wanted.after_node is not None and found.status != Status.FAILED
         return _after(found) if after else _before(core, plan, found)
-    if wanted.replay or wanted.after_node is not None or (over and node is not None):
-        where = None if node is None else f"after node {node!r}"
-        raise CheckpointNotFoundError(history.run, where)
     standing = core.journals.branch_of(history.head)
     newest = next((entry for entry in standing if entry.kind == Kind.CHECKPOINT), None)
+    skips = node is not None and node not in versions.next_of(plan, newest)
+    if wanted.replay or wanted.after_node is not None or (over and skips):
+        where = None if node is None else f"after node {node!r}"
+        raise CheckpointNotFoundError(history.run, where)
     return _Place(newest, None if node is None else [node])
 
 
