@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -72,12 +73,10 @@ class Steps:
             self._announce(task, self._first_attempt(task))
         if tasks:
             await self._run.hand_over()
+            if self._interrupted:  # while the consumer was looking
+                tasks = ()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
-            self._here = asyncio.current_task() if tasks[0].child is None else None
-            try:
-                done = await self._carry_out(tasks[0], here=True)
-            finally:
-                self._here = None
+            done = await self._carry_out(tasks[0], here=True)
             return [] if done is None else [done]
         for task in tasks:
             spawned = asyncio.create_task(self._carry_out(task, here=False))
@@ -121,6 +120,17 @@ class Steps:
         """Execute again after an interruption: what was done is to be undone."""
         self._interrupted = False
         self._deaths = 0
+
+    @contextmanager
+    def _interruptible(self, here: bool) -> Iterator[None]:
+        """A step in place may be cancelled, but not what its task does before and after."""
+        self._here = asyncio.current_task() if here else None
+        try:
+            if here and self._interrupted:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._here = None
 
     def drop(self) -> None:
         """The run stops here, whatever is under way."""
@@ -170,7 +180,8 @@ class Steps:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                value = await self._attempt(task, attempt, here)
+                with self._interruptible(here and task.child is None):
+                    value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
             except asyncio.CancelledError as error:
                 own = asyncio.current_task()
@@ -198,7 +209,8 @@ class Steps:
                 await run.note_attempt(task, attempt, error, delay)
                 self.ring()
             try:
-                await asyncio.sleep(delay)
+                with self._interruptible(here):
+                    await asyncio.sleep(delay)
             except asyncio.CancelledError:
                 if not self._interrupted:
                     raise

@@ -264,7 +264,8 @@ class Run:
         batches += [[item] for item in good if item.done.task.policy.commit is not None]
         for batch in batches:
             work = _work_of(batch[0])
-            urgent = work is not None or any(item.done.task.policy.marked for item in batch)
+            marked = any(item.done.task.policy.marked for item in batch)
+            urgent = work is not None or (marked and self.options.strategy == Strategy.MARKED)
             try:
                 saved = await self.recorder.save(
                     [item.draft for item in batch], urgent=urgent, work=work

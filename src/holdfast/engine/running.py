@@ -92,6 +92,7 @@ async def start(
         return opening
 
     entry = await _drive(core, append_if(core, run_id, decide), options)
+    program.run_id = run_id
     program.begin(Stored(encoding, core.journals.decode))
     hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
     run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
@@ -197,8 +198,13 @@ def _check(program: Program, history: History, inputs: Any) -> None:
         raise RunFinishedError(run_id, head.status)
     if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
         raise RunFinishedError(run_id, "failed and rolled back")
+    check_flow(program, history, inputs)
+
+
+def check_flow(program: Program, history: History, inputs: Any = None) -> None:
+    """Raise `FlowChangedError` if the run can't go on with this flow, `InputMismatchError`."""
     _check_begun(program, history, inputs)
-    program.check(run_id, history)
+    program.check(history.run, history)
 
 
 def _check_begun(program: Program, history: History, inputs: Any) -> None:
