@@ -191,8 +191,8 @@ class Run:
                 return await self._cancel()
             if self._behind.failure is not None:
                 return await self._fail(self._behind.failure)
-            if self.wanted is not None:
-                tasks = []
+            if self.wanted is not None:  # runs within that were begun are to be cancelled, too
+                tasks = [t for t in tasks if t.child is not None and self.wanted == "cancel"]
             if tasks or self._steps.running:
                 ending = await self._record(await self._steps.execute(tasks))
                 if ending is not None:

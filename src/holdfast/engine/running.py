@@ -269,6 +269,9 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
         if options.blocking
         else await core.off_loop(partial(core.journals.head, run_id))
     )
+    begun = head is not None and head.status != Status.DELETED
+    if (not begun and parent.wanted == "cancel") or (head and head.status == Status.CANCELLED):
+        raise RunCancelledError(run_id)
     if head is None or head.status == Status.DELETED:
         link = Link(head.thread if head else None, None, f"{parent.run_id}@{task.key}")
         plan = await start(
