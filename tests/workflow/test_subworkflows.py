@@ -157,6 +157,29 @@ def test_cancelling_the_parent_cancels_its_child(engine: WorkflowEngine) -> None
     asyncio.run(main())
 
 
+def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: WorkflowEngine) -> None:
+    @workflow
+    def inner() -> Flow:
+        yield step("a").python(lambda: 1).with_rollback(lambda: calls("undone"))
+        yield step("b").python(calls, args=("b",))
+
+    @workflow
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner)
+        yield step("never").subworkflow(inner)
+
+    async def main() -> None:
+        await stop_at(engine.execute(outer, workflow_id="p"), StepCompleted, "a")
+        await engine.cancel("p")
+        with pytest.raises(hf.RunCancelledError):
+            await engine.run(outer, workflow_id="p", resume=True)
+        assert calls.order == ["undone"]
+        assert engine.get_result("p/sub").status == "cancelled"
+        assert engine.get_result("p").status == "cancelled"
+
+    asyncio.run(main())
+
+
 def test_pausing_the_parent_pauses_its_child(engine: WorkflowEngine) -> None:
     gate: asyncio.Event
 

@@ -200,7 +200,7 @@ class Steps:
                     raise
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
             except Exception as error:
-                if task.child and self._interrupted and isinstance(error, _ENDED):
+                if task.child and run.wanted is not None and isinstance(error, _ENDED):
                     return None
                 if retry is None or not retry.allows(error, attempt):
                     failed = failure(task, error, attempt)

@@ -176,8 +176,8 @@ class Run:
                 self._listen()
             if self.behind.failure is not None:
                 return await self._go_on_undoing(self.behind.failure)
-            if self.wanted is not None:
-                tasks = []
+            if self.wanted is not None:  # runs within that were begun are to be cancelled, too
+                tasks = [t for t in tasks if t.child is not None and self.wanted == "cancel"]
             if tasks or steps.running:
                 ending = await self._record(await steps.execute(tasks))
                 if ending is not None:

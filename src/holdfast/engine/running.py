@@ -269,13 +269,16 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     options = parent.options
     look = partial(reading.run, core, run_id)
     known = look() if options.blocking else await core.off_loop(look)
+    status = None if known is None else known.status
+    if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
+        raise RunCancelledError(run_id)
     if known is None:
         tip = core.journals.tip(parent.run_id)
         link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
         plan = await start(
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
-    elif known.status == Status.COMPLETED:
+    elif status == Status.COMPLETED:
         return outcome(core, make, run_id)
     else:
         plan = await resume(core, make, run_id, None, options, parent=parent, hands_over=hands_over)
