@@ -114,12 +114,12 @@ class History:
 
     def wanted(self) -> str | None:
         """ "cancel" where someone asked for it and nobody has got to it yet."""
-        asked = None
         for entry in self.entries:
-            if entry.kind == Kind.REQUEST:
-                action = meta(entry).get("action")
-                asked = "cancel" if action == "cancel" else asked
-        return asked
+            facts = meta(entry)
+            asked = facts.get("action") if entry.kind == Kind.REQUEST else facts.get("wanted")
+            if asked == "cancel":
+                return "cancel"
+        return None
 
     def rolling_back(self) -> Entry | None:
         """The failure that the run was being rolled back for, if it was."""

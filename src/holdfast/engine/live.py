@@ -25,8 +25,7 @@ def registered(run: Run) -> Iterator[None]:
     try:
         yield
     finally:
-        if _runs.get(key) is run:
-            del _runs[key]
+        forget(run)
 
 
 @contextmanager
@@ -40,6 +39,13 @@ def claiming(core: Core, run_id: str) -> Iterator[None]:
         yield
     finally:
         _claiming.remove(key)
+
+
+def forget(run: Run) -> None:
+    """It is not carried out any more, though its task has not noticed yet."""
+    key = (id(run.core.journals.store), run.run_id)
+    if _runs.get(key) is run:
+        del _runs[key]
 
 
 def find(core: Core, run_id: str) -> Run | None:

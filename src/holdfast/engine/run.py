@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast import composing
 from holdfast.core import Core
 from holdfast.engine import events as ev
+from holdfast.engine import live
 from holdfast.engine.executing import Finished, Steps, failure, type_name
 from holdfast.engine.history import meta
 from holdfast.engine.hold import Hold
@@ -21,6 +22,7 @@ from holdfast.engine.recording import Recorder, describe
 from holdfast.engine.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
+    CheckpointSaveError,
     HoldfastError,
     RunCancelledError,
     RunError,
@@ -109,6 +111,8 @@ class Run:
             if parent is not None:
                 parent.children.discard(self)
             self.steps.drop()
+            for within in self.children:
+                live.forget(within)
 
     def ask(self, action: str) -> None:
         """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""
@@ -116,6 +120,8 @@ class Run:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
+        if action == "cancel":
+            self.recorder.stamp({"wanted": action})
         for child in tuple(self.children):
             child.ask(action)
         if action != "pause":
@@ -326,7 +332,8 @@ class Run:
     async def _time_out(self) -> None:
         """Stop here, with everything saved that is finished."""
         assert self.options.timeout is not None
-        self.recorder.announce(await self.recorder.save([], urgent=True))
+        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": "timeout"})
+        self.recorder.announce(await self.recorder.save([note], urgent=True))
         late = RunTimeoutError(self.run_id, self.options.timeout)
         late.state = self.program.state
         self.emit(ev.RunFailed(self.run_id, late))
@@ -344,7 +351,10 @@ class Run:
         facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
         facts["cause"] = _step_behind(error)
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
-        self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
+        try:
+            self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
+        except CheckpointSaveError as unsaved:
+            raise unsaved from error  # that it failed could not even be recorded
         self.emit(ev.RunFailed(self.run_id, error, step))
         raise error
 
