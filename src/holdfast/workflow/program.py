@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.codec.revive import revive
@@ -178,7 +178,6 @@ class WorkflowProgram(Program):
             facts["undo"] = True
         if isinstance(value, Effect) or inspect.isgenerator(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
-        self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
     def revive(self, task: Task, stored: Stored) -> Any:
@@ -192,6 +191,7 @@ class WorkflowProgram(Program):
     def accept(self, task: Task, value: Any) -> None:
         fiber, step = self._waiting.pop(task.key)
         if task.recorded:
+            self._order += 1
             self._note(task.key, step, value, self._order)
         self._resume(fiber, Outcome(value))
 
@@ -416,16 +416,22 @@ class WorkflowProgram(Program):
         keys = [scope.key(name) for name in names]
         scope.expect(keys)
         starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-        return Group(starts, effect.names, effect.concurrency)
+        return Group(starts, effect.names, effect.concurrency, self._begun(keys))
 
     def _items(self, scope: Scope, effect: ForEach) -> Group:
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
+        keys = [f"{group}[{index}]" for index in range(len(effect.items))]
         starts = [
-            self._item(effect, f"{group}[{index}]", item) for index, item in enumerate(effect.items)
+            self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
         ]
-        return Group(starts, None, effect.concurrency)
+        return Group(starts, None, effect.concurrency, self._begun(keys))
+
+    def _begun(self, keys: Sequence[str]) -> int:
+        """How many parts were begun before, at least: up to the last that left a record."""
+        known = (n for n, key in enumerate(keys, 1) if key in self._recorded or key in self._orders)
+        return max(known, default=0)
 
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
