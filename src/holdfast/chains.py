@@ -107,19 +107,27 @@ class Reader:
         From the seq `start` on. What a rollback left behind is not among them; the rollback
         itself is.
         """
-        trail: list[Entry] = []
+        found = []
         for entry in self.entries(run, bodies=True, after=start - 1):
             if end is not None and entry.seq > end:
                 break
-            if is_stub(entry) or entry.kind == Kind.TRIM:
+            if not is_stub(entry) and entry.kind != Kind.TRIM:
+                found.append(envelope.check(entry))
+        # From the end back, because a rollback may lead to what an earlier one left behind.
+        trail: list[Entry] = []
+        back_to: int | None = None
+        for entry in reversed(found):
+            opens = entry.kind == Kind.OPEN
+            if back_to is not None and entry.seq > back_to and not opens:
                 continue
-            envelope.check(entry)
-            if entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE):
-                back_to = -1 if entry.parent is None else entry.parent
-                gone = entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
-                trail = [e for e in trail if e.seq <= back_to or (e.kind == Kind.OPEN and not gone)]
             trail.append(entry)
-        return trail
+            if opens:
+                break
+            if entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE):
+                if entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED:
+                    break
+                back_to = -1 if entry.parent is None else entry.parent
+        return trail[::-1]
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
         """Put the state at `seq` together from its keyframe and deltas.

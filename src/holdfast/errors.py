@@ -338,6 +338,10 @@ class StepFailedError(RunError):
         self.message = message
         self.attempts = attempts
         self.trace = trace
+        self.others: tuple[StepFailedError, ...] = ()  # of the same parallel or for_each
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._fields, {"state": self.state, "others": self.others}
 
     def is_a(self, kind: type[BaseException]) -> bool:
         """Whether the step raised exactly this type, also in a run that was resumed since."""

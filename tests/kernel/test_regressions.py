@@ -318,3 +318,13 @@ def test_two_checkpointers_of_one_process_may_save_to_one_run_at_once(tmp_path: 
         store.close()
 
     asyncio.run(main())
+
+
+def test_one_can_go_back_to_what_an_earlier_rollback_left_behind(cp: hf.SyncCheckpointer) -> None:
+    """A fork from there, and whoever resumes there, must find the entries that led to it."""
+    first, second = cp.save("run", {"n": 1}, step="a"), cp.save("run", {"n": 2}, step="b")
+    cp.rollback("run", seq=first.seq)
+    cp.save("run", {"n": 3}, step="c")
+    cp.rollback("run", seq=second.seq)
+    trail = cp.core.journals.trail("run")
+    assert [entry.step for entry in trail if entry.kind == "checkpoint"] == ["a", "b"]

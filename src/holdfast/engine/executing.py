@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast.engine import events as ev
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
-from holdfast.errors import RunError, RunPausedError, StepFailedError, StepTimeoutError
+from holdfast.errors import (
+    RunCancelledError,
+    RunError,
+    RunPausedError,
+    RunTimeoutError,
+    StepFailedError,
+    StepTimeoutError,
+)
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 _THREADS: Final = 32
 _LONGEST_TRACE: Final = 20_000
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
+
+
+_ENDED: Final = (RunCancelledError, RunTimeoutError)
 
 
 class Finished(NamedTuple):
@@ -45,10 +55,11 @@ class Steps:
         self._epoch = epoch
         self._deaths = deaths  # attempts that a crash cut short, until something is finished
         self._failed = failed
-        self._running: set[asyncio.Task[Finished | None]] = set()
+        self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
+        self._may_block = run.options.blocking and run.options.timeout is None
 
     @property
     def running(self) -> bool:
@@ -57,8 +68,12 @@ class Steps:
 
     async def execute(self, tasks: Sequence[Task]) -> list[Finished]:
         """Start the tasks; returns as soon as any that are under way are finished."""
+        for task in tasks:
+            self._announce(task, self._first_attempt(task))
+        if tasks:
+            await self._run.hand_over()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
-            self._here = asyncio.current_task()
+            self._here = asyncio.current_task() if tasks[0].child is None else None
             try:
                 done = await self._carry_out(tasks[0], here=True)
             finally:
@@ -67,11 +82,12 @@ class Steps:
         for task in tasks:
             spawned = asyncio.create_task(self._carry_out(task, here=False))
             spawned.add_done_callback(self._ring)
-            self._running.add(spawned)
+            self._running[spawned] = task
         while True:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
-                self._running.difference_update(over)
+                for spawned in over:
+                    del self._running[spawned]
                 return [done for spawned in over if (done := spawned.result()) is not None]
             if not self._running:
                 return []
@@ -90,10 +106,14 @@ class Steps:
         self.ring()
 
     def interrupt(self) -> None:
-        """Cancel what is under way, as far as it can be: a thread goes on to its end."""
+        """Cancel what is under way, as far as it can be: a thread goes on to its end.
+
+        Runs of their own are asked to end, and have things to do before they do.
+        """
         self._interrupted = True
-        for spawned in self._running:
-            spawned.cancel()
+        for spawned, task in self._running.items():
+            if task.child is None:
+                spawned.cancel()
         if self._here is not None and self._here is not _current_task():
             self._here.cancel()
 
@@ -113,19 +133,33 @@ class Steps:
         self._deaths = 0
 
     def _fits_here(self, task: Task) -> bool:
+        """Whether it needs no task of its own.
+
+        What waits in the task of whoever looks at the events would be at its mercy, and the
+        other way round: a timeout in a step must not cancel the code that looks.
+        """
         return (
-            task.is_async
+            (task.is_async and not self._run.hands_over)
             or task.child is not None
             or task.policy.inline
-            or (self._run.options.blocking and task.policy.executor is None)
+            or (self._may_block and task.policy.executor is None and task.policy.timeout is None)
         )
+
+    def _first_attempt(self, task: Task) -> int:
+        return 1 + self._deaths + self._failed.get(task.key, 0)
+
+    def _announce(self, task: Task, attempt: int) -> None:
+        retry = task.policy.retry
+        if retry is None or attempt <= retry.attempts:
+            run = self._run
+            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
 
     # --- one task
 
     async def _carry_out(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed for good; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
-        attempt = 1 + self._deaths + self._failed.get(task.key, 0)
+        attempt = self._first_attempt(task)
         began, tries = perf_counter(), 0
         if retry is not None and attempt > retry.attempts:
             error = StepFailedError(
@@ -133,18 +167,21 @@ class Steps:
             )
             return Finished(task, None, error, 0.0, attempt - 1)
         while True:
-            run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
-            if here:
-                await run.hand_over()
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
                 value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as error:
+                own = asyncio.current_task()
                 if not self._interrupted:
-                    raise
-                if here and (own := asyncio.current_task()) is not None:
+                    if own is None or own.cancelling():
+                        raise
+                    failed = failure(
+                        task, error, attempt
+                    )  # something that it awaited was cancelled
+                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                if here and own is not None:
                     own.uncancel()
                 return None
             except RunPausedError:
@@ -152,11 +189,14 @@ class Steps:
                     raise
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
             except Exception as error:
+                if task.child and self._interrupted and isinstance(error, _ENDED):
+                    return None
                 if retry is None or not retry.allows(error, attempt):
                     failed = failure(task, error, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 delay = retry.delay(attempt, run.core.journals.entropy)
                 await run.note_attempt(task, attempt, error, delay)
+                self.ring()
             try:
                 await asyncio.sleep(delay)
             except asyncio.CancelledError:
@@ -167,6 +207,8 @@ class Steps:
                 return None
             attempt += 1
             tries += 1
+            self._announce(task, attempt)
+            self.ring()
 
     async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
         run = self._run
@@ -193,7 +235,7 @@ class Steps:
             token = CURRENT_STEP.set(info)
             try:
                 value = task.fn(*task.args, **task.kwargs)
-                return await value if inspect.isawaitable(value) else value
+                return await value if _is_under_way(value) else value
             finally:
                 CURRENT_STEP.reset(token)
         executor = task.policy.executor
@@ -201,7 +243,7 @@ class Steps:
         if executor is None or isinstance(executor, ThreadPoolExecutor):
             call = partial(contextvars.copy_context().run, call)
         value = await asyncio.wrap_future((executor or threads()).submit(call))
-        return await value if inspect.isawaitable(value) else value
+        return await value if _is_under_way(value) else value
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
@@ -220,6 +262,11 @@ class Steps:
             loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
 
         return report
+
+
+def _is_under_way(value: object) -> bool:
+    """Whether a function returned its result yet to come. A step of a flow is none."""
+    return inspect.iscoroutine(value) or asyncio.isfuture(value)
 
 
 def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:

@@ -55,7 +55,8 @@ class History:
     @property
     def epoch(self) -> int:
         """The seq of the newest rollback, or 0: what is done after it is done anew."""
-        return max((e.seq for e in self.entries if e.kind == Kind.ROLLBACK), default=0)
+        told = (e.seq if e.kind == Kind.ROLLBACK else meta(e).get("epoch", 0) for e in self.entries)
+        return max(told, default=0)
 
     @property
     def version(self) -> str | None:
@@ -135,5 +136,5 @@ def meta(entry: Entry) -> dict[str, Any]:
 
 
 def _is_stop(entry: Entry) -> bool:
-    """Whether a worker ended here in good order."""
-    return entry.status in (Status.PAUSED, Status.FAILED)
+    """Whether nobody was carrying the run out from here on: it had stopped, or was forked or gone back."""
+    return entry.status in (Status.PAUSED, Status.FAILED, Status.OPEN)

@@ -146,6 +146,10 @@ class Program(ABC):
     def take_records(self) -> list[Record]:
         """Decisions and questions that came up in `ready`, to be recorded before anything else."""
 
+    def unfolds(self, task: Task, value: Any) -> bool:
+        """Whether what a task returned is more to do, rather than a result to record."""
+        return False
+
     @abstractmethod
     def record(self, task: Task, value: Any) -> Record:
         """How the value that a task returned is recorded."""

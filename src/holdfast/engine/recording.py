@@ -27,16 +27,21 @@ class Recorder:
     """Records for one run. What is not to be saved yet is kept, and goes before what is."""
 
     def __init__(
-        self, hold: Hold, program: Program, options: Options, emit: Callable[[ev.Event], None]
+        self,
+        hold: Hold,
+        program: Program,
+        options: Options,
+        emit: Callable[[ev.Event], None],
+        epoch: int = 0,
     ) -> None:
         self.degraded: HoldfastError | None = None  # the save that failed, and was passed over
         self._hold = hold
         self._core = hold.core
         self._run = hold.run
-        self._program = program
         self._options = options
         self._emit = emit
-        self._stamp = program.stamp
+        self._stamp = program.stamp | ({"epoch": epoch} if epoch else {})
+        self._metas = {} if epoch else program.metas
         self._kept: list[Draft] = []
         settings = hold.core.settings
         self._waits = settings.durability == "sync"
@@ -45,31 +50,37 @@ class Recorder:
         self._fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
     async def save(
-        self, drafts: Sequence[Draft], *, urgent: bool = False, work: Work | None = None
+        self,
+        drafts: Sequence[Draft],
+        *,
+        urgent: bool = False,
+        waits: bool = False,
+        work: Work | None = None,
     ) -> list[Entry]:
         """Save the drafts when the strategy says so; returns what is durable now and was not.
 
-        What is urgent is durable on return. Raises `LeaseLostError`, and `CheckpointSaveError`
+        What is urgent is saved now, and durable on return. What `waits`, too, if it is saved now. Raises `LeaseLostError`, and `CheckpointSaveError`
         where that is to stop the run.
         """
         if self._keeps and not urgent:
             self._keep(drafts)
             return []
-        if not drafts:
+        if not drafts and not (urgent and self._kept):
             return []
-        kept, self._kept = self._kept, []
+        if work is None:
+            self._keep(drafts)
+            drafts = ()
+        todo, self._kept = self._kept, []
         try:
-            if work is None:
-                saved = await self._hold.append([*kept, *drafts], wait=urgent or self._waits)
-            else:
-                saved = await self._hold.append(kept)
+            saved = await self._hold.append(todo, wait=urgent or waits or self._waits)
+            if work is not None:
                 saved += await self._hold.append(drafts, work=work)
         except CheckpointSaveError as error:
             if self._fatal or work is not None:
                 raise
             self.degraded = self._core.degraded = error
             log.warning("run %s goes on without its checkpoint: %s", self._run, error)
-            self._emit(ev.CheckpointFailed(self._run, drafts[-1].step, str(error)))
+            self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error)))
             return []
         if self.degraded is not None:
             self.degraded = self._core.degraded = None
@@ -126,7 +137,7 @@ class Recorder:
         """What the entry says beside its value: the same again and again in a flow's runs."""
         try:
             key: Any = (record.step, record.name, *record.meta.items())
-            known = self._program.metas.get(key)
+            known = self._metas.get(key)
         except TypeError:  # can't be hashed
             key, known = None, None
         if known is None:
@@ -134,8 +145,8 @@ class Recorder:
             if record.name is not None and record.name != record.step:
                 facts["step_name"] = record.name
             known = dump_meta(facts)
-            if key is not None and len(self._program.metas) < _MAX_METAS:
-                self._program.metas[key] = known
+            if key is not None and len(self._metas) < _MAX_METAS:
+                self._metas[key] = known
         return known
 
 

@@ -30,6 +30,7 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
         await run.recorder.save([begun], urgent=True)
     run.emit(ev.RollbackStarted(run.run_id, names))
     await run.hand_over()
+    run.undoing = True
     run.steps.calm_down()
     for task in tasks:
         if task.key in undone:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +22,6 @@ from holdfast.engine.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
     HoldfastError,
-    LoopLimitError,
     RunCancelledError,
     RunError,
     RunPausedError,
@@ -81,8 +79,10 @@ class Run:
         self.behind = behind
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
-        self.wanted = behind.wanted  # "pause" or "cancel", once someone asked for it
-        self.recorder = Recorder(hold, program, options, self.emit)
+        self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
+        self.undoing = False
+        self.children: set[Run] = set()  # under way
+        self.recorder = Recorder(hold, program, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
         self._child = child
@@ -92,24 +92,33 @@ class Run:
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
-        deadline = None if self.options.timeout is None else asyncio.timeout(self.options.timeout)
+        timer = None
+        parent = self._parent
+        if parent is not None:
+            parent.children.add(self)
+            if parent.wanted is not None:
+                self.ask(parent.wanted)
+        elif self.options.timeout is not None:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
-            async with deadline or nullcontext():
-                return await self._work()
-        except TimeoutError as error:
-            if deadline is None or not deadline.expired() or self.options.timeout is None:
-                raise
-            late = RunTimeoutError(self.run_id, self.options.timeout)
-            late.state = self.program.state
-            raise late from error
+            return await self._work()
         finally:
+            if timer is not None:
+                timer.cancel()
+            if parent is not None:
+                parent.children.discard(self)
             self.steps.drop()
 
     def ask(self, action: str) -> None:
-        """Pause or cancel as soon as possible. Cancelling interrupts what can be interrupted."""
+        """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""
+        if self.undoing:
+            return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
-        if action == "cancel":
+        for child in tuple(self.children):
+            child.ask(action)
+        if action != "pause":
             self.steps.interrupt()
 
     def emit(self, event: ev.Event) -> None:
@@ -158,12 +167,10 @@ class Run:
         while True:
             try:
                 tasks = program.ready()
-            except (StepFailedError, LoopLimitError) as error:
-                return await self._fail(error)
-            except HoldfastError:
-                raise  # the flow changed, for example: nothing is recorded about that
             except Exception as error:
-                return await self._fail(error)
+                if isinstance(error, HoldfastError) and not isinstance(error, RunError):
+                    raise  # the flow changed, for example: nothing is recorded about that
+                return await self._end_with(error)
             await self._note_decisions(idle=not tasks and not steps.running)
             if self.hold.absorbed:
                 self._listen()
@@ -174,15 +181,21 @@ class Run:
             if tasks or steps.running:
                 ending = await self._record(await steps.execute(tasks))
                 if ending is not None:
-                    while steps.running:  # what the others come to is kept
-                        await self._record(await steps.execute(()))
-                    return await self._fail(*ending)
+                    return await self._end_with(*ending)
             elif self.wanted == "cancel":
                 return await self._cancel()
+            elif self.wanted == "timeout":
+                await self._time_out()
             elif program.done and self.wanted is None:
                 return await self._complete()
             elif not self._answered():
                 await self._pause()
+
+    async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
+        """The run failed. What the steps beside the failure come to is kept."""
+        while self.steps.running:
+            await self._record(await self.steps.execute(()))
+        return await self._fail(error, task)
 
     async def _note_decisions(self, *, idle: bool) -> None:
         """Record decisions and questions before anything is done about them."""
@@ -196,7 +209,7 @@ class Run:
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        await self.recorder.save(drafts, urgent=bool(asked))
+        self.recorder.announce(await self.recorder.save(drafts, urgent=bool(asked), waits=True))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -212,7 +225,7 @@ class Run:
                 bad.append((done.task, done.error))
             elif done.paused:
                 program.park(done.task)
-            elif not done.task.recorded:
+            elif not done.task.recorded or program.unfolds(done.task, done.value):
                 program.accept(done.task, done.value)
             else:
                 try:
@@ -225,7 +238,8 @@ class Run:
             words = str(failed)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, words, failed.attempts))
             records: list[Record] = program.failure(task, failed)
-            await self.recorder.save([self.recorder.draft(record) for record in records])
+            drafts = [self.recorder.draft(record) for record in records]
+            self.recorder.announce(await self.recorder.save(drafts))
             try:
                 program.refuse(task, failed)
             except Exception as ending:
@@ -308,6 +322,15 @@ class Run:
         paused.state = self.program.state
         raise paused
 
+    async def _time_out(self) -> None:
+        """Stop here, with everything saved that is finished."""
+        assert self.options.timeout is not None
+        self.recorder.announce(await self.recorder.save([], urgent=True))
+        late = RunTimeoutError(self.run_id, self.options.timeout)
+        late.state = self.program.state
+        self.emit(ev.RunFailed(self.run_id, late))
+        raise late
+
     async def _fail(self, error: BaseException, task: Task | None = None) -> Any:
         if isinstance(error, RunError) and error.state is None:
             error.state = self.program.state
@@ -316,7 +339,9 @@ class Run:
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
             drafts = [self.recorder.draft(record) for record in self.program.at_failure(task)]
         undone = await roll_back(self, error)
-        facts = {"of": "run", "step": step, "rolled_back": undone}
+        others = [other.step for other in getattr(error, "others", ())] or None
+        facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
+        facts["cause"] = _step_behind(error)
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
         self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
         self.emit(ev.RunFailed(self.run_id, error, step))
@@ -354,6 +379,14 @@ class Run:
         """Whether answers came since this was asked last."""
         came, self._answers_came = self._answers_came, False
         return came
+
+
+def _step_behind(error: BaseException) -> str | None:
+    """The step whose failure the flow answered with an error of its own."""
+    behind = error.__cause__ or error.__context__
+    if isinstance(error, StepFailedError) or not isinstance(behind, StepFailedError):
+        return None
+    return behind.step
 
 
 def _work_of(item: _Good) -> Work | None:

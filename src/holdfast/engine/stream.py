@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final
 
 from holdfast.engine.events import Event
@@ -28,8 +28,14 @@ HAND_OVER: Final = _HandOver()
 class Stream(AsyncIterator[Event]):
     """The events of one run. Closing it, or dropping it, leaves the run to be resumed."""
 
-    def __init__(self, start: Callable[[], Coroutine[Any, Any, Any]], events: deque[Event]) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Coroutine[Any, Any, Any]],
+        events: deque[Event],
+        release: Callable[[], Awaitable[object]],
+    ) -> None:
         self._start = start
+        self._release = release
         self._main: Coroutine[Any, Any, Any] | None = None
         self._events = events
         self._waits_for: Any = HAND_OVER  # what the engine yielded last
@@ -77,6 +83,7 @@ class Stream(AsyncIterator[Event]):
         self._events.clear()
         if self._main is not None:
             self._main.close()
+        await self._release()
 
     async def __aenter__(self) -> Stream:
         return self

@@ -44,7 +44,7 @@ class Effect:
         raise RuntimeError(f"{type(self).__name__} was awaited outside a workflow")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Step(Effect):
     """One unit of work. Every method returns a new step with one more thing said about it."""
 
@@ -242,7 +242,7 @@ def step(
     raise TypeError(f"step needs a name or a function, not {target!r}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Branch(Effect):
     """One of several ways on."""
 
@@ -259,7 +259,7 @@ def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") 
     return Branch(tuple(cases), name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parallel(Effect):
     """Several things at once."""
 
@@ -283,7 +283,7 @@ def parallel(
     return Parallel(parts or tuple(named.values()), tuple(named) or None, name, concurrency)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ForEach(Effect):
     """The same for every item."""
 
@@ -316,7 +316,7 @@ def for_each(
     return ForEach(tuple(items), do, name or _name_of(do), concurrency, policy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ask(Effect):
     """A question to a person."""
 

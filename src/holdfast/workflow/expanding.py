@@ -22,6 +22,7 @@ class Skip(NamedTuple):
     key: str
     name: str
     reason: str
+    because: str  # the key of what was recorded: a condition, or a failure
 
 
 class CheckFailed(Exception):  # noqa: N818 - a step fails with it, and is told of by that
@@ -33,7 +34,7 @@ def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
     if step.condition is not None:
         wanted = yield Branch(((step.condition, True),), "when")
         if not wanted:
-            yield Skip(key, step.name, "its condition is not true")
+            yield Skip(key, step.name, "its condition is not true", f"{key}/when")
             return None
     try:
         value = yield from _checked(step, key)
@@ -44,7 +45,7 @@ def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
             return (yield Step("on_error", step.handler, (error,)))
         if not step.skips:
             raise
-        yield Skip(key, step.name, str(error))
+        yield Skip(key, step.name, str(error), error.step)
         return step.default
     return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from holdfast.errors import StepFailedError
 from holdfast.workflow.scopes import Scope
 
 
@@ -87,8 +88,18 @@ class Group:
         if self._active or self._has_more:
             return None
         if self._errors:
-            return Outcome(error=self._errors[min(self._errors)])
+            return Outcome(error=_together([self._errors[i] for i in sorted(self._errors)]))
         values = [self._values[index] for index in range(len(self._starts))]
         return Outcome(
             values if self._names is None else dict(zip(self._names, values, strict=True))
         )
+
+
+def _together(errors: list[Exception]) -> Exception:
+    """The first of several failures, which names the others: a resume tries all of them again."""
+    first, *others = errors
+    if isinstance(first, StepFailedError):
+        for other in others:
+            if isinstance(other, StepFailedError):
+                first.others += (other, *other.others)
+    return first

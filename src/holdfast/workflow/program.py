@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -12,10 +13,11 @@ from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
+from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Child, Program, Record, Stored, Task
 from holdfast.engine.recording import describe
 from holdfast.engine.schema import schema_of
-from holdfast.errors import FlowChangedError, StepFailedError
+from holdfast.errors import FlowChangedError, SerializeError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -32,6 +34,7 @@ from holdfast.workflow.flow import Workflow
 from holdfast.workflow.scopes import Mismatch, Scope, orders
 
 _ASKED_KIND = "question"
+_CHECKED = re.compile(r"(check|fix|again)(#\d+)?")
 
 
 class Recorded(NamedTuple):
@@ -40,6 +43,7 @@ class Recorded(NamedTuple):
     kind: str  # of the step: python, subworkflow, question, decision
     outcome: Outcome
     order: int
+    built: bool = False  # by the body of a for_each, which returned a step
 
 
 class WorkflowProgram(Program):
@@ -68,6 +72,8 @@ class WorkflowProgram(Program):
         self._records: list[Record] = []
         self._skipped: list[tuple[str, str, str]] = []
         self._parked: set[str] = set()
+        self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
+        self._built: set[str] = set()  # and those where it did
         self._here: tuple[Fiber, Frame] | None = None
         self._outcome: Outcome | None = None
         self._code_changed = False
@@ -116,7 +122,8 @@ class WorkflowProgram(Program):
             self._order = entry.seq
             if entry.kind == Kind.RESULT:
                 value = history.value(entry)
-                found[key] = Recorded(facts.get("kind", "python"), Outcome(value), entry.seq)
+                kind, built = facts.get("kind", "python"), facts.get("built", False)
+                found[key] = Recorded(kind, Outcome(value), entry.seq, built)
                 if facts.get("flow_version") != self.version:
                     old.setdefault(str(facts.get("flow_version")), {})[key] = value
             elif entry.kind == Kind.DECISION and "undone" not in facts:
@@ -128,9 +135,11 @@ class WorkflowProgram(Program):
                 failed = failure_from(history.value(entry))
                 found[key] = Recorded(facts.get("kind", "python"), Outcome(error=failed), entry.seq)
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-                ended = found.get(str(facts.get("step")))
-                if ended is not None and ended.outcome.error is not None:
-                    del found[str(facts.get("step"))]
+                for failed_step in (facts.get("step"), *facts.get("others", ())):
+                    _try_again(found, str(failed_step))
+                cause = found.get(str(facts.get("cause")))
+                if cause is not None and cause.order == max(k.order for k in found.values()):
+                    _try_again(found, str(facts["cause"]))
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
@@ -171,12 +180,17 @@ class WorkflowProgram(Program):
         skipped, self._skipped = self._skipped, []
         return skipped
 
+    def unfolds(self, task: Task, value: Any) -> bool:
+        return task.key in self._bodies and _is_flow(value)
+
     def record(self, task: Task, value: Any) -> Record:
         _, step = self._waiting[task.key]
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
-        if isinstance(value, Effect) or inspect.isgenerator(value):
+        if task.key in self._built:
+            facts["built"] = True
+        if _is_flow(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
@@ -190,6 +204,13 @@ class WorkflowProgram(Program):
 
     def accept(self, task: Task, value: Any) -> None:
         fiber, step = self._waiting.pop(task.key)
+        if self.unfolds(task, value):
+            self._bodies.remove(task.key)
+            self._built.add(task.key)
+            code = value if inspect.isgenerator(value) else _just(value, task.key)
+            fiber.frames.append(Frame(code, self._scope(task.key)))
+            self._resume(fiber, Outcome())
+            return
         if task.recorded:
             self._order += 1
             self._note(task.key, step, value, self._order)
@@ -261,6 +282,8 @@ class WorkflowProgram(Program):
             except StopIteration as stop:
                 fiber.frames.pop()
                 outcome = Outcome(stop.value)
+                if not fiber.frames:
+                    frame.scope.end()
             except Mismatch:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
@@ -286,7 +309,8 @@ class WorkflowProgram(Program):
         if isinstance(effect, Bare):
             return self._task(fiber, effect.key, effect.step)
         if isinstance(effect, Skip):
-            self._skipped.append((effect.key, effect.name, effect.reason))
+            if effect.because not in self._recorded:  # else it was told before
+                self._skipped.append((effect.key, effect.name, effect.reason))
             return Outcome()
         if isinstance(effect, Branch):
             return self._branch(fiber, frame, effect)
@@ -422,6 +446,7 @@ class WorkflowProgram(Program):
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
+            self._check_items(group, effect.items)
         keys = [f"{group}[{index}]" for index in range(len(effect.items))]
         starts = [
             self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
@@ -433,12 +458,30 @@ class WorkflowProgram(Program):
         known = (n for n, key in enumerate(keys, 1) if key in self._recorded or key in self._orders)
         return max(known, default=0)
 
+    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
+        """Results are kept by position: they must not be given to other items after a resume."""
+        key = f"{group}/items"
+        try:
+            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        except SerializeError:
+            told = f"{len(items)} items"
+        known = self._known(key, "decision")
+        if known is None:
+            self._records.append(Record(Kind.DECISION, key, told, name="items"))
+        elif known.outcome.value != told:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
+
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
         if isinstance(body, StepFunction):
             return lambda: (key, body.step(item))
-        if inspect.isgeneratorfunction(getattr(body, "fn", body)) or key in self._orders:
+        if inspect.isgeneratorfunction(getattr(body, "fn", body)):
             return lambda: (key, body(item))
+        known = self._recorded.get(key)
+        if key in self._orders or (known is not None and known.built):
+            self._built.add(key)
+            return lambda: (key, body(item))
+        self._bodies.add(key)
         return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
 
     def _spawn(self, fiber: Fiber, group: Group) -> Outcome | None:
@@ -511,6 +554,18 @@ def failure_from(told: dict[str, Any]) -> StepFailedError:
     )
 
 
+def _try_again(found: dict[str, Recorded], key: str) -> None:
+    """A run failed with this step: what was recorded of it must not fail it again."""
+    known = found.get(key)
+    if known is None or known.outcome.error is None:  # its checks failed, rather than itself
+        for name in [
+            k for k in found if k.startswith(f"{key}/") and _CHECKED.fullmatch(k[len(key) + 1 :])
+        ]:
+            del found[name]
+    if known is not None:
+        del found[key]
+
+
 def _just(effect: Any, key: str) -> Generator[Any, Any, Any]:
     """A part that is a single effect, under a key that was given out already."""
     if isinstance(effect, Step) and effect.is_plain:
@@ -518,6 +573,10 @@ def _just(effect: Any, key: str) -> Generator[Any, Any, Any]:
     if isinstance(effect, Step):
         return (yield from expand(effect, key))
     return (yield effect)
+
+
+def _is_flow(value: object) -> bool:
+    return isinstance(value, Effect) or inspect.isgenerator(value)
 
 
 def _starter(part: Any, key: str) -> Callable[[], Any]:

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import StepCompleted, WorkflowEngine, step, workflow
+from tests.workflow.support import Calls, Flow, collect, of
+
+
+def double(n: int) -> int:
+    return 2 * n
+
+
+async def double_async(n: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * n
+
+
+def where() -> str:
+    return threading.current_thread().name
+
+
+@step
+def tripled(n: int) -> int:
+    """Three times as much."""
+    return 3 * n
+
+
+@step(name="quadruple")
+async def quadrupled(n: int) -> int:
+    await asyncio.sleep(0)
+    return 4 * n
+
+
+@workflow("generator")
+def generator(n: int) -> Flow:
+    a = yield step("sync").python(double, args=(n,))
+    b = yield step("async").python(double_async, kwargs={"n": a})
+    c = yield tripled(b)
+    return (yield quadrupled(c))
+
+
+@workflow("coroutine")
+async def coroutine(n: int) -> int:
+    a = await step("sync").python(double, args=(n,))
+    b = await step("async").python(double_async, kwargs={"n": a})
+    c = await tripled(b)
+    result: int = await quadrupled(c)
+    return result
+
+
+@pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
+def test_both_forms_do_the_same(flow: Any, engine: WorkflowEngine) -> None:
+    assert asyncio.run(engine.run(flow, workflow_id="r", n=1)) == 48
+    result = engine.get_result("r")
+    assert result.success
+    assert result.output == 48
+    assert [(s.name, s.output) for s in result.steps] == [
+        ("sync", 2), ("async", 4), ("tripled", 12), ("quadruple", 48),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
+def test_run_sync_needs_no_event_loop(flow: Any, engine: WorkflowEngine) -> None:
+    assert engine.run_sync(flow, workflow_id="r", n=1) == 48
+    assert engine.run_sync(flow, workflow_id="s", n=2) == 96
+    assert engine.run_sync(flow, workflow_id="r", n=1, resume=True) == 48
+
+
+def test_run_sync_in_an_event_loop_says_what_to_do(engine: WorkflowEngine) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"await engine\.run"):
+            engine.run_sync(generator, n=1)
+
+    asyncio.run(main())
+
+
+def test_a_step_function_is_itself_outside_of_workflows() -> None:
+    assert tripled(2) == 6
+    assert tripled.__doc__ == "Three times as much."
+
+    async def main() -> int:
+        value: int = await quadrupled(2)
+        return value
+
+    assert asyncio.run(main()) == 8
+
+
+def test_a_step_function_called_by_another_step_is_a_plain_call(engine: WorkflowEngine) -> None:
+    async def outer() -> int:
+        return int(tripled(1)) + int(await quadrupled(1))
+
+    @workflow
+    def flow() -> Flow:
+        return (yield step("outer").python(outer))
+
+    assert asyncio.run(engine.run(flow, workflow_id="r")) == 7
+    assert [s.name for s in engine.get_result().steps] == ["outer"]
+
+
+def test_more_can_be_said_about_a_step_function(engine: WorkflowEngine) -> None:
+    calls = Calls()
+
+    @step(retry=1)
+    def flaky() -> str:
+        if calls.count("flaky") < 2:
+            calls("flaky")
+            raise OSError("not yet")
+        return "done"
+
+    @workflow
+    def flow() -> Flow:
+        return (yield flaky.step().retry(3, backoff=0))
+
+    assert asyncio.run(engine.run(flow)) == "done"
+
+
+def test_sync_steps_do_not_block_the_event_loop(engine: WorkflowEngine) -> None:
+    ticked = threading.Event()
+
+    def waits_for_the_loop() -> bool:
+        return ticked.wait(30)
+
+    @workflow
+    def flow() -> Flow:
+        return (yield step("wait").python(waits_for_the_loop))
+
+    async def main() -> None:
+        task = asyncio.create_task(engine.run(flow))
+        await asyncio.sleep(0.01)
+        ticked.set()
+        assert await task is True
+
+    asyncio.run(main())
+
+
+def test_where_a_sync_step_runs_can_be_said(engine: WorkflowEngine) -> None:
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="mine") as threads,
+        ProcessPoolExecutor(1) as processes,
+    ):
+
+        @workflow
+        def flow() -> Flow:
+            return [
+                (yield step("default").python(where)),
+                (yield step("inline").python(where).inline()),
+                (yield step("mine").python(where).run_on(threads)),
+                (yield step("process").python(double, args=(21,)).run_on(processes)),
+            ]
+
+        default, inline, mine, process = asyncio.run(engine.run(flow))
+    assert default.startswith("holdfast-step")
+    assert inline == threading.current_thread().name
+    assert mine.startswith("mine")
+    assert process == 42
+
+
+def test_a_step_in_another_process_knows_which_step_it_is(engine: WorkflowEngine) -> None:
+    with ProcessPoolExecutor(1) as processes:
+
+        @workflow
+        def flow() -> Flow:
+            return (yield step("far").python(step_name).run_on(processes))
+
+        assert asyncio.run(engine.run(flow, workflow_id="r")) == ("r", "far", 1)
+
+
+def step_name() -> tuple[str, str, int]:
+    info = hf.current_step()
+    info.progress(0.5)  # goes nowhere from here, and is no error
+    return info.run_id, info.step, info.attempt
+
+
+def test_sync_steps_of_run_sync_are_called_right_here(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        return (yield step("where").python(where))
+
+    assert engine.run_sync(flow) == threading.current_thread().name
+
+
+def test_partials_and_objects_are_functions_too(engine: WorkflowEngine) -> None:
+    class Doubler:
+        async def __call__(self, n: int) -> int:
+            return await double_async(n)
+
+    @workflow
+    def flow() -> Flow:
+        a = yield step("partial").python(partial(double_async, 1))
+        return (yield step("object").python(Doubler(), args=(a,)))
+
+    assert asyncio.run(engine.run(flow)) == 4
+
+
+def test_steps_of_one_name_are_kept_apart(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        total = 0
+        for n in range(4):
+            total += yield step("add").python(double, args=(n,))
+        return total
+
+    async def main() -> None:
+        events = await collect(engine.execute(flow))
+        done = of(events, StepCompleted)
+        assert [e.step for e in done] == ["add", "add#2", "add#3", "add#4"]
+        assert {e.name for e in done} == {"add"}
+
+    asyncio.run(main())
+
+
+def test_a_workflow_can_be_a_part_of_another(engine: WorkflowEngine) -> None:
+    @workflow
+    def outer() -> Flow:
+        first = yield from generator(1)
+        return first + (yield tripled(1))
+
+    @workflow
+    async def outer_async() -> Any:
+        return await coroutine(1) + await tripled(1)
+
+    assert asyncio.run(engine.run(outer, workflow_id="a")) == 51
+    assert asyncio.run(engine.run(outer_async, workflow_id="b")) == 51
+    assert len(engine.get_result("a").steps) == len(engine.get_result("b").steps) == 5
+
+
+def test_an_async_workflow_may_await_the_loop_itself(engine: WorkflowEngine) -> None:
+    @workflow
+    async def flow() -> Any:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        return await step("one").python(double, args=(1,))
+
+    assert asyncio.run(engine.run(flow)) == 2
+    assert engine.run_sync(flow) == 2
+
+
+def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: WorkflowEngine) -> None:
+    @workflow
+    async def flow() -> Any:
+        return await asyncio.gather(quadrupled(1), quadrupled(2))
+
+    with pytest.raises(RuntimeError, match="parallel"):
+        asyncio.run(engine.run(flow))
+
+
+def test_what_is_no_workflow_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be a generator"):
+        workflow("plain")(lambda: 1)
+    with pytest.raises(TypeError, match="is no workflow"):
+        WorkflowEngine(False).execute(double, n=1)  # type: ignore[arg-type]
+
+
+def test_inputs_that_do_not_fit_are_refused_before_anything_is_begun(store: hf.Store) -> None:
+    engine = WorkflowEngine(store)
+    with pytest.raises(TypeError, match="it takes"):
+        engine.execute(generator, workflow_id="r", m=1)
+    with pytest.raises(TypeError, match="given twice"):
+        engine.execute(generator, workflow_id="r", inputs={"n": 1}, n=1)
+    with hf.SyncCheckpointer(store) as cp:
+        assert not cp.runs()
+
+
+def test_inputs_with_names_that_clash_go_into_inputs(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow(workflow_id: str, inputs: int) -> Flow:
+        return (yield step("join").python(lambda: f"{workflow_id} {inputs}"))
+
+    given = {"workflow_id": "mine", "inputs": 3}
+    assert asyncio.run(engine.run(flow, workflow_id="r", inputs=given)) == "mine 3"
+    assert engine.workflow_id == "r"
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "step"])
+def test_yielding_what_is_no_step_says_what_to_yield(engine: WorkflowEngine, wrong: Any) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield (wrong if wrong != "step" else generator(1))
+
+    if wrong is None:
+        assert asyncio.run(engine.run(flow)) is None
+        return
+    with pytest.raises(TypeError, match=r"yield step\(\.\.\.\)"):
+        asyncio.run(engine.run(flow))
+
+
+def test_a_step_with_nothing_to_do_says_so(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield step("empty")
+
+    with pytest.raises(TypeError, match=r"add \.python"):
+        asyncio.run(engine.run(flow))
+
+
+def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield step("builder").python(lambda: step("built").python(double, args=(1,)))
+
+    with pytest.raises(hf.StepFailedError, match="yield it instead"):
+        asyncio.run(engine.run(flow))
