@@ -14,7 +14,8 @@ from tests.crash.harness import ForkServer, first_seed, fork_server, setting, ur
 REQUESTS = setting("HOLDFAST_REQUESTS", 1000)
 WORKERS, LANES, SENDERS = 2, 3, 2
 WIDTH = 4  # steps that may be under way when a request comes
-ERRORS = ("completed", "RunPausedError", "RunCancelledError")
+ERRORS = ("completed", "RunPausedError", "RunCancelledError", "RunFinishedError")
+"""The last: a run that waits and has nothing to undo is cancelled by whoever asks for it."""
 
 
 def race(

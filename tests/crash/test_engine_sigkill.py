@@ -40,5 +40,10 @@ def test_no_kill_repeats_or_loses_a_finished_step(
             server, kind, tmp_path / str(seed), flow, seed=seed, ends=(end,), errors=errors
         )
         assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{outcome}"
-        kills, steps, runs, seed = kills + outcome.kills, steps + outcome.finished, runs + 1, seed + 1
+        kills, steps, runs, seed = (
+            kills + outcome.kills,
+            steps + outcome.finished,
+            runs + 1,
+            seed + 1,
+        )
     assert steps > kills, f"only {steps} finished steps in {kills} kills of {runs} runs"
