@@ -17,12 +17,18 @@ from holdfast.engine import events as ev
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
 from holdfast.errors import (
+    CheckpointLoadError,
+    CheckpointSaveError,
+    FlowChangedError,
+    LeaseLostError,
+    RunActiveError,
     RunCancelledError,
     RunError,
     RunPausedError,
     RunTimeoutError,
     StepFailedError,
     StepTimeoutError,
+    StoreError,
 )
 from holdfast.seams import on_fork
 
@@ -35,6 +41,11 @@ _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
 
 
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
+_NO_FAILURE: Final = (
+    CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
+    StoreError,
+)  # fmt: skip
+"""What keeps a run within from being carried out here and now: it says nothing about the step."""
 
 
 class Finished(NamedTuple):
@@ -202,13 +213,16 @@ class Steps:
             except Exception as error:
                 if task.child and run.wanted is not None and isinstance(error, _ENDED):
                     return None
+                if task.child and isinstance(error, _NO_FAILURE):
+                    raise
                 if retry is None or not retry.allows(error, attempt):
                     failed = failure(task, error, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
-                delay = retry.delay(attempt, run.core.journals.entropy)
-                await run.note_attempt(task, attempt, error, delay)
-                self.ring()
+                why = error
             try:
+                delay = retry.delay(attempt, run.core.journals.entropy)
+                await run.note_attempt(task, attempt, why, delay)
+                self.ring()
                 with self._interruptible(here):
                     await asyncio.sleep(delay)
             except asyncio.CancelledError:

@@ -86,11 +86,6 @@ class Recorder:
             self.degraded = self._core.degraded = None
         return saved
 
-    def stamp(self, facts: dict[str, Any]) -> None:
-        """Say this with every record from now on: whoever resumes may read only the last ones."""
-        self._stamp = self._stamp | facts
-        self._metas = {}
-
     def forget_unsaved(self) -> None:
         """The run is over: what its strategy does not save need not be saved any more."""
         if not self._options.strategy.saves_all:

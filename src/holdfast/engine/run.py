@@ -120,8 +120,6 @@ class Run:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
-        if action == "cancel":
-            self.recorder.stamp({"wanted": action})
         for child in tuple(self.children):
             child.ask(action)
         if action != "pause":

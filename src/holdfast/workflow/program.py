@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.codec.revive import revive
@@ -192,7 +192,6 @@ class WorkflowProgram(Program):
             facts["built"] = True
         if _is_flow(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
-        self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
     def revive(self, task: Task, stored: Stored) -> Any:
@@ -213,6 +212,7 @@ class WorkflowProgram(Program):
             self._resume(fiber, Outcome())
             return
         if task.recorded:
+            self._order += 1
             self._note(task.key, step, value, self._order)
         self._resume(fiber, Outcome(value))
 
@@ -440,17 +440,23 @@ class WorkflowProgram(Program):
         keys = [scope.key(name) for name in names]
         scope.expect(keys)
         starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-        return Group(starts, effect.names, effect.concurrency)
+        return Group(starts, effect.names, effect.concurrency, self._begun(keys))
 
     def _items(self, scope: Scope, effect: ForEach) -> Group:
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
             self._check_items(group, effect.items)
+        keys = [f"{group}[{index}]" for index in range(len(effect.items))]
         starts = [
-            self._item(effect, f"{group}[{index}]", item) for index, item in enumerate(effect.items)
+            self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
         ]
-        return Group(starts, None, effect.concurrency)
+        return Group(starts, None, effect.concurrency, self._begun(keys))
+
+    def _begun(self, keys: Sequence[str]) -> int:
+        """How many parts were begun before, at least: up to the last that left a record."""
+        known = (n for n, key in enumerate(keys, 1) if key in self._recorded or key in self._orders)
+        return max(known, default=0)
 
     def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
         """Results are kept by position: they must not be given to other items after a resume."""
