@@ -50,7 +50,7 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
-	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) \
+	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
 
 docs: $(VENV)/tools  ## run every example in the docs

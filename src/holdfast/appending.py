@@ -124,24 +124,27 @@ def submit(
             return Pending(ticket, run, draft, entries[-1], expect)
 
 
-def append_if(core: Core, run: str, decide: Callable[[Entry | None], Draft]) -> Op[Entry]:
+def append_if(
+    core: Core, run: str, decide: Callable[[Entry | None], Draft | list[Draft]]
+) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
-    `decide` may block, and raises to refuse. When others are faster it is asked again.
+    `decide` may block, and raises to refuse. When others are faster it is asked again. Several
+    drafts, for a run that there is, are appended together or not at all.
     """
     deadline = new_deadline(core)
     journals = core.journals
     while True:
         try:
             head: Entry | None = yield partial(journals.checked_head, run)
-            draft: Draft = yield partial(decide, head)
+            draft: Draft | list[Draft] = yield partial(decide, head)
             tip: Tip = yield partial(journals.fetch_tip, run, with_state=False)
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(run, error) from error
             yield partial(time.sleep, _PAUSE)
             continue
-        drafts = yield from opened(core, run, tip, draft)
+        drafts = draft if isinstance(draft, list) else (yield from opened(core, run, tip, draft))
         seen = -1 if head is None else head.seq
         placed = journals.extend(tip, drafts, deadline, only_at=seen)
         if placed is not None:

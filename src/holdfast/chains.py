@@ -137,10 +137,11 @@ class Reader:
         entry = last if last is not None and last.seq == seq else self.entry(run, seq)
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
+        kind = entry.kind
         content = envelope.unseal(self._bounded(entry))
         if not content.is_delta:
             encoding = self._checked(entry, content.payload)
-            return Chain(encoding, entry.kind, seq, len(entry.body), 0, 0)
+            return Chain(encoding, kind, seq, len(entry.body), 0, 0)
         links: list[tuple[Entry, bytes]] = []
         found = self._range(run, content.key, seq)
         chain_bytes = 0
@@ -161,9 +162,7 @@ class Reader:
             except ValueError as error:
                 raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
             self._checked(entry, encoding)
-        return Chain(
-            bytes(encoding), Kind.CHECKPOINT.value, key_seq, key_bytes, chain_bytes, len(links)
-        )
+        return Chain(bytes(encoding), kind, key_seq, key_bytes, chain_bytes, len(links))
 
     def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
         """The live entries that carry state from `first` up to, not including, `end`."""

@@ -202,7 +202,7 @@ def _rewrites(core: Core, entries: list[Entry], gone: Collection[int]) -> dict[i
     rewrites = {}
     at = {entry.seq: entry for entry in entries}
     for entry in entries:
-        if entry.kind != Kind.CHECKPOINT or not is_live(entry) or entry.seq in gone:
+        if not is_live(entry) or entry.seq in gone:
             continue
         base = entry.parent
         while base in at and at[base].kind == Kind.RESULT:

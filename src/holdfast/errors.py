@@ -11,7 +11,7 @@ HoldfastError
 │   ├── SerializeError                a value can't be stored; names the path to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
-│   ├── RunActiveError                the run is live or waiting; nothing was deleted
+│   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
 │   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
@@ -231,7 +231,7 @@ class StateTooLargeError(CheckpointError, ValueError):
 
 
 class RunActiveError(CheckpointError):
-    """The run is live or waiting for an answer; nothing was deleted."""
+    """The run is live or waiting for an answer; nothing was done to it."""
 
     def __init__(self, run_id: str, status: str) -> None:
         super().__init__(run_id, status)
@@ -239,7 +239,10 @@ class RunActiveError(CheckpointError):
         self.status = status
 
     def __str__(self) -> str:
-        return f"run {self.run_id!r} is {self.status}; end it first, or pass force=True"
+        return (
+            f"run {self.run_id!r} is {self.status}; wait for it, cancel it or close the stream of "
+            "its events first, or pass force=True to delete it anyway"
+        )
 
 
 class RunExistsError(CheckpointError):

@@ -42,7 +42,7 @@ def branch_off(
     """The entries that make a new run of another's checkpoint: all before the last, and the last.
 
     Blocks. A state stands for itself; results are copied one by one, with the values that an
-    edited state gives them.
+    edited state gives them, behind the state that they build on.
     """
     begun = core.journals.opening(source.run_id)
     meta = CheckpointInfo(begun).meta if begun else {}
@@ -77,6 +77,12 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
             raise TypeError("the state of a run that records results is a dict of them by step")
         edited = dict(state)
     copies = []
+    states = [index for index, entry in enumerate(trail) if entry.kind == Kind.CHECKPOINT]
+    if states:  # parallel branches of a graph
+        base = trail[states[-1]]
+        encoding = core.journals.chain(base.run, base.seq, base).encoding
+        copies.append(_draft(base)._replace(encoding=encoding))
+        trail = trail[states[-1] + 1 :]
     for entry in trail:
         if entry.kind not in _RECORDED or (
             entry.kind == Kind.FAIL and entry.status == Status.FAILED
@@ -94,7 +100,7 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
         copies.append(draft)
     if edited:
         raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
-    if not copies:
+    if not any(draft.kind == Kind.RESULT for draft in copies):
         raise ValueError("an edited state must keep at least the first step's result")
     return copies
 

@@ -275,22 +275,19 @@ class Journals(Reader):
     def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> tuple[int, bytes]:
         """A delta where it pays, else a keyframe; the tip then stands on the new state.
 
-        What is not a whole state (a step's own value, a question) is written whole.
+        What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
-        if kind != Kind.CHECKPOINT:
-            return (
-                (envelope.READABLE, encoding)
-                if self._flags & envelope.READABLE
-                else envelope.keyframe(encoding)
-            )
         old, base = tip.encoding, tip.base_seq
-        tip.encoding, tip.base_seq = encoding, seq
+        moves = kind == Kind.CHECKPOINT
+        if moves:
+            tip.encoding, tip.base_seq = encoding, seq
         if self._flags & envelope.READABLE:
             return envelope.READABLE, encoding
         if (
             len(encoding) > SMALL_STATE
             and old is not None
             and base is not None
+            and kind in CARRY_STATE
             and tip.links < MAX_LINKS
             and seq - tip.key_seq < MAX_DISTANCE
         ):
@@ -299,9 +296,12 @@ class Journals(Reader):
                 KEYFRAME_WORTH * tip.key_bytes, SMALL_STATE
             ):
                 flags, content = envelope.delta(seq, base, tip.key_seq, change)
-                tip.links += 1
-                tip.chain_bytes += len(content)
+                if moves:
+                    tip.links += 1
+                    tip.chain_bytes += len(content)
                 return flags, content
+        if not moves:
+            return envelope.keyframe(encoding)
         flags, content = envelope.keyframe(encoding)
         tip.key_seq, tip.key_bytes = seq, len(content)
         tip.links = tip.chain_bytes = 0

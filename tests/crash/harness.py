@@ -43,16 +43,16 @@ def url_of(kind: str, directory: Path) -> str:
 class ForkServer:
     """Starts workers in a millisecond each."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, module: str = "worker") -> None:
         self._errors = directory / "stderr"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.worker"],
+                [sys.executable, "-m", f"tests.crash.{module}"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, text=True,
             )  # fmt: skip
 
     def start(self, **job: Any) -> int:
-        """Fork a worker with the fields of a `worker.Job`; returns its pid."""
+        """Fork a worker with the fields of its `Job`; returns its pid."""
         return int(self._ask(job)["pid"])
 
     def wait(self, pid: int) -> int:
@@ -81,9 +81,9 @@ class ForkServer:
 
 
 @contextmanager
-def fork_server(directory: Path) -> Iterator[ForkServer]:
+def fork_server(directory: Path, module: str = "worker") -> Iterator[ForkServer]:
     """A fork server that ends with the block."""
-    server = ForkServer(directory)
+    server = ForkServer(directory, module)
     try:
         yield server
     finally:

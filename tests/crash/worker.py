@@ -60,6 +60,11 @@ def main() -> None:
     if sys.argv[1:]:
         work(Job(**json.loads(sys.argv[1])))
         return
+    serve(lambda request: _run_child(Job(**request)))
+
+
+def serve(run_child: Callable[[dict[str, Any]], None]) -> None:
+    """Fork a child for each request, which must not return, or wait for one, until the input ends."""
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -67,7 +72,8 @@ def main() -> None:
         else:
             pid = os.fork()
             if pid == 0:
-                _run_child(Job(**request))
+                signal.alarm(LIFETIME)
+                run_child(request)
             answer = {"pid": pid}
         os.write(1, json.dumps(answer).encode() + b"\n")
 
@@ -75,12 +81,11 @@ def main() -> None:
 def _run_child(job: Job) -> None:
     status = 1
     try:
-        signal.alarm(LIFETIME)
         if job.paused:
-            _stop()
+            stop()
         with (
             faults.at(faults.ANY, faults.kill, nth=job.kill_at or -1),
-            faults.at(job.stop_at, _stop, nth=20),
+            faults.at(job.stop_at, stop, nth=20),
         ):
             work(job)
         status = 0
@@ -93,7 +98,8 @@ def _run_child(job: Job) -> None:
         os._exit(status)
 
 
-def _stop() -> None:
+def stop() -> None:
+    """Stand still until a SIGCONT."""
     os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(0.05)  # the other threads may be told first: go no further until it takes effect
 

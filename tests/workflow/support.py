@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 from holdfast.engine.events import StepEvent
 from holdfast.workflow import Event, Workflow, WorkflowEngine
 
 E = TypeVar("E", bound=Event)
+X = TypeVar("X", bound=Exception)
 
 Flow = Generator[Any, Any, Any]
 
@@ -36,6 +37,23 @@ class Calls:
 
 async def collect(stream: AsyncIterator[Event]) -> list[Event]:
     return [event async for event in stream]
+
+
+async def collect_failure(
+    stream: AsyncIterator[Event],
+    kind: type[X],
+    look: Callable[[Event], Awaitable[None]] | None = None,
+) -> tuple[list[Event], X]:
+    """The events up to an error, and the error; `look` is awaited for each event."""
+    events: list[Event] = []
+    try:
+        async for event in stream:
+            events.append(event)
+            if look is not None:
+                await look(event)
+    except kind as error:
+        return events, error
+    raise AssertionError(f"the run ended without a {kind.__name__}")
 
 
 async def stop_at(

@@ -24,7 +24,16 @@ from holdfast.workflow import (
     step,
     workflow,
 )
-from tests.workflow.support import Calls, Flow, collect, of, other_tasks, stop_at, until
+from tests.workflow.support import (
+    Calls,
+    Flow,
+    collect,
+    collect_failure,
+    of,
+    other_tasks,
+    stop_at,
+    until,
+)
 
 
 @workflow("two")
@@ -82,21 +91,19 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
         yield step("bad").python(fails)
 
     async def main() -> None:
-        events: list[Event] = []
-        with pytest.raises(hf.StepFailedError, match="no luck") as caught:
-            async for event in engine.execute(flow, workflow_id="r"):
-                events.append(event)  # noqa: PERF401 - what came before the error is wanted
+        stream = engine.execute(flow, workflow_id="r")
+        events, error = await collect_failure(stream, hf.StepFailedError)
         failed, ended = events[-2:]
         assert isinstance(failed, StepFailed)
         assert failed.step == "bad"
         assert isinstance(ended, WorkflowFailed)
-        assert ended.error is caught.value
-        assert ended.step == caught.value.step == "bad"
-        assert caught.value.state == {"good": 1}
-        assert caught.value.is_a(ValueError)
-        assert isinstance(caught.value.__cause__, ValueError)
-        assert "in fails" in caught.value.trace
-        assert "holdfast" not in caught.value.trace
+        assert ended.error is error
+        assert ended.step == error.step == "bad"
+        assert error.state == {"good": 1}
+        assert error.is_a(ValueError)
+        assert isinstance(error.__cause__, ValueError)
+        assert "in fails" in error.trace
+        assert "holdfast" not in error.trace
 
     asyncio.run(main())
     result = engine.get_result("r")
@@ -304,10 +311,12 @@ def test_a_step_that_times_out_does_not_cancel_whoever_looks_at_the_events(
         yield step("slow").python(slow).timeout(0.01)
 
     async def main() -> None:
-        with pytest.raises(hf.StepFailedError, match="took longer"):
-            async for event in engine.execute(flow):
-                if isinstance(event, StepProgress):
-                    await asyncio.sleep(0.1)  # the step's time is over meanwhile
+        async def look(event: Event) -> None:
+            if isinstance(event, StepProgress):
+                await asyncio.sleep(0.1)  # the step's time is over meanwhile
+
+        _, error = await collect_failure(engine.execute(flow), hf.StepFailedError, look)
+        assert isinstance(error.__cause__, hf.StepTimeoutError)
 
     asyncio.run(main())
 
@@ -342,10 +351,14 @@ def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store:
     engine = WorkflowEngine(store, timeout=0.01)
 
     async def main() -> None:
-        with pytest.raises(hf.RunTimeoutError):
-            async for event in engine.execute(two, workflow_id="r"):
-                if isinstance(event, StepStarted):
-                    await asyncio.sleep(0.1)
+        async def look(event: Event) -> None:
+            if isinstance(event, StepStarted):
+                await asyncio.sleep(0.1)
+
+        events, error = await collect_failure(
+            engine.execute(two, workflow_id="r"), hf.RunTimeoutError, look
+        )
+        assert of(events, WorkflowFailed)[-1].error is error
 
     asyncio.run(main())
 

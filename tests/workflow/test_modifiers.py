@@ -25,6 +25,12 @@ def fail(message: str = "no") -> None:
     raise ValueError(message)
 
 
+def carry_out(engine: WorkflowEngine, flow: Any, run_id: str, blocking: bool) -> Any:
+    if blocking:
+        return engine.run_sync(flow, workflow_id=run_id)
+    return asyncio.run(engine.run(flow, workflow_id=run_id))
+
+
 def test_a_step_is_left_out_unless_its_condition_is_true(engine: WorkflowEngine) -> None:
     calls = Calls()
 
@@ -202,10 +208,7 @@ def test_a_step_that_takes_too_long_fails_with_the_state(
             yield step("slow").python(slow).timeout(0.02)
 
         with pytest.raises(hf.StepFailedError, match=r"took longer than 0\.02 s") as caught:
-            if blocking:
-                engine.run_sync(flow, workflow_id=f"r{number}")
-            else:
-                asyncio.run(engine.run(flow, workflow_id=f"r{number}"))
+            carry_out(engine, flow, f"r{number}", blocking)
         assert isinstance(caught.value.__cause__, hf.StepTimeoutError)
         assert caught.value.state == {"before": 1}
     release.set()
@@ -256,10 +259,7 @@ def test_a_run_that_takes_too_long_can_be_resumed(store: hf.Store, blocking: boo
 
     hasty = WorkflowEngine(store, timeout=0.05)
     with pytest.raises(hf.RunTimeoutError) as caught:
-        if blocking:
-            hasty.run_sync(flow, workflow_id="r")
-        else:
-            asyncio.run(hasty.run(flow, workflow_id="r"))
+        carry_out(hasty, flow, "r", blocking)
     assert caught.value.state == {"first": "first"}
     release.set()
     patient = WorkflowEngine(store)

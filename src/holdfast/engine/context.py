@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import random as _random
 import uuid as _uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -107,8 +108,15 @@ def _decided(name: str, make: Callable[[], T]) -> T:
 
 def call_in_step(step: StepInfo, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
     """Call a step's function where an executor runs it: another thread, process or machine."""
+    with in_step(step):
+        return fn(*args, **kwargs)
+
+
+@contextmanager
+def in_step(step: StepInfo) -> Iterator[None]:
+    """What runs in the block can ask about this step."""
     token = CURRENT_STEP.set(step)
     try:
-        return fn(*args, **kwargs)
+        yield
     finally:
         CURRENT_STEP.reset(token)

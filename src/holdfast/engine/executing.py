@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import inspect
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,7 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from holdfast.engine import events as ev
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
-from holdfast.errors import RunError, RunPausedError, StepFailedError, StepTimeoutError
+from holdfast.errors import (
+    CheckpointLoadError,
+    CheckpointSaveError,
+    FlowChangedError,
+    LeaseLostError,
+    RunActiveError,
+    RunCancelledError,
+    RunError,
+    RunPausedError,
+    RunTimeoutError,
+    StepFailedError,
+    StepTimeoutError,
+    StoreError,
+)
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -24,6 +38,14 @@ if TYPE_CHECKING:
 _THREADS: Final = 32
 _LONGEST_TRACE: Final = 20_000
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
+
+
+_ENDED: Final = (RunCancelledError, RunTimeoutError)
+_NO_FAILURE: Final = (
+    CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
+    StoreError,
+)  # fmt: skip
+"""What keeps a run within from being carried out here and now: it says nothing about the step."""
 
 
 class Finished(NamedTuple):
@@ -45,7 +67,7 @@ class Steps:
         self._epoch = epoch
         self._deaths = deaths  # attempts that a crash cut short, until something is finished
         self._failed = failed
-        self._running: set[asyncio.Task[Finished | None]] = set()
+        self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
@@ -62,21 +84,20 @@ class Steps:
             self._announce(task, self._first_attempt(task))
         if tasks:
             await self._run.hand_over()
+            if self._interrupted:  # while the consumer was looking
+                tasks = ()
         if len(tasks) == 1 and not self._running and self._fits_here(tasks[0]):
-            self._here = asyncio.current_task()
-            try:
-                done = await self._carry_out(tasks[0], here=True)
-            finally:
-                self._here = None
+            done = await self._carry_out(tasks[0], here=True)
             return [] if done is None else [done]
         for task in tasks:
             spawned = asyncio.create_task(self._carry_out(task, here=False))
             spawned.add_done_callback(self._ring)
-            self._running.add(spawned)
+            self._running[spawned] = task
         while True:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
-                self._running.difference_update(over)
+                for spawned in over:
+                    del self._running[spawned]
                 return [done for spawned in over if (done := spawned.result()) is not None]
             if not self._running:
                 return []
@@ -95,10 +116,14 @@ class Steps:
         self.ring()
 
     def interrupt(self) -> None:
-        """Cancel what is under way, as far as it can be: a thread goes on to its end."""
+        """Cancel what is under way, as far as it can be: a thread goes on to its end.
+
+        Runs of their own are asked to end, and have things to do before they do.
+        """
         self._interrupted = True
-        for spawned in self._running:
-            spawned.cancel()
+        for spawned, task in self._running.items():
+            if task.child is None:
+                spawned.cancel()
         if self._here is not None and self._here is not _current_task():
             self._here.cancel()
 
@@ -106,6 +131,17 @@ class Steps:
         """Execute again after an interruption: what was done is to be undone."""
         self._interrupted = False
         self._deaths = 0
+
+    @contextmanager
+    def _interruptible(self, here: bool) -> Iterator[None]:
+        """A step in place may be cancelled, but not what its task does before and after."""
+        self._here = asyncio.current_task() if here else None
+        try:
+            if here and self._interrupted:
+                raise asyncio.CancelledError
+            yield
+        finally:
+            self._here = None
 
     def drop(self) -> None:
         """The run stops here, whatever is under way."""
@@ -155,7 +191,8 @@ class Steps:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
-                value = await self._attempt(task, attempt, here)
+                with self._interruptible(here and task.child is None):
+                    value = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt)
             except asyncio.CancelledError as error:
                 own = asyncio.current_task()
@@ -174,14 +211,20 @@ class Steps:
                     raise
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
             except Exception as error:
+                if task.child and run.wanted is not None and isinstance(error, _ENDED):
+                    return None
+                if task.child and isinstance(error, _NO_FAILURE):
+                    raise
                 if retry is None or not retry.allows(error, attempt):
                     failed = failure(task, error, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
-                delay = retry.delay(attempt, run.core.journals.entropy)
-                await run.note_attempt(task, attempt, error, delay)
-                self.ring()
+                why = error
             try:
-                await asyncio.sleep(delay)
+                delay = retry.delay(attempt, run.core.journals.entropy)
+                await run.note_attempt(task, attempt, why, delay)
+                self.ring()
+                with self._interruptible(here):
+                    await asyncio.sleep(delay)
             except asyncio.CancelledError:
                 if not self._interrupted:
                     raise

@@ -40,6 +40,7 @@ class History:
         if not whole:
             states = (e.seq for e in journals.branch_of(head) if e.kind == Kind.CHECKPOINT)
             first = next(states, 0)
+        self._requests = _requests_before(journals, run, first) if first else []
         self.entries = [e for e in journals.trail(run, start=first) if e.seq > opening.seq]
 
     @property
@@ -114,12 +115,8 @@ class History:
 
     def wanted(self) -> str | None:
         """ "cancel" where someone asked for it and nobody has got to it yet."""
-        asked = None
-        for entry in self.entries:
-            if entry.kind == Kind.REQUEST:
-                action = meta(entry).get("action")
-                asked = "cancel" if action == "cancel" else asked
-        return asked
+        asked = (*self._requests, *self.of(Kind.REQUEST))
+        return "cancel" if any(meta(e).get("action") == "cancel" for e in asked) else None
 
     def rolling_back(self) -> Entry | None:
         """The failure that the run was being rolled back for, if it was."""
@@ -135,6 +132,17 @@ def meta(entry: Entry) -> dict[str, Any]:
     return fields
 
 
+def _requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
+    """What was asked for before this: a checkpoint that was under way then stands behind it."""
+    found = []
+    for entry in journals.entries(run, newest_first=True, bodies=False, after=seq):
+        if entry.kind in (Kind.ROLLBACK, Kind.CHECKPOINT):
+            break  # what was asked for before that was heard then
+        if entry.kind == Kind.REQUEST:
+            found.append(entry)
+    return found
+
+
 def _is_stop(entry: Entry) -> bool:
-    """Whether a worker ended here in good order."""
-    return entry.status in (Status.PAUSED, Status.FAILED)
+    """Whether nobody was carrying the run out from here on: it had stopped, or was forked or gone back."""
+    return entry.status in (Status.PAUSED, Status.FAILED, Status.OPEN)

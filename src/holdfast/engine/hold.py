@@ -108,6 +108,10 @@ class Hold:
         except CheckpointSaveError:
             self._left = [*self._ground(), *todo]
             raise
+        except asyncio.CancelledError:
+            if work is None:  # among them may be what another waits for in its turn
+                self._left = todo
+            raise
 
     async def settle(self) -> list[Entry]:
         """Wait for what was appended without waiting."""

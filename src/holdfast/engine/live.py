@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast.core import Core
+from holdfast.errors import RunActiveError
+from holdfast.model import Status
 
 if TYPE_CHECKING:
     from holdfast.engine.run import Run
 
 _runs: dict[tuple[int, str], Run] = {}
+_claiming: set[tuple[int, str]] = set()
 
 
 @contextmanager
@@ -22,8 +25,27 @@ def registered(run: Run) -> Iterator[None]:
     try:
         yield
     finally:
-        if _runs.get(key) is run:
-            del _runs[key]
+        forget(run)
+
+
+@contextmanager
+def claiming(core: Core, run_id: str) -> Iterator[None]:
+    """Only one of this process takes a run over at a time. Raises `RunActiveError`."""
+    key = (id(core.journals.store), run_id)
+    if key in _runs or key in _claiming:
+        raise RunActiveError(run_id, Status.RUNNING)
+    _claiming.add(key)
+    try:
+        yield
+    finally:
+        _claiming.remove(key)
+
+
+def forget(run: Run) -> None:
+    """It is not carried out any more, though its task has not noticed yet."""
+    key = (id(run.core.journals.store), run.run_id)
+    if _runs.get(key) is run:
+        del _runs[key]
 
 
 def find(core: Core, run_id: str) -> Run | None:

@@ -105,8 +105,9 @@ class Program(ABC):
 
     flow: str
     version: str
+    run_id: str = ""  # the engine says which run this is
     metas: dict[Any, str]
-    """What entries of this flow say beside their values, kept for all its runs: see `Run`."""
+    """What entries of this flow say beside their values, kept for all its runs: see `Recorder`."""
     replays: ClassVar[bool]
     """Whether it needs every recorded result to be restored, rather than the newest state."""
 

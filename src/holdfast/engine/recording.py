@@ -50,11 +50,16 @@ class Recorder:
         self._fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
     async def save(
-        self, drafts: Sequence[Draft], *, urgent: bool = False, work: Work | None = None
+        self,
+        drafts: Sequence[Draft],
+        *,
+        urgent: bool = False,
+        waits: bool = False,
+        work: Work | None = None,
     ) -> list[Entry]:
         """Save the drafts when the strategy says so; returns what is durable now and was not.
 
-        What is urgent is durable on return. Raises `LeaseLostError`, and `CheckpointSaveError`
+        What is urgent is saved now, and durable on return. What `waits`, too, if it is saved now. Raises `LeaseLostError`, and `CheckpointSaveError`
         where that is to stop the run.
         """
         if self._keeps and not urgent:
@@ -67,7 +72,7 @@ class Recorder:
             drafts = ()
         todo, self._kept = self._kept, []
         try:
-            saved = await self._hold.append(todo, wait=urgent or self._waits)
+            saved = await self._hold.append(todo, wait=urgent or waits or self._waits)
             if work is not None:
                 saved += await self._hold.append(drafts, work=work)
         except CheckpointSaveError as error:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from holdfast import composing
 from holdfast.core import Core
 from holdfast.engine import events as ev
+from holdfast.engine import live
 from holdfast.engine.executing import Finished, Steps, failure, type_name
 from holdfast.engine.history import meta
 from holdfast.engine.hold import Hold
@@ -21,6 +22,7 @@ from holdfast.engine.recording import Recorder, describe
 from holdfast.engine.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
+    CheckpointSaveError,
     HoldfastError,
     RunCancelledError,
     RunError,
@@ -81,6 +83,7 @@ class Run:
         self.hands_over = hands_over and options.listening
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop
         self.undoing = False
+        self.children: set[Run] = set()  # under way
         self.recorder = Recorder(hold, program, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind.epoch, behind.deaths, behind.failed_attempts)
         self._parent = parent
@@ -92,7 +95,12 @@ class Run:
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
         timer = None
-        if self.options.timeout is not None:
+        parent = self._parent
+        if parent is not None:
+            parent.children.add(self)
+            if parent.wanted is not None:
+                self.ask(parent.wanted)
+        elif self.options.timeout is not None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
@@ -100,7 +108,11 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
+            if parent is not None:
+                parent.children.discard(self)
             self.steps.drop()
+            for within in self.children:
+                live.forget(within)
 
     def ask(self, action: str) -> None:
         """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""
@@ -108,6 +120,8 @@ class Run:
             return  # it is ending already
         if self.wanted != "cancel":
             self.wanted = action
+        for child in tuple(self.children):
+            child.ask(action)
         if action != "pause":
             self.steps.interrupt()
 
@@ -166,8 +180,8 @@ class Run:
                 self._listen()
             if self.behind.failure is not None:
                 return await self._go_on_undoing(self.behind.failure)
-            if self.wanted is not None:
-                tasks = []
+            if self.wanted is not None:  # runs within that were begun are to be cancelled, too
+                tasks = [t for t in tasks if t.child is not None and self.wanted == "cancel"]
             if tasks or steps.running:
                 ending = await self._record(await steps.execute(tasks))
                 if ending is not None:
@@ -199,7 +213,7 @@ class Run:
         if asked and idle:  # nothing else to do: the run pauses with this very entry
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
-        await self.recorder.save(drafts, urgent=bool(asked))
+        self.recorder.announce(await self.recorder.save(drafts, urgent=bool(asked), waits=True))
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
 
@@ -228,7 +242,8 @@ class Run:
             words = str(failed)
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, words, failed.attempts))
             records: list[Record] = program.failure(task, failed)
-            await self.recorder.save([self.recorder.draft(record) for record in records])
+            drafts = [self.recorder.draft(record) for record in records]
+            self.recorder.announce(await self.recorder.save(drafts))
             try:
                 program.refuse(task, failed)
             except Exception as ending:
@@ -253,7 +268,8 @@ class Run:
         batches += [[item] for item in good if item.done.task.policy.commit is not None]
         for batch in batches:
             work = _work_of(batch[0])
-            urgent = work is not None or any(item.done.task.policy.marked for item in batch)
+            marked = any(item.done.task.policy.marked for item in batch)
+            urgent = work is not None or (marked and self.options.strategy == Strategy.MARKED)
             try:
                 saved = await self.recorder.save(
                     [item.draft for item in batch], urgent=urgent, work=work
@@ -314,7 +330,8 @@ class Run:
     async def _time_out(self) -> None:
         """Stop here, with everything saved that is finished."""
         assert self.options.timeout is not None
-        self.recorder.announce(await self.recorder.save([], urgent=True))
+        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": "timeout"})
+        self.recorder.announce(await self.recorder.save([note], urgent=True))
         late = RunTimeoutError(self.run_id, self.options.timeout)
         late.state = self.program.state
         self.emit(ev.RunFailed(self.run_id, late))
@@ -330,8 +347,12 @@ class Run:
         undone = await roll_back(self, error)
         others = [other.step for other in getattr(error, "others", ())] or None
         facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
+        facts["cause"] = _step_behind(error)
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
-        self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
+        try:
+            self.recorder.announce(await self.recorder.save([*drafts, end], urgent=True))
+        except CheckpointSaveError as unsaved:
+            raise unsaved from error  # that it failed could not even be recorded
         self.emit(ev.RunFailed(self.run_id, error, step))
         raise error
 
@@ -367,6 +388,14 @@ class Run:
         """Whether answers came since this was asked last."""
         came, self._answers_came = self._answers_came, False
         return came
+
+
+def _step_behind(error: BaseException) -> str | None:
+    """The step whose failure the flow answered with an error of its own."""
+    behind = error.__cause__ or error.__context__
+    if isinstance(error, StepFailedError) or not isinstance(behind, StepFailedError):
+        return None
+    return behind.step
 
 
 def _work_of(item: _Good) -> Work | None:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,7 +25,6 @@ from holdfast.engine.stream import Stream
 from holdfast.errors import (
     FlowChangedError,
     InputMismatchError,
-    RunActiveError,
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
@@ -94,6 +92,7 @@ async def start(
         return opening
 
     entry = await _drive(core, append_if(core, run_id, decide), options)
+    program.run_id = run_id
     program.begin(Stored(encoding, core.journals.decode))
     hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
     run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
@@ -116,8 +115,22 @@ async def resume(
     `FlowChangedError`, and `RunActiveError` for one that this very process is carrying out.
     """
     check_id("run_id", run_id)
-    if live.find(core, run_id) is not None:
-        raise RunActiveError(run_id, Status.RUNNING)
+    with live.claiming(core, run_id):
+        return await _take_over(
+            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
+        )
+
+
+async def _take_over(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    *,
+    parent: Run | None,
+    hands_over: bool,
+) -> Plan:
     while True:
         program = make()
         read = partial(History, core, run_id, whole=program.replays)
@@ -160,12 +173,13 @@ async def carry_out(plan: Plan) -> Any:
         return await run.main()
 
 
-def outcome(core: Core, make: Make, run_id: str) -> Any:
-    """The recorded result of a completed run. Blocks."""
+def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
+    """The recorded result of a completed run, if it was begun with these inputs. Blocks."""
     program = make()
     history = History(core, run_id, whole=program.replays)
     if history.head.status != Status.COMPLETED:
         raise RunFinishedError(run_id, history.head.status)
+    _check_begun(program, history, inputs)
     end = history.entries[-1]
     if not program.keeps_result or not end.size:
         program.restore(history)
@@ -184,7 +198,17 @@ def _check(program: Program, history: History, inputs: Any) -> None:
         raise RunFinishedError(run_id, head.status)
     if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
         raise RunFinishedError(run_id, "failed and rolled back")
-    begun = history.begun_with
+    check_flow(program, history, inputs)
+
+
+def check_flow(program: Program, history: History, inputs: Any = None) -> None:
+    """Raise `FlowChangedError` if the run can't go on with this flow, `InputMismatchError`."""
+    _check_begun(program, history, inputs)
+    program.check(history.run, history)
+
+
+def _check_begun(program: Program, history: History, inputs: Any) -> None:
+    run_id, begun = history.run, history.begun_with
     if "inputs_hash" not in begun:
         raise FlowChangedError(
             run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
@@ -195,7 +219,6 @@ def _check(program: Program, history: History, inputs: Any) -> None:
             (f"it began as {history.opening.flow!r}, not {program.flow!r}",),
             "Resume it with the flow of that name.",
         )
-    program.check(run_id, history)
     if inputs is not None:
         actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
         if actual != begun["inputs_hash"]:
@@ -243,16 +266,19 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     core = parent.core
     make, inputs = task.child
     run_id = child_id(parent.run_id, task.key, parent.behind.epoch)
-    options = replace(parent.options, timeout=None)
+    options = parent.options
     look = partial(reading.run, core, run_id)
     known = look() if options.blocking else await core.off_loop(look)
+    status = None if known is None else known.status
+    if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
+        raise RunCancelledError(run_id)
     if known is None:
         tip = core.journals.tip(parent.run_id)
         link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
         plan = await start(
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
-    elif known.status == Status.COMPLETED:
+    elif status == Status.COMPLETED:
         return outcome(core, make, run_id)
     else:
         plan = await resume(core, make, run_id, None, options, parent=parent, hands_over=hands_over)

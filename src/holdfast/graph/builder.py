@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
 
 from holdfast.engine.hints import hints_of
-from holdfast.engine.program import Policy
+from holdfast.engine.program import Policy, is_async
 from holdfast.engine.retry import Retry
 from holdfast.errors import InvalidFlowError
 from holdfast.graph.plan import END, Node, Plan, Route
@@ -35,9 +36,12 @@ class Graph(Generic[S]):
         state: type[S],
         *,
         name: str = "graph",
-        merge: Callable[[S, dict[str, S]], S] | None = None,
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
     ) -> None:
-        """`merge(before, branches)` joins what parallel branches came to, by their first nodes."""
+        """`merge(before, branches)` joins what parallel branches came to, by their first nodes.
+
+        It returns what a node may return.
+        """
         self._state = state
         self._name = check_id("flow", name)
         self._merge = merge
@@ -57,7 +61,7 @@ class Graph(Generic[S]):
         inline: bool = False,
         commit: Callable[[Any, S], object] | None = None,
         checkpoint: bool = False,
-        merge: Callable[[S, dict[str, S]], S] | None = None,
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
     ) -> Self:
         """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
 
@@ -76,11 +80,15 @@ class Graph(Generic[S]):
             retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
             marked=checkpoint,
         )  # fmt: skip
+        if executor is not None and not is_async(fn):
+            fn = partial(_with_its_changes, fn)
         self._nodes[name] = Node(name, fn, policy, merge)
         return self
 
     def add_edge(self, source: str, target: str) -> Self:
         """Go from one node to another, or to END. Several from one node run side by side."""
+        check_id("node", source)
+        check_id("node", target)
         targets = self._edges.setdefault(source, [])
         if target not in targets:
             targets.append(target)
@@ -101,6 +109,12 @@ class Graph(Generic[S]):
             raise ValueError(f"node {source!r} has a conditional edge already")
         if not callable(route):
             raise TypeError(f"the route after {source!r} must be a function, not {route!r}")
+        if is_async(route):
+            raise TypeError(
+                f"the route after {source!r} can't be async: let a node find out what it needs"
+            )
+        if isinstance(targets, str):
+            targets = (targets,)
         mapping = dict(targets) if isinstance(targets, Mapping) else None
         known = tuple(mapping.values()) if mapping is not None else targets
         if known is None:
@@ -110,6 +124,7 @@ class Graph(Generic[S]):
 
     def set_entry(self, name: str) -> Self:
         """Say which node runs first."""
+        check_id("node", name)
         self._entry = name
         return self
 
@@ -120,7 +135,7 @@ class Graph(Generic[S]):
         version: str | int = "1",
         migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
         rename: Mapping[str, str] | None = None,
-        merge: Callable[[S, dict[str, S]], S] | None = None,
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
         max_steps: int = MAX_STEPS,
     ) -> CompiledGraph[S]:
         """The graph, checked and unchangeable. Raises `InvalidFlowError` with all that is wrong.
@@ -205,7 +220,7 @@ def _lost_results(plan: Plan) -> list[str]:
                 f"{source!r} forks, and nobody can tell where its branches meet: give the "
                 f"conditional edge of {unknown[0]!r} its targets="
             )
-        elif plan.merge_at(plan.join_of(source)) is None:
+        elif plan.merge_at(plan.join_of(targets)) is None:
             names = ", ".join(map(repr, targets))
             problems.append(
                 f"{source!r} forks to {names}, and without a merge all but one result would be "
@@ -214,7 +229,17 @@ def _lost_results(plan: Plan) -> list[str]:
     return problems
 
 
-def _nearest(plan: Plan, name: str) -> str:
+def _with_its_changes(fn: Callable[[Any], Any], state: Any) -> Any:
+    """What a node returns, or the state it changed: another process changes a copy."""
+    returned = fn(state)
+    return state if returned is None else returned
+
+
+def _nearest(plan: Plan, name: object) -> str:
+    if not isinstance(name, str):
+        return ""
+    if name.strip("_").lower() == "end":
+        return "; did you mean holdfast.graph.END?"
     close = difflib.get_close_matches(name, plan.nodes, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from holdfast.core import Core
 from holdfast.engine import requests, running
+from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
+from holdfast.engine.program import is_async
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.errors import RunIdRequiredError
@@ -21,7 +24,7 @@ from holdfast.graph import going_back
 from holdfast.graph.drawing import mermaid
 from holdfast.graph.plan import Plan
 from holdfast.graph.program import GraphProgram
-from holdfast.graph.states import updated
+from holdfast.graph.states import revived, stored_form, updated
 from holdfast.graph.views import GraphCheckpoint
 from holdfast.seams import new_id
 
@@ -75,7 +78,9 @@ class CompiledGraph(Generic[S]):
         options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
         async with _kept(store, run_id) as core:
             link = Link(thread_id, owner)
-            plan = await running.start(core, self._make, run_id or new_id(), state, options, link)
+            plan = await running.start(
+                core, self._make, run_id or new_id(), self._fitting(state), options, link
+            )
             result: S = await running.carry_out(plan)
             return result
 
@@ -108,7 +113,7 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
-            return await running.start(core, self._make, name, state, options, link)
+            return await running.start(core, self._make, name, self._fitting(state), options, link)
 
         return running.stream(plan, place.close)
 
@@ -174,11 +179,15 @@ class CompiledGraph(Generic[S]):
             before = await core.off_loop(
                 lambda: going_back.input_of(core, self._plan, run_id, node, seq)
             )
-            state = before.value()
-            returned = self._plan.nodes[node].fn(state)
+            kind, fn = self._plan.state, self._plan.nodes[node].fn
+            state = revived(before.value(), kind)
+            info = StepInfo(run_id, node, node, 1, flow=self.name)
+            call = partial(call_in_step, info, fn, state)
+            returned = call() if is_async(fn) else await asyncio.to_thread(call)
             if inspect.isawaitable(returned):
-                returned = await returned
-            result: S = updated(self._plan.state, state, returned)
+                with in_step(info):
+                    returned = await returned
+            result: S = stored_form(updated(kind, state, returned), kind)
             return result
 
     async def checkpoints(
@@ -217,6 +226,11 @@ class CompiledGraph(Generic[S]):
     def _make(self) -> GraphProgram:
         return GraphProgram(self._plan)
 
+    def _fitting(self, state: S) -> S:
+        """The state, if the graph can run on it. Raises `SerializeError` and `ReviveError`."""
+        stored_form(state, self._plan.state)
+        return state
+
     async def _run_blocking(self, state: S, **given: Any) -> S:
         store, run_id = given.pop("store", None), given.pop("run_id", None)
         link = Link(given.pop("thread_id", None), given.pop("owner", None))
@@ -228,7 +242,9 @@ class CompiledGraph(Generic[S]):
             raise TypeError(f"run_sync takes no {', '.join(map(repr, given))}")
         async with _kept(store, run_id) as core:
             blocking = replace(options, blocking=True)
-            plan = await running.start(core, self._make, run_id or new_id(), state, blocking, link)
+            plan = await running.start(
+                core, self._make, run_id or new_id(), self._fitting(state), blocking, link
+            )
             result: S = await running.carry_out(plan)
             return result
 

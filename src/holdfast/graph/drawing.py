@@ -17,9 +17,9 @@ def mermaid(plan: Plan) -> str:
     for source, route in plan.routes.items():
         if route.targets is None:
             lines.append(f'    {ids[source]} -.-> any{ids[source]}["anywhere"]')
-        words = {} if route.mapping is None else {v: k for k, v in route.mapping.items()}
         for target in dict.fromkeys(route.targets or ()):
-            word = f'|"{_text(str(words[target]))}"|' if target in words else ""
+            words = [str(word) for word, node in (route.mapping or {}).items() if node == target]
+            word = f'|"{_text(", ".join(words))}"|' if words else ""
             lines.append(f"    {ids[source]} -.->{word} {ids[target]}")
     return "\n".join(lines) + "\n"
 

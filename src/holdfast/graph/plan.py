@@ -99,10 +99,10 @@ class Plan:
             name for name in self.nodes if name in self.reachable_from(self.possible_targets(name))
         )
 
-    def join_of(self, name: str) -> str:
-        """Where the branches of a fork meet: the first node that all of them must come to."""
+    def join_of(self, targets: Iterable[str]) -> str:
+        """Where branches that begin with these meet: the first node that all must come to."""
         after = self._must_pass
-        common = set.intersection(*(after[t] | {t} for t in self.possible_targets(name)))
+        common = set.intersection(*(after[t] | {t} for t in targets))
         # Of the nodes that all branches pass, the first is the one that the others come after.
         return max(common, key=lambda node: len(after[node]), default=END)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from holdfast.engine.history import History, meta
+from holdfast.engine.history import History
 from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError
-from holdfast.graph.plan import END, Plan, changes
-from holdfast.graph.states import revived, updated
-from holdfast.model import Kind, Status
+from holdfast.graph import versions
+from holdfast.graph.plan import END, Plan
+from holdfast.graph.states import revived, stored_form, updated
+from holdfast.model import CARRY_STATE, Kind, Status
 
 
 class Walk:
@@ -52,7 +53,6 @@ class GraphProgram(Program):
         self.flow = plan.flow
         self.version = plan.version
         self.metas = plan.metas
-        self._run_id = ""
         self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
         self._busy: dict[str, tuple[Walk, Fork | None]] = {}
         self._next: dict[str, list[str]] = {}
@@ -72,48 +72,30 @@ class GraphProgram(Program):
         return {"flow_version": self.version, "shape": self._plan.shape}
 
     def check(self, run_id: str, history: History) -> None:
-        self._run_id = run_id
-        marks = [meta(entry) for entry in (history.opening, *history.entries)]
-        stamps = [(m["flow_version"], m.get("shape")) for m in marks if "flow_version" in m]
-        version, shape = stamps[-1] if stamps else (None, None)
-        if version == self.version and shape == self._plan.shape:
-            return
-        if version != self.version and str(version) in self._plan.migrate:
-            return
-        if version != self.version:
-            found = [f"it ran version {version} of {self.flow!r}, and this is {self.version}"]
-        else:
-            began = history.begun_with
-            found = ["its nodes and edges are not those it ran with"]
-            if began.get("shape") == shape:
-                found = changes(began.get("structure", {}), self.structure()) or found
-        raise FlowChangedError(
-            run_id,
-            tuple(found),
-            f'Compile it with another version and migrate={{"{version}": change}}, where change '
-            "turns the recorded state into the new one (None: as it is).",
-        )
+        versions.check(self._plan, history)
 
     def begin(self, inputs: Stored) -> None:
         self._main = Walk(inputs)
         self._walks.append((self._main, [self._plan.entry], ""))
 
     def restore(self, history: History) -> int:
-        self._run_id = history.run
-        state, targets, after = history.inputs, [self._plan.entry], ""
+        self.run_id = history.run
+        plan = self._plan
+        state, targets, after = versions.state_of(plan, history, None), [plan.entry], ""
         visits: dict[str, int] = {}
         for entry in history.entries:
-            facts = meta(entry)
-            stored = self._migrated(history, facts, entry) if entry.size else None
-            targets_then = [self._plan.rename.get(n, n) for n in facts.get("next_steps", ())]
-            if entry.kind == Kind.CHECKPOINT and stored is not None:
-                state, targets, after = stored, targets_then, str(entry.step)
-                self._recorded.clear()
-                visits = dict(facts.get("visits", {}))
-                self._steps = (entry.step_index or 0) + (entry.status != Status.FAILED)
-            elif entry.kind == Kind.RESULT and stored is not None:
-                self._recorded[str(entry.step)] = (stored, targets_then)
+            if entry.kind not in CARRY_STATE:
+                continue
+            stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, entry)
+            if entry.kind == Kind.RESULT:
+                self._recorded[versions.key_of(plan, entry)] = (stored, then)
                 self._steps = max(self._steps, (entry.step_index or 0) + 1)
+            else:
+                state, targets, after = stored, then, str(versions.node_of(plan, entry))
+                self._recorded.clear()
+                visits = versions.visits_of(plan, entry)
+                counted = entry.step_index is not None and entry.status != Status.FAILED
+                self._steps = (entry.step_index or 0) + counted
         gone = [name for name in targets if name != END and name not in self._plan.nodes]
         if gone:
             raise FlowChangedError(
@@ -131,12 +113,6 @@ class GraphProgram(Program):
         visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
         return {"visits": visits} if visits else {}
 
-    def _migrated(self, history: History, facts: dict[str, Any], entry: Any) -> Stored:
-        stored = history.stored(entry)
-        version = facts.get("flow_version", self.version)
-        change = self._plan.migrate.get(str(version)) if version != self.version else None
-        return stored if change is None else _Changed(stored, change)
-
     def ready(self) -> list[Task]:
         tasks: list[Task] = []
         while self._walks:
@@ -151,11 +127,8 @@ class GraphProgram(Program):
 
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
-        if fork is not None:
-            state, targets = value, [fork.join]
-        else:
-            state = updated(self._plan.state, task.args[0], value)
-            targets = self._targets(task.name, state)
+        state = updated(self._plan.state, task.args[0], value)
+        targets = [fork.join] if fork is not None else self._targets(task.name, state)
         self._next[task.key] = targets
         index, self._steps = self._steps, self._steps + 1
         facts: dict[str, Any] = {"next_steps": tuple(targets)}
@@ -228,14 +201,12 @@ class GraphProgram(Program):
             (name,) = targets
             if name == walk.stop or name == END:
                 return self._arrive(walk)
-            if self._steps + len(self._busy) >= self._plan.max_steps:
-                raise LoopLimitError(self._run_id, name, self._plan.max_steps)
-            count = walk.visits[name] = walk.visits.get(name, 0) + 1
-            key = f"{walk.path}/{name}" if walk.path else name
-            if count > 1:
-                key = f"{key}#{count}"
+            walk.visits[name] = walk.visits.get(name, 0) + 1
+            key = _key(walk, name)
             known = self._recorded.pop(key, None)
             if known is None:
+                if self._steps + len(self._busy) >= self._plan.max_steps:
+                    raise LoopLimitError(self.run_id, name, self._plan.max_steps)
                 node = self._plan.nodes[name]
                 self._busy[key] = (walk, None)
                 arguments = self._arguments(walk.state)
@@ -249,11 +220,10 @@ class GraphProgram(Program):
         return lambda: (revived(state.value(), self._plan.state),)
 
     def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
-        path = f"{walk.path}/{after}" if walk.path else after
-        key = f"{path}#{walk.visits.get(after, 1)}" if after in self._plan.loops else path
-        fork = Fork(walk, key, self._plan.join_of(after), targets)
+        key = _key(walk, after)
+        fork = Fork(walk, key, self._plan.join_of(targets), targets)
         for target in targets:
-            branch = Walk(walk.state, f"{key}>{target}", fork, target)
+            branch = Walk(walk.state, f"{key}>{versions.escaped(target)}", fork, target)
             self._walks.append((branch, [target], ""))
 
     def _arrive(self, walk: Walk) -> Task | None:
@@ -266,7 +236,7 @@ class GraphProgram(Program):
             return None
         merge = self._plan.merge_at(fork.join)
         assert merge is not None, "compile and _targets see to that"
-        key = f"{fork.key}.merge"
+        key = f"{fork.key}>merge"
         known = self._recorded.pop(key, None)
         if known is not None:
             fork.walk.state, targets = known
@@ -286,20 +256,15 @@ class GraphProgram(Program):
         route = self._plan.routes.get(name)
         if route is None:
             return list(self._plan.edges[name])
-        said = route.fn(state)
-        if route.mapping is not None:
-            if said not in route.mapping:
-                known = ", ".join(map(repr, route.mapping))
-                raise ValueError(f"the route after {name!r} said {said!r}, not one of {known}")
-            said = route.mapping[said]
-        targets = [said] if isinstance(said, str) else _names(name, said)
+        said = route.fn(stored_form(state, self._plan.state))  # what the next node will be given
+        targets = _names(name, said, route.mapping)
         for target in targets:
             if target not in (*self._plan.nodes, END) or (
                 route.targets is not None and target not in route.targets
             ):
                 known = ", ".join(map(repr, route.targets or (*self._plan.nodes, END)))
                 raise ValueError(f"the route after {name!r} said {target!r}, not one of {known}")
-        if len(targets) > 1 and self._plan.merge_at(self._plan.join_of(name)) is None:
+        if len(targets) > 1 and self._plan.merge_at(self._plan.join_of(targets)) is None:
             raise ValueError(
                 f"the route after {name!r} forks, and without a merge all but one result would be "
                 "lost: give the graph merge="
@@ -307,23 +272,25 @@ class GraphProgram(Program):
         return targets
 
 
-class _Changed(Stored):
-    """A state of an older version, as the migration makes it."""
-
-    __slots__ = ("_change", "_old")
-
-    def __init__(self, old: Stored, change: Callable[[Any], Any]) -> None:
-        self._old = old
-        self._change = change
-
-    def value(self) -> Any:
-        return self._change(self._old.value())
+def _key(walk: Walk, name: str) -> str:
+    """Names one visit of one walk to a node: `a`, `a#2` the second time, `a>b/c` in a branch."""
+    key = f"{walk.path}/{versions.escaped(name)}" if walk.path else versions.escaped(name)
+    count = walk.visits.get(name, 1)
+    return key if count == 1 else f"{key}#{count}"
 
 
-def _names(name: str, said: Any) -> list[str]:
-    if not isinstance(said, Iterable):
-        raise TypeError(f"the route after {name!r} said {said!r}: no name of a node")
-    names = list(dict.fromkeys(said))
-    if not names:
+def _names(name: str, said: Any, mapping: Mapping[Any, str] | None) -> list[str]:
+    """The nodes that a route named, or whose words it said."""
+    single = isinstance(said, str) or not isinstance(said, Iterable)
+    words = [said] if single else list(said)
+    if not words:
         raise ValueError(f"the route after {name!r} said nothing; return END to end the run")
-    return names
+    if mapping is not None:
+        for word in words:
+            if word not in mapping:
+                known = ", ".join(map(repr, mapping))
+                raise ValueError(f"the route after {name!r} said {word!r}, not one of {known}")
+        words = [mapping[word] for word in words]
+    elif single and not isinstance(said, str):
+        raise TypeError(f"the route after {name!r} said {said!r}: no name of a node")
+    return list(dict.fromkeys(words))

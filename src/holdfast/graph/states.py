@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, get_origin
+from typing import Any, Final, get_origin
 
+from holdfast.codec import values
+from holdfast.codec.records import stored_names
 from holdfast.codec.revive import revive
 
 
@@ -14,11 +16,17 @@ def revived(data: Any, kind: Any) -> Any:
     return data if kind is dict or kind is Any else revive(data, kind)
 
 
+def stored_form(state: Any, kind: Any) -> Any:
+    """The state as it comes back from a store. Raises `SerializeError` and `ReviveError`."""
+    return revived(values.decode(values.encode(state)), kind)
+
+
 def updated(kind: Any, state: Any, returned: Any) -> Any:
     """The state after a node was given `state` and returned this.
 
     Nothing means the state it was given, changed or not. Of a dict, the fields it names change.
     """
+    kind = get_origin(kind) or kind
     if returned is None and has_fields(kind):
         return state
     if not isinstance(returned, Mapping):
@@ -29,8 +37,14 @@ def updated(kind: Any, state: Any, returned: Any) -> Any:
         unknown = [name for name in returned if name not in kind.model_fields]
         if unknown:
             raise _unknown(kind, unknown)
-        return state.model_copy(update=dict(returned))
+        return revive({**values.decode(values.encode(state)), **returned}, kind)  # validated
     if is_mapping(kind):
+        known = stored_names(kind)  # None for a dict, which may have any
+        unknown = (
+            [] if known is None else [n for n in returned if n not in known and n not in state]
+        )
+        if unknown:
+            raise _unknown(kind, unknown)
         return {**state, **returned}
     return returned
 
@@ -66,16 +80,33 @@ def merge_changes(before: Any, branches: dict[str, Any]) -> Any:
     changed: dict[str, Any] = {}
     by: dict[str, str] = {}
     for name, state in branches.items():
-        for field, value in fields_of(state).items():
-            if field in old and value == old[field]:
+        new = fields_of(state)
+        for field in {**old, **new}:
+            value = new.get(field, _GONE)
+            if _same(value, old.get(field, _GONE)):
                 continue
-            if field in changed and value != changed[field]:
+            if field in changed and not _same(value, changed[field]):
                 raise ValueError(
                     f"{by[field]!r} and {name!r} both changed {field!r}; "
                     "give the graph a merge= of your own that says what becomes of it"
                 )
             changed[field], by[field] = value, name
+    gone = {field for field, value in changed.items() if value is _GONE}
+    if gone:  # only of a dict
+        return {field: value for field, value in (old | changed).items() if field not in gone}
     return updated(type(before), before, changed)
+
+
+_GONE: Final = object()
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are stored alike: NaN is like NaN, and True is not 1."""
+    if one is _GONE or other is _GONE:
+        return one is other
+    if isinstance(one, set | frozenset):
+        return type(one) is type(other) and bool(one == other)
+    return values.encode(one) == values.encode(other)
 
 
 def _replaced(kind: Any, state: Any, fields: Mapping[str, Any]) -> Any:

@@ -14,8 +14,8 @@ class GraphCheckpoint(CheckpointInfo):
 
     @property
     def node_id(self) -> str | None:
-        """The node that had just run."""
-        return self.step
+        """The node that had just run; in a parallel branch, `step` says which of its visits."""
+        return self.step_name
 
     @property
     def next_node(self) -> str | None:

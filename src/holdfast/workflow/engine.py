@@ -225,7 +225,7 @@ class WorkflowEngine:
         if resume:
             known = await core.off_loop(lambda: reading.run(core, name))
             if known is not None and known.status == Status.COMPLETED:
-                return await core.off_loop(lambda: running.outcome(core, make, name))
+                return await core.off_loop(lambda: running.outcome(core, make, name, inputs))
             resume = known is not None
         return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
 

@@ -36,15 +36,21 @@ class Fiber:
 
 
 class Group:
-    """Parts that are done at once, so many at a time."""
+    """Parts that are done at once, so many at a time.
+
+    After a failure no other part is started, but for the first `begun`: they were, before the
+    run was resumed, and what they did may have to be undone.
+    """
 
     def __init__(
         self,
         starts: Sequence[Callable[[], Any]],
         names: tuple[str, ...] | None,
         concurrency: int | None,
+        begun: int = 0,
     ) -> None:
         self.parent: Fiber | None = None
+        self._begun = begun
         self._starts = starts
         self._names = names
         self._limit = concurrency or len(starts)
@@ -56,7 +62,11 @@ class Group:
     @property
     def wants_more(self) -> bool:
         """Whether another part may start."""
-        return self._next < len(self._starts) and self._active < self._limit and not self._errors
+        return self._has_more and self._active < self._limit
+
+    @property
+    def _has_more(self) -> bool:
+        return self._next < (self._begun if self._errors else len(self._starts))
 
     def take(self) -> tuple[int, Callable[[], Any]]:
         """The next part."""
@@ -75,7 +85,7 @@ class Group:
 
     def outcome(self) -> Outcome | None:
         """What all of it came to; None while parts are under way."""
-        if self._active or (self._next < len(self._starts) and not self._errors):
+        if self._active or self._has_more:
             return None
         if self._errors:
             return Outcome(error=_together([self._errors[i] for i in sorted(self._errors)]))

@@ -6,17 +6,18 @@ import asyncio
 import inspect
 import re
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, meta
+from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Child, Program, Record, Stored, Task
 from holdfast.engine.recording import describe
 from holdfast.engine.schema import schema_of
-from holdfast.errors import FlowChangedError, StepFailedError
+from holdfast.errors import FlowChangedError, SerializeError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -136,6 +137,9 @@ class WorkflowProgram(Program):
             elif entry.kind == Kind.FAIL and facts.get("of") == "run":
                 for failed_step in (facts.get("step"), *facts.get("others", ())):
                     _try_again(found, str(failed_step))
+                cause = found.get(str(facts.get("cause")))
+                if cause is not None and cause.order == max(k.order for k in found.values()):
+                    _try_again(found, str(facts["cause"]))
         self._migrate(found, old)
         self._recorded = found
         if not old:  # else the names are the migration's, and their order says nothing
@@ -188,7 +192,6 @@ class WorkflowProgram(Program):
             facts["built"] = True
         if _is_flow(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
-        self._order += 1
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
     def revive(self, task: Task, stored: Stored) -> Any:
@@ -209,6 +212,7 @@ class WorkflowProgram(Program):
             self._resume(fiber, Outcome())
             return
         if task.recorded:
+            self._order += 1
             self._note(task.key, step, value, self._order)
         self._resume(fiber, Outcome(value))
 
@@ -278,6 +282,8 @@ class WorkflowProgram(Program):
             except StopIteration as stop:
                 fiber.frames.pop()
                 outcome = Outcome(stop.value)
+                if not fiber.frames:
+                    frame.scope.end()
             except Mismatch:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
@@ -434,16 +440,36 @@ class WorkflowProgram(Program):
         keys = [scope.key(name) for name in names]
         scope.expect(keys)
         starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-        return Group(starts, effect.names, effect.concurrency)
+        return Group(starts, effect.names, effect.concurrency, self._begun(keys))
 
     def _items(self, scope: Scope, effect: ForEach) -> Group:
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
+            self._check_items(group, effect.items)
+        keys = [f"{group}[{index}]" for index in range(len(effect.items))]
         starts = [
-            self._item(effect, f"{group}[{index}]", item) for index, item in enumerate(effect.items)
+            self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
         ]
-        return Group(starts, None, effect.concurrency)
+        return Group(starts, None, effect.concurrency, self._begun(keys))
+
+    def _begun(self, keys: Sequence[str]) -> int:
+        """How many parts were begun before, at least: up to the last that left a record."""
+        known = (n for n, key in enumerate(keys, 1) if key in self._recorded or key in self._orders)
+        return max(known, default=0)
+
+    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
+        """Results are kept by position: they must not be given to other items after a resume."""
+        key = f"{group}/items"
+        try:
+            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        except SerializeError:
+            told = f"{len(items)} items"
+        known = self._known(key, "decision")
+        if known is None:
+            self._records.append(Record(Kind.DECISION, key, told, name="items"))
+        elif known.outcome.value != told:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
 
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body

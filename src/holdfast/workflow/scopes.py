@@ -52,6 +52,11 @@ class Scope:
         if self._pending and new:
             raise Mismatch(self._pending[0], new[0])
 
+    def end(self) -> None:
+        """The flow asks for nothing more here. Raises `Mismatch` where something was recorded."""
+        if self._pending:
+            raise Mismatch(self._pending[0], "its end")
+
 
 def orders(keys: Iterable[str]) -> dict[str, list[str]]:
     """For each scope the names recorded in it, in the order they first appear."""

@@ -1,0 +1,138 @@
+"""Engines that make the mistakes others have made. The checker must catch every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from holdfast.appending import append_if
+from holdfast.engine import hold, recording, running
+from holdfast.engine.history import History, meta
+from holdfast.engine.hold import Hold
+from holdfast.journal import Draft
+from holdfast.model import Entry, Kind
+from holdfast.store import Work
+from holdfast.workflow.program import WorkflowProgram
+
+
+def break_engine(mutant: str) -> None:
+    """Bring a mistake into this process. For workers only."""
+    MUTANTS[mutant]()
+
+
+def acknowledges_before_it_is_durable() -> None:
+    really = Hold.append
+
+    async def append(
+        self: Any, drafts: Sequence[Draft], *, wait: bool = True, work: Work | None = None
+    ) -> list[Entry]:
+        held = getattr(self, "_held", [])
+        ends = not drafts or any(d.kind != Kind.RESULT for d in drafts)
+        self._held = [] if ends else list(drafts)
+        return await really(self, [*held, *drafts] if ends else held, wait=wait, work=work)
+
+    Hold.append = append  # type: ignore[method-assign]
+
+
+def drops_the_step_that_a_request_came_before() -> None:
+    def take_note(self: Any, entry: Entry, drafts: list[Draft]) -> None:
+        really(self, entry, drafts)
+        drafts[:] = [draft for draft in drafts if draft.kind != Kind.RESULT]
+
+    really = Hold._take_note
+    Hold._take_note = take_note  # type: ignore[method-assign]
+
+
+def commits_beside_the_result() -> None:
+    async def append(
+        self: Any, drafts: Sequence[Draft], *, wait: bool = True, work: Work | None = None
+    ) -> list[Entry]:
+        if work is None:
+            return await really(self, drafts, wait=wait)
+        with self.core.journals.store._db.transaction(self.run) as db:
+            work(db)
+        return await really(self, drafts)
+
+    really = Hold.append
+    Hold.append = append  # type: ignore[method-assign]
+
+
+def ignores_the_fence() -> None:
+    hold.ABSORBED = tuple(Kind)  # type: ignore[assignment, misc]
+
+
+def takes_over_without_a_claim() -> None:
+    def unclaimed(core: Any, run: str, decide: Callable[[Entry | None], Draft]) -> Any:
+        if isinstance(decide, partial):  # of `resume`
+            return core.journals.checked_head(run)
+            yield
+        return (yield from append_if(core, run, decide))
+
+    running.append_if = unclaimed  # type: ignore[attr-defined, assignment]
+
+
+def decides_anew() -> None:
+    def decide(self: Any, name: str, make: Callable[[], Any]) -> Any:
+        known = really(self, name, make)
+        fresh = make()
+        return known if isinstance(known, int) or known is None else fresh
+
+    really = WorkflowProgram.decide
+    WorkflowProgram.decide = decide  # type: ignore[method-assign]
+
+
+def takes_another_branch() -> None:
+    def known(self: Any, key: str, kind: str) -> Any:
+        return None if key == "branch" else really(self, key, kind)
+
+    really = WorkflowProgram._known
+    WorkflowProgram._known = known  # type: ignore[method-assign]
+
+
+def counts_attempts_anew() -> None:
+    History.deaths = lambda self: 0  # type: ignore[method-assign]
+    History.failed_attempts = lambda self: {}  # type: ignore[method-assign]
+
+
+def does_not_record_what_is_undone() -> None:
+    async def save(self: Any, drafts: Sequence[Draft], **options: Any) -> list[Entry]:
+        return await really(self, [d for d in drafts if '"undone"' not in d.meta], **options)
+
+    really = recording.Recorder.save
+    recording.Recorder.save = save  # type: ignore[method-assign]
+
+
+def forgets_what_to_undo() -> None:
+    History.rolling_back = lambda self: None  # type: ignore[method-assign]
+    WorkflowProgram.compensations = lambda self: []  # type: ignore[method-assign]
+
+
+def does_every_item_again() -> None:
+    def restore(self: Any, history: History) -> int:
+        history.entries = [e for e in history.entries if "[" not in str(e.step)]
+        return really(self, history)
+
+    really = WorkflowProgram.restore
+    WorkflowProgram.restore = restore  # type: ignore[method-assign]
+
+
+def forgets_a_cancel() -> None:
+    really = Hold._take_note
+
+    def take_note(self: Any, entry: Entry, drafts: list[Draft]) -> None:
+        really(self, entry, drafts)
+        self.absorbed[:] = [e for e in self.absorbed if meta(e).get("action") != "cancel"]
+
+    Hold._take_note = take_note  # type: ignore[method-assign]
+
+
+MUTANTS: dict[str, Callable[[], None]] = {
+    mistake.__name__: mistake
+    for mistake in (
+        acknowledges_before_it_is_durable, drops_the_step_that_a_request_came_before,
+        commits_beside_the_result, ignores_the_fence, takes_over_without_a_claim, decides_anew, takes_another_branch,
+        counts_attempts_anew, does_not_record_what_is_undone, forgets_what_to_undo,
+        does_every_item_again, forgets_a_cancel,
+    )
+}  # fmt: skip

@@ -1,0 +1,86 @@
+"""Requests from other processes at any time: no finished step is lost or repeated, no answer astray."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from holdfast.model import Kind, Status
+from holdfast.testing.history import Line, Violation
+from tests.crash.engine_check import Journal, check, dump
+from tests.crash.engine_harness import Notes
+from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
+
+REQUESTS = setting("HOLDFAST_REQUESTS", 1000)
+WORKERS, LANES, SENDERS = 2, 3, 2
+WIDTH = 4  # steps that may be under way when a request comes
+ERRORS = ("completed", "RunPausedError", "RunCancelledError", "RunFinishedError")
+"""The last: a run that waits and has nothing to undo is cancelled by whoever asks for it."""
+
+
+def race(
+    server: ForkServer, place: Path, seed: int, requests: int, mutant: str = ""
+) -> tuple[list[Line], list[Violation]]:
+    """Have workers carry out runs while others send them requests; returns the notes and the verdict."""
+    place.mkdir()
+    url = url_of("sqlite", place)
+    notes = Notes(place / "notes")
+    job = {"url": url, "notes": str(notes.path), "mutant": mutant}
+    pids = [server.start(**job, run=f"w{n}", task="race", amount=LANES) for n in range(WORKERS)]
+    pids += [
+        server.start(**job, run="", task="request", amount=requests // SENDERS, seed=seed + n)
+        for n in range(SENDERS)
+    ]
+    ended = [server.wait(pid) for pid in pids]
+    assert mutant or not any(ended), f"seed {seed}\n{server.errors()}"
+    notes.close()
+    lines, journals = notes.read(), dump(url)
+    found = check(lines, journals, ends=("completed", "cancelled"), errors=ERRORS, least_acks=1)
+    return lines, found + _requests(lines, journals)
+
+
+def _requests(lines: list[Line], journals: dict[str, Journal]) -> list[Violation]:
+    """What the requests came to. Nobody was killed: what was begun is recorded, but for a cancel."""
+    found = []
+    begun = Counter((n["run"], n["step"]) for n in lines if n["what"] == "begin")
+    found += [
+        Violation("again", run, f"{step} was executed {count} times")
+        for (run, step), count in begun.items()
+        if count > 1
+    ]
+    asked = Counter((n["run"], n["action"]) for n in lines if n["what"] == "requested")
+    for run, journal in journals.items():
+        wanted = [e.seq for e in journal.entries if e.meta.get("action") == "cancel"]
+        if not wanted:
+            found += [
+                Violation("lost", run, f"{n['step']} was done, and is not recorded")
+                for n in lines
+                if n["what"] == "done" and n["run"] == run and n["step"] not in journal.recorded
+            ]
+            if journal.status == Status.CANCELLED:
+                found.append(Violation("status", run, "nobody cancelled it"))
+            continue
+        after = [e for e in journal.of(Kind.RESULT) if e.seq > wanted[0]]
+        if len(after) > WIDTH:
+            found.append(Violation("status", run, f"{len(after)} steps after it was cancelled"))
+        if journal.status == Status.COMPLETED and after:
+            found.append(Violation("status", run, "went on, and on, after it was cancelled"))
+    for (run, action), count in asked.items():
+        held = sum(e.meta.get("action") == action for e in journals[run].entries)
+        if held != count:
+            found.append(Violation("lost", run, f"{count} times {action}, recorded {held} times"))
+    return found
+
+
+def test_requests_raced_against_live_workers(tmp_path: Path) -> None:
+    seed = first_seed()
+    sent = Counter[str]()
+    with fork_server(tmp_path, "engine_worker") as server:
+        while sum(sent.values()) < REQUESTS:
+            lines, found = race(server, tmp_path / str(seed), seed, min(REQUESTS, 500))
+            listed = "\n".join(map(str, found))
+            assert not found, f"HOLDFAST_SEED={seed}\n{listed}"
+            sent.update(n["action"] for n in lines if n["what"] == "requested")
+            sent["answer"] += sum(n["what"] == "answered" for n in lines)
+            seed += 1
+    assert min(sent["pause"], sent["cancel"], sent["answer"]) >= REQUESTS // 50, sent

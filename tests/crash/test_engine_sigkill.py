@@ -1,0 +1,49 @@
+"""kill -9 at random times, through workflows and graphs: no finished step runs again, none is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.crash.engine_harness import STOPS, carry_out
+from tests.crash.harness import ForkServer, first_seed, fork_server, setting
+
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 300)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ForkServer]:
+    with fork_server(tmp_path, "engine_worker") as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("flow", "kind", "share", "end"),
+    [
+        ("everything", "sqlite", 0.3, "completed"),
+        ("everything", "file", 0.1, "completed"),
+        ("doomed", "sqlite", 0.25, "failed"),
+        ("doomed", "file", 0.1, "failed"),
+        ("trip", "sqlite", 0.15, "completed"),
+        ("trip", "file", 0.1, "completed"),
+    ],
+)
+def test_no_kill_repeats_or_loses_a_finished_step(
+    flow: str, kind: str, share: float, end: str, tmp_path: Path, server: ForkServer
+) -> None:
+    seed, kills, steps, runs = first_seed(), 0, 0, 0
+    errors = (*STOPS, "StepFailedError") if end == "failed" else STOPS
+    while kills < CYCLES * share:
+        outcome = carry_out(
+            server, kind, tmp_path / str(seed), flow, seed=seed, ends=(end,), errors=errors
+        )
+        assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{outcome}"
+        kills, steps, runs, seed = (
+            kills + outcome.kills,
+            steps + outcome.finished,
+            runs + 1,
+            seed + 1,
+        )
+    assert steps > kills, f"only {steps} finished steps in {kills} kills of {runs} runs"

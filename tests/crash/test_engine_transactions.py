@@ -1,0 +1,65 @@
+"""Steps that write to the user's own tables: kill -9 around the commit, and each row is there once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.model import Kind
+from holdfast.testing.history import Violation
+from tests.crash.engine_check import dump
+from tests.crash.engine_harness import Outcome, carry_out
+from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
+
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 300)
+POINTS = 60  # fault points; a commit passes four
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ForkServer]:
+    with fork_server(tmp_path, "engine_worker") as started:
+        yield started
+
+
+def _books(place: Path) -> list[Violation]:
+    """Where the user's table and the recorded results differ."""
+    with closing(sqlite3.connect(place / "runs.db")) as db:
+        made = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'booked'").fetchone()
+        rows = sorted(db.execute("SELECT what, mark FROM booked")) if made else []
+    results = sorted(
+        (entry.value["value"], entry.value["mark"])
+        for journal in dump(url_of("sqlite", place)).values()
+        for entry in journal.of(Kind.RESULT)
+        if entry.step.split("#")[0] in ("pay", "split")
+    )
+    return [] if rows == results else [Violation("exactly once", "", f"{rows} != {results}")]
+
+
+def _carry_out(server: ForkServer, place: Path, seed: int, mutant: str = "") -> Outcome:
+    return carry_out(
+        server, "sqlite", place, "ledger", seed=seed, points=POINTS, ends=("completed",),
+        mutant=mutant, also=_books,
+    )  # fmt: skip
+
+
+def test_no_kill_parts_a_step_from_its_row(tmp_path: Path, server: ForkServer) -> None:
+    seed, kills, steps = first_seed(), 0, 0
+    while kills < CYCLES:
+        outcome = _carry_out(server, tmp_path / str(seed), seed)
+        assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{outcome}"
+        kills, steps, seed = kills + outcome.kills, steps + outcome.finished, seed + 1
+    assert steps > kills, f"only {steps} finished steps in {kills} kills prove little"
+
+
+def test_a_commit_beside_the_result_is_found_out(tmp_path: Path, server: ForkServer) -> None:
+    seed, found = first_seed(), list[str]()
+    for at in range(seed, seed + 20):
+        outcome = _carry_out(server, tmp_path / str(at), at, "commits_beside_the_result")
+        found += [violation.invariant for violation in outcome.violations]
+        if "exactly once" in found:
+            return
+    raise AssertionError(f"HOLDFAST_SEED={seed}: {found}")

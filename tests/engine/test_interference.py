@@ -1,0 +1,179 @@
+"""Requests and outages that strike at the worst moment: nothing asked for or finished is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.engine import requests
+from holdfast.engine.hold import Hold
+from holdfast.graph import END, Graph
+from holdfast.journal import Draft
+from holdfast.model import Entry, Kind, Status
+from holdfast.stores.sqlite import SQLiteStore
+from holdfast.workflow import (
+    CheckpointSaved,
+    StepCompleted,
+    WorkflowEngine,
+    parallel,
+    step,
+    workflow,
+)
+
+
+def _ask(url: str, run: str, action: str) -> None:
+    """As another process does."""
+    with hf.SyncCheckpointer(url) as others:
+        others.core.drive(requests.request(others.core, run, action))
+
+
+def test_a_cancelled_graph_stays_so_when_it_crashes_behind_its_next_checkpoint(
+    kept_url: str,
+) -> None:
+    def first(state: dict[str, Any]) -> dict[str, Any]:
+        _ask(kept_url, "run", "cancel")
+        return {"first": True}
+
+    def second(state: dict[str, Any]) -> dict[str, Any]:
+        raise AssertionError("it was cancelled")
+
+    app = (
+        Graph(dict).add_node("first", first).add_node("second", second)
+        .add_edge("first", "second").add_edge("second", END).set_entry("first").compile()
+    )  # fmt: skip
+
+    async def crash() -> None:
+        async with app.stream({}, store=kept_url, run_id="run") as events:
+            async for event in events:
+                if isinstance(event, CheckpointSaved):
+                    break  # and never comes back
+
+    asyncio.run(crash())
+    with pytest.raises(hf.RunCancelledError):
+        asyncio.run(app.resume("run", store=kept_url))
+
+
+class Full(SQLiteStore):
+    """Takes nothing more of a run once it has been told to."""
+
+    of: str = ""
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if any(entry.run == self.of for entry in entries):
+            raise hf.StoreUnavailableError("the disk is full")
+        return super().append(entries)
+
+
+def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) -> None:
+    store = Full(tmp_path / "runs.db")
+    done: list[str] = []
+
+    def act(name: str) -> None:
+        done.append(name)
+        store.of = "run/sub" if done == ["within"] else ""
+
+    @workflow
+    def inner() -> Generator[Any, Any, None]:
+        yield step("within").python(act, ("within",))
+        yield step("more").python(act, ("more",))
+
+    @workflow
+    def outer() -> Generator[Any, Any, None]:
+        yield step("sub").subworkflow(inner)
+        yield step("last").python(act, ("last",))
+
+    engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05))
+    with pytest.raises(hf.CheckpointSaveError):
+        asyncio.run(engine.run(outer, workflow_id="run"))
+    kinds = [entry.kind for entry in store.read("run")]
+    assert Kind.FAIL not in kinds, "nothing is recorded against the step"
+    store.of = ""
+    asyncio.run(engine.run(outer, workflow_id="run", resume=True))
+    assert done == ["within", "within", "more", "last"]
+    store.close()
+
+
+def test_a_run_can_be_cancelled_while_it_notes_a_failed_attempt(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    store = hf.open_store(url)
+    engine = WorkflowEngine(store)
+    acknowledged: list[str] = []
+
+    async def flaky() -> None:
+        _ask(url, "run", "pause")
+        raise OSError
+
+    async def quick() -> None:
+        return
+
+    @workflow
+    def flow() -> Generator[Any, Any, None]:
+        yield parallel(step("flaky").python(flaky).retry(3, 0.0), step("quick").python(quick))
+
+    async def scenario() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "read", _Interrupting(store, engine))
+            async for event in engine.execute(flow, workflow_id="run"):
+                if isinstance(event, StepCompleted):
+                    acknowledged.append(event.step)
+
+    asyncio.run(scenario())
+    recorded = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
+    assert acknowledged == recorded
+    assert engine.get_result("run").status == "cancelled"
+    store.close()
+
+
+class _Interrupting:
+    """Cancels the run while it reads, for the first time, what pushed its entries aside."""
+
+    def __init__(self, store: hf.Store, engine: WorkflowEngine) -> None:
+        self._read = store.read
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._struck = False
+
+    def __call__(self, run: str, **options: Any) -> list[Entry]:
+        found = self._read(run, **options)
+        if not self._struck and any(entry.kind == Kind.REQUEST for entry in found):
+            self._struck = True
+            asyncio.run_coroutine_threadsafe(self._engine.cancel("run"), self._loop)
+            time.sleep(0.1)
+        return found
+
+
+def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: Path) -> None:
+    """A result that was not waited for, and lost its place, goes with whatever is next."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    store = hf.open_store(url)
+
+    def result(step: str) -> Draft:
+        return Draft(Kind.RESULT.value, Status.RUNNING.value, b"\xc0", step=step)
+
+    async def scenario() -> None:
+        checkpointer = hf.Checkpointer(store)
+        opening = await checkpointer.save("run", {})
+        hold = Hold(checkpointer.core, "run", opening.seq)
+        _ask(url, "run", "pause")
+        await hold.append([result("first")], wait=False)
+        await asyncio.sleep(0.05)  # by now it has lost its place
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checkpointer.core, "off_loop", lambda _: asyncio.sleep(9))
+            bearer = asyncio.create_task(hold.append([result("second")]))
+            await asyncio.sleep(0.01)
+            bearer.cancel()
+            await asyncio.wait([bearer])
+        await hold.append([result("third")])
+
+    asyncio.run(scenario())
+    saved = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
+    assert saved == ["first", "second", "third"]
+    store.close()

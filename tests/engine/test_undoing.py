@@ -1,0 +1,70 @@
+"""What is undone, in which order, and that nothing gets in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import RollbackStarted, WorkflowEngine, for_each, parallel, step, workflow
+
+
+def _undoable(name: str, undone: list[str]) -> Any:
+    return step(name).python(lambda: name).inline().with_rollback(undone.append)
+
+
+def test_steps_that_finish_together_are_undone_backwards() -> None:
+    undone: list[str] = []
+
+    def fail() -> None:
+        raise ValueError
+
+    @workflow
+    def flow() -> Generator[Any, Any, None]:
+        yield parallel(*(_undoable(name, undone) for name in "abc"))
+        yield step("fail").python(fail)
+
+    engine = WorkflowEngine(False)
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(flow)
+    finished = [result.name for result in engine.get_result().steps if result.success]
+    assert undone == finished[::-1]
+
+
+def test_items_begun_before_one_failed_are_undone_after_a_crash(kept_url: str) -> None:
+    """The first fails last: a replay hears of it before it comes to the others."""
+    undone: list[str] = []
+    done: list[int] = []
+
+    async def fail() -> None:
+        while 3 not in done:
+            await asyncio.sleep(0)
+        raise ValueError
+
+    def item(n: int) -> Generator[Any, Any, None]:
+        if n == 0:
+            yield step("fail").python(fail)
+        yield _undoable(f"make{n}", undone)
+        done.append(n)
+
+    @workflow
+    def flow() -> Generator[Any, Any, None]:
+        yield for_each(range(4), item, concurrency=2)
+
+    async def crash() -> None:
+        async with WorkflowEngine(kept_url) as engine:
+            async for event in engine.execute(flow, workflow_id="run"):
+                if isinstance(event, RollbackStarted):
+                    break  # and never comes back
+
+    async def resume() -> None:
+        async with WorkflowEngine(kept_url) as engine:
+            await engine.run(flow, workflow_id="run", resume=True)
+
+    asyncio.run(crash())
+    with pytest.raises(hf.StepFailedError):
+        asyncio.run(resume())
+    assert undone == ["make3", "make2", "make1"]

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import StepRetrying, StepStarted, WorkflowEngine, step, workflow
+from tests.workflow.support import Calls, Flow, collect, of, stop_at
+
+calls = Calls()
+keys: dict[str, list[str]] = {}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    calls.take()
+    keys.clear()
+
+
+def work(name: str, value: Any) -> Any:
+    info = hf.current_step()
+    calls(name)
+    keys.setdefault(f"{info.run_id} {name}", []).append(info.idempotency_key)
+    return value
+
+
+@workflow("sum")
+def total() -> Flow:
+    a = yield step("a").python(work, args=("a", 1))
+    b = yield step("b").python(work, args=("b", a + 1))
+    c = yield step("c").python(work, args=("c", b + 1)).retry(1)
+    return [a, b, c]
+
+
+async def seq_of(cp: hf.Checkpointer, run_id: str, name: str) -> int:
+    found = await cp.load(run_id, step=name)
+    assert found is not None
+    return found.seq
+
+
+def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        await WorkflowEngine(cp).run(total, workflow_id="r")
+        found = await cp.load("r", step="b")
+        assert found is not None
+        assert found.state == {"a": 1, "b": 2}
+
+    asyncio.run(main())
+
+
+def test_a_fork_goes_on_with_edited_results(store: hf.Store) -> None:
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = WorkflowEngine(cp)
+        await engine.run(total, workflow_id="r")
+        calls.take()
+        await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f", state={"a": 1, "b": 20})
+        assert await engine.run(total, workflow_id="f", resume=True) == [1, 20, 21]
+        assert calls.take() == ["c"]
+        await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="g", state={"a": 10})
+        assert await engine.run(total, workflow_id="g", resume=True) == [10, 11, 12]
+        assert calls.take() == ["b", "c"]
+        assert (await engine.run(total, workflow_id="r", resume=True)) == [1, 2, 3]
+        assert keys["f c"] != keys["r c"]
+
+    asyncio.run(main())
+
+
+def test_the_first_attempt_after_a_fork_or_going_back_is_the_first(store: hf.Store) -> None:
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = WorkflowEngine(cp)
+        await engine.run(total, workflow_id="r")
+        await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f")
+        events = await collect(engine.resume(total, workflow_id="f"))
+        assert [e.attempt for e in of(events, StepStarted)] == [1]
+        await cp.rollback("r", seq=await seq_of(cp, "r", "b"))
+        events = await collect(engine.resume(total, workflow_id="r"))
+        assert [e.attempt for e in of(events, StepStarted)] == [1]
+
+    asyncio.run(main())
+
+
+def test_after_going_back_the_steps_behind_are_done_anew(store: hf.Store) -> None:
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = WorkflowEngine(cp)
+        await engine.run(total, workflow_id="r")
+        calls.take()
+        await cp.rollback("r", seq=await seq_of(cp, "r", "a"))
+        assert await engine.run(total, workflow_id="r", resume=True) == [1, 2, 3]
+        assert calls.take() == ["b", "c"]
+        before, after = keys["r b"]
+        assert before != after, "what it set off is to be set off again"
+        assert [s.name for s in engine.get_result("r").steps] == ["a", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_an_idempotency_key_stays_over_attempts_and_crashes(store: hf.Store) -> None:
+    seen: list[str] = []
+
+    def flaky() -> None:
+        info = hf.current_step()
+        seen.append(info.idempotency_key)
+        if info.attempt < 4:
+            raise OSError("busy")
+
+    @workflow
+    def flow() -> Flow:
+        yield step("a").python(lambda: seen.append(hf.current_step().idempotency_key))
+        yield step("b").python(flaky).retry(5, backoff=0)
+
+    async def main() -> None:
+        engine = WorkflowEngine(store)
+        await stop_at(engine.execute(flow, workflow_id="r"), StepRetrying)
+        await engine.run(flow, workflow_id="r", resume=True)
+        assert len(seen) >= 3
+        assert len(set(seen[1:])) == 1
+        assert seen[0] != seen[1]
+        assert len(seen[0]) == 32
+
+    asyncio.run(main())
+
+
+def test_a_failed_run_can_be_gone_back_and_forked(store: hf.Store) -> None:
+    broken = True
+
+    def maybe() -> str:
+        if broken:
+            raise ValueError("no")
+        return "yes"
+
+    @workflow
+    def flow() -> Flow:
+        a = yield step("a").python(work, args=("a", 1))
+        return a, (yield step("b").python(maybe))
+
+    async def main() -> None:
+        nonlocal broken
+        cp = hf.Checkpointer(store)
+        engine = WorkflowEngine(cp)
+        with pytest.raises(hf.StepFailedError):
+            await engine.run(flow, workflow_id="r")
+        await cp.fork("r", run_id="f")
+        broken = False
+        assert await engine.run(flow, workflow_id="f", resume=True) == (1, "yes")
+        assert await engine.run(flow, workflow_id="r", resume=True) == (1, "yes")
+        assert calls.order == ["a"]
+
+    asyncio.run(main())

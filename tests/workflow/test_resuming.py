@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import (
+    StepCompleted,
+    StepStarted,
+    Workflow,
+    WorkflowCompleted,
+    WorkflowEngine,
+    WorkflowStarted,
+    parallel,
+    step,
+    workflow,
+)
+from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
+
+
+def flow_of(*names: str, version: str = "1", migrate: Any = None, calls: Any = None) -> Any:
+    """A flow named "flow" with these steps, one after the other."""
+    calls = calls or Calls()
+
+    @workflow("flow", version=version, migrate=migrate)
+    def flow(data: Any = None, more: Any = None) -> Flow:
+        values = {}
+        for name in names:
+            values[name] = yield step(name).python(calls, args=(name,))
+        return list(values.values())
+
+    return flow
+
+
+@pytest.mark.parametrize("stop", ["a", "b", "c"])
+@pytest.mark.parametrize("kind", [StepStarted, StepCompleted])
+def test_a_run_goes_on_exactly_after_its_last_step(
+    store: hf.Store, kind: type[StepStarted], stop: str
+) -> None:
+    calls = Calls()
+    flow = flow_of("a", "b", "c", calls=calls)
+
+    async def main() -> None:
+        await stop_at(WorkflowEngine(store).execute(flow, workflow_id="r"), kind, stop)
+        before = calls.take()
+        events = await collect(WorkflowEngine(store).resume(flow, workflow_id="r"))
+        (began,) = of(events, WorkflowStarted)
+        assert (began.resumed, began.restored) == (True, len(before))
+        assert before + calls.take() == ["a", "b", "c"]
+        assert steps(events, StepStarted) == ["a", "b", "c"][len(before) :]
+        assert of(events, WorkflowCompleted)[0].result == ["a", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_resuming_what_does_not_exist_is_an_error(engine: WorkflowEngine) -> None:
+    async def main() -> None:
+        with pytest.raises(hf.CheckpointNotFoundError, match="nobody"):
+            await collect(engine.resume(flow_of("a"), workflow_id="nobody"))
+
+    asyncio.run(main())
+    with pytest.raises(hf.CheckpointNotFoundError):
+        engine.get_result("nobody")
+
+
+def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: WorkflowEngine) -> None:
+    flow = flow_of("a")
+
+    async def main() -> None:
+        await engine.run(flow, workflow_id="r")
+        with pytest.raises(hf.RunFinishedError):
+            await collect(engine.resume(flow, workflow_id="r"))
+        with pytest.raises(hf.RunExistsError):
+            await collect(engine.execute(flow, workflow_id="r"))
+        with pytest.raises(hf.RunExistsError):
+            await engine.run(flow, workflow_id="r")
+
+    asyncio.run(main())
+
+
+def test_an_unfinished_run_can_not_be_begun_again(engine: WorkflowEngine) -> None:
+    flow = flow_of("a")
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r"), WorkflowStarted)
+        with pytest.raises(hf.RunExistsError):
+            await engine.run(flow, workflow_id="r")
+
+    asyncio.run(main())
+
+
+def test_run_with_resume_begins_goes_on_or_looks_up(engine: WorkflowEngine) -> None:
+    calls = Calls()
+    flow = flow_of("a", "b", calls=calls)
+
+    async def main() -> None:
+        assert await engine.run(flow, workflow_id="new", resume=True) == ["a", "b"]
+        assert await engine.run(flow, workflow_id="new", resume=True) == ["a", "b"]
+        assert calls.take() == ["a", "b"]
+        await stop_at(engine.execute(flow, workflow_id="old"), StepStarted, "b")
+        assert await engine.run(flow, workflow_id="old", resume=True) == ["a", "b"]
+        assert calls.take() == ["a", "b"]
+
+    asyncio.run(main())
+
+
+def test_other_inputs_are_refused_and_equal_ones_are_not(engine: WorkflowEngine) -> None:
+    flow = flow_of("a", "b")
+
+    async def main() -> None:
+        data = {"x": 1, "y": {1, 2, 3}}
+        await stop_at(
+            engine.execute(flow, workflow_id="r", data=data, more=(1, 2)), StepStarted, "b"
+        )
+        for other in ({"data": data}, {"data": data, "more": [1, 2]}, {"more": (1, 2), "data": {}}):
+            with pytest.raises(hf.InputMismatchError) as caught:
+                await collect(engine.resume(flow, workflow_id="r", inputs=other))
+            assert caught.value.expected_hash != caught.value.actual_hash
+        same = {"y": {3, 2, 1}, "x": 1}
+        await collect(engine.resume(flow, workflow_id="r", more=(1, 2), data=same))
+
+    asyncio.run(main())
+
+
+def test_run_with_resume_checks_the_inputs_too(engine: WorkflowEngine) -> None:
+    flow = flow_of("a", "b")
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r", data=1), StepStarted, "b")
+        with pytest.raises(hf.InputMismatchError):
+            await engine.run(flow, workflow_id="r", data=2, resume=True)
+        await engine.run(flow, workflow_id="r", data=1, resume=True)
+        with pytest.raises(hf.InputMismatchError):  # nor is another run's result handed out
+            await engine.run(flow, workflow_id="r", data=2, resume=True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("new", "recorded", "asked"),
+    [
+        (("a", "B", "c"), "b", "B"),
+        (("b", "c"), "a", "b"),
+        (("b", "a", "c"), "a", "b"),
+        (("a",), "b", "end"),
+        (("a", "new", "b", "c"), "b", "new"),
+    ],
+)
+def test_a_changed_flow_is_refused_with_both_names(
+    engine: WorkflowEngine, new: tuple[str, ...], recorded: str, asked: str
+) -> None:
+    calls = Calls()
+
+    async def main() -> None:
+        old = flow_of("a", "b", "c")
+        await stop_at(engine.execute(old, workflow_id="r"), StepStarted, "c")
+        with pytest.raises(hf.FlowChangedError) as caught:
+            await engine.run(flow_of(*new, calls=calls), workflow_id="r", resume=True)
+        assert repr(recorded) in str(caught.value)
+        assert asked in str(caught.value)
+        assert not calls.order, "nothing was run"
+        assert await engine.run(old, workflow_id="r", resume=True) == ["a", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: WorkflowEngine) -> None:
+    async def main() -> None:
+        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        new = flow_of("a", "b", "c")
+        assert await engine.run(new, workflow_id="r", resume=True) == ["a", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_a_step_of_another_kind_is_a_change(engine: WorkflowEngine) -> None:
+    @workflow("flow")
+    def other() -> Flow:
+        yield step("a").subworkflow(flow_of("x"))
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        with pytest.raises(hf.FlowChangedError, match="subworkflow"):
+            await engine.run(other, workflow_id="r", resume=True)
+
+    asyncio.run(main())
+
+
+def test_a_flow_of_another_name_is_refused(engine: WorkflowEngine) -> None:
+    @workflow("other")
+    def other() -> Flow:
+        yield step("a").python(lambda: 1)
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        with pytest.raises(hf.FlowChangedError, match="'flow', not 'other'"):
+            await engine.run(other, workflow_id="r", resume=True)
+
+    asyncio.run(main())
+
+
+def test_a_flow_that_is_not_deterministic_is_told_so(engine: WorkflowEngine) -> None:
+    names = iter(("first", "second"))
+
+    @workflow
+    def flow() -> Flow:
+        yield step(next(names)).python(lambda: 1)
+        yield step("end").python(lambda: 1)
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
+        with pytest.raises(hf.FlowChangedError, match=r"hf\.now\(\)") as caught:
+            await engine.run(flow, workflow_id="r", resume=True)
+        assert "'first'" in str(caught.value)
+        assert "'second'" in str(caught.value)
+
+    asyncio.run(main())
+
+
+def test_another_version_needs_a_migration(engine: WorkflowEngine) -> None:
+    calls = Calls()
+
+    def change(results: dict[str, Any]) -> dict[str, Any]:
+        assert results == {"a": "a", "b": "b"}
+        return {"A": results["a"] + results["b"]}
+
+    async def main() -> None:
+        old = flow_of("a", "b", "c")
+        await stop_at(engine.execute(old, workflow_id="r"), StepStarted, "c")
+        with pytest.raises(hf.FlowChangedError, match="version 1"):
+            await engine.run(flow_of("A", "c", version="2"), workflow_id="r", resume=True)
+        new = flow_of("A", "c", "d", version="2", migrate={"1": change}, calls=calls)
+        await stop_at(engine.resume(new, workflow_id="r"), StepStarted, "d")
+        assert await engine.run(new, workflow_id="r", resume=True) == ["ab", "c", "d"]
+        assert calls.order == ["c", "d"]
+
+    asyncio.run(main())
+
+
+def test_a_version_that_takes_the_results_as_they_are(engine: WorkflowEngine) -> None:
+    async def main() -> None:
+        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        new = flow_of("a", "b", "c", version="2", migrate={"1": None})
+        assert await engine.run(new, workflow_id="r", resume=True) == ["a", "b", "c"]
+
+    asyncio.run(main())
+
+
+def test_time_chance_and_ids_are_the_same_after_a_resume(engine: WorkflowEngine) -> None:
+    seen: list[Any] = []
+
+    def nested() -> Flow:
+        value = hf.random()
+        yield step("x").python(lambda: 1)
+        return value
+
+    @workflow
+    def flow() -> Flow:
+        made = (hf.now(), hf.random(), hf.uuid(), hf.now())
+        made += tuple((yield parallel(nested(), nested())))
+        seen.append(made)
+        yield step("end").python(lambda: 1)
+        return made
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
+        assert await engine.run(flow, workflow_id="r", resume=True) == seen[0]
+        assert seen[0] == seen[1]
+        assert seen[0][0].tzinfo is not None
+        assert len(set(seen[0])) == 6
+
+    asyncio.run(main())
+    assert hf.now() != hf.now()
+    assert hf.uuid() != hf.uuid()
+    assert 0 <= hf.random() < 1
+
+
+def test_a_run_that_this_process_carries_out_can_not_be_resumed_here(store: hf.Store) -> None:
+    calls = Calls()
+    flow = flow_of("a", "b", calls=calls)
+
+    async def main() -> None:
+        engine = WorkflowEngine(store)
+        async with engine.execute(flow, workflow_id="r") as stream:
+            await anext(stream)
+            with pytest.raises(hf.RunActiveError):
+                await engine.run(flow, workflow_id="r", resume=True)
+        came = await asyncio.gather(
+            *(engine.run(flow, workflow_id="r", resume=True) for _ in range(5)),
+            return_exceptions=True,
+        )
+        assert ["a", "b"] in came
+        assert calls.order == ["a", "b"]
+        refused = (hf.RunActiveError, hf.RunFinishedError)
+        assert all(isinstance(c, refused) or c == ["a", "b"] for c in came), came
+
+    asyncio.run(main())
+
+
+def test_what_no_flow_began_can_not_be_resumed_by_one(store: hf.Store) -> None:
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("r", {"n": 1})
+    with pytest.raises(hf.FlowChangedError, match="not started by a flow"):
+        asyncio.run(collect(WorkflowEngine(store).resume(flow_of("a"), workflow_id="r")))
+
+
+def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: WorkflowEngine) -> None:
+    calls = Calls()
+    broken = True
+
+    def work() -> str:
+        if broken:
+            raise ValueError("no")
+        return "yes"
+
+    @workflow
+    def flow(cleans_up: bool) -> Flow:
+        try:
+            return (yield step("work").python(work))
+        except hf.StepFailedError as error:
+            if cleans_up:
+                yield step("clean up").python(calls, args=("clean up",))
+            raise LookupError("in my own words") from error
+
+    async def main() -> None:
+        nonlocal broken
+        for run_id, cleans_up in (("r", False), ("s", True)):
+            with pytest.raises(LookupError, match="my own words"):
+                await engine.run(flow, workflow_id=run_id, cleans_up=cleans_up)
+        broken = False
+        assert await engine.run(flow, workflow_id="r", cleans_up=False, resume=True) == "yes"
+        with pytest.raises(LookupError):  # what was done about the failure was done
+            await engine.run(flow, workflow_id="s", cleans_up=True, resume=True)
+        assert calls.order == ["clean up"]
+
+    asyncio.run(main())
+
+
+def test_a_workflow_says_what_it_is() -> None:
+    flow: Workflow[..., Any] = flow_of("a", version="3")
+    assert repr(flow) == "<workflow 'flow' version 3>"

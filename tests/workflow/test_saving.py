@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.model import Entry
+from holdfast.stores.memory import MemoryStore
+from holdfast.workflow import (
+    CheckpointFailed,
+    CheckpointSaved,
+    CheckpointStrategy,
+    StepCompleted,
+    StepStarted,
+    WorkflowCompleted,
+    WorkflowEngine,
+    step,
+    workflow,
+)
+from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
+
+
+class Unreliable(MemoryStore):
+    """Takes nothing while it is down."""
+
+    inline = False
+    down = False
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if self.down:
+            raise hf.StoreUnavailableError("the store is down")
+        return super().append(entries)
+
+
+def build(calls: Calls, hook: Any = None) -> Any:
+    def work(name: str) -> str:
+        calls(name)
+        if hook is not None:
+            hook(name)
+        return name
+
+    @workflow("flow")
+    def flow() -> Flow:
+        values = []
+        for name in ("a", "b", "c", "d"):
+            made = step(name).python(work, args=(name,))
+            values.append((yield made.checkpoint() if name == "b" else made))
+        return values
+
+    return flow
+
+
+class LosesReplies(MemoryStore):
+    """Does what it is told, and every other time it can't say so."""
+
+    inline = False
+    replies = 0
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        outcomes = super().append(entries)
+        self.replies += 1
+        if self.replies % 2:
+            raise hf.OutcomeUnknownError(entries[0].run, "the connection broke")
+        return outcomes
+
+
+def test_a_reply_that_was_lost_repeats_nothing() -> None:
+    calls = Calls()
+
+    async def main() -> None:
+        engine = WorkflowEngine(LosesReplies())
+        assert await engine.run(build(calls), workflow_id="r") == [*"abcd"]
+        assert [s.name for s in engine.get_result("r").steps] == [*"abcd"]
+
+    asyncio.run(main())
+    assert calls.order == [*"abcd"]
+
+
+def test_a_save_that_fails_stops_the_run_and_a_resume_goes_on() -> None:
+    store, calls = Unreliable(), Calls()
+    flow = build(calls, lambda name: setattr(store, "down", name == "b"))
+
+    async def main() -> None:
+        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.3))
+        with pytest.raises(hf.CheckpointSaveError, match="down"):
+            await engine.run(flow, workflow_id="r")
+        assert calls.take() == ["a", "b"]
+        store.down = False
+        assert await engine.run(build(calls), workflow_id="r", resume=True) == [*"abcd"]
+        assert calls.take() == ["b", "c", "d"]
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_told_to_goes_on_without_its_checkpoints(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store, calls = Unreliable(), Calls()
+    flow = build(calls, lambda name: setattr(store, "down", name in "bc"))
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
+        engine = WorkflowEngine(cp)
+        seen_degraded = []
+        events = []
+        async for event in engine.execute(flow, workflow_id="r"):
+            events.append(event)
+            if isinstance(event, StepCompleted):
+                seen_degraded.append(cp.degraded is not None)
+        assert [e.step for e in of(events, CheckpointFailed)] == ["b", "c"]
+        assert seen_degraded == [False, True, True, False]
+        assert cp.degraded is None
+        assert of(events, WorkflowCompleted)[0].result == [*"abcd"]
+        assert [s.name for s in engine.get_result("r").steps] == [*"abcd"], "nothing is lost"
+        assert "goes on without its checkpoint" in caplog.text
+
+    asyncio.run(main())
+
+
+def test_what_a_degraded_run_saved_late_is_not_run_again() -> None:
+    store, calls = Unreliable(), Calls()
+    flow = build(calls, lambda name: setattr(store, "down", name == "b"))
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
+        await stop_at(WorkflowEngine(cp).execute(flow, workflow_id="r"), StepStarted, "d")
+        assert calls.take() == ["a", "b", "c"]
+        engine = WorkflowEngine(store)
+        assert await engine.run(build(calls), workflow_id="r", resume=True) == [*"abcd"]
+        assert calls.take() == ["d"]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "kept"),
+    [
+        ("every_step", ["a", "b", "c"]),
+        ("on_success", ["a", "b", "c"]),
+        ("marked", ["a", "b"]),
+        ("on_error", []),
+    ],
+)
+def test_a_crash_goes_back_to_what_the_strategy_saved(
+    store: hf.Store, strategy: str, kept: list[str]
+) -> None:
+    calls = Calls()
+    flow = build(calls)
+
+    async def main() -> None:
+        engine = WorkflowEngine(store, checkpoint_after=strategy)
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "d")
+        assert [s.name for s in engine.get_result("r").steps] == kept
+        calls.take()
+        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+        assert calls.take() == [*"abcd"][len(kept) :]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("strategy", list(CheckpointStrategy))
+def test_a_failed_run_keeps_what_it_finished(store: hf.Store, strategy: str) -> None:
+    calls = Calls()
+    broken = True
+
+    def fail(name: str) -> None:
+        if broken and name == "d":
+            raise ValueError("no")
+
+    flow = build(calls, fail)
+
+    async def main() -> None:
+        nonlocal broken
+        engine = WorkflowEngine(store, checkpoint_after=strategy)
+        with pytest.raises(hf.StepFailedError):
+            await engine.run(flow, workflow_id="r")
+        calls.take()
+        broken = False
+        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+        assert calls.take() == ["d"]
+
+    asyncio.run(main())
+
+
+def test_an_unknown_strategy_is_refused() -> None:
+    with pytest.raises(ValueError, match="sometimes"):
+        WorkflowEngine(False, checkpoint_after="sometimes")
+
+
+@pytest.mark.parametrize("durability", ["async", "exit"])
+def test_an_unfinished_run_is_known_however_lazy_the_saves(
+    store: hf.Store, durability: Any
+) -> None:
+    calls = Calls()
+    flow = build(calls)
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store, durability=durability)
+        engine = WorkflowEngine(cp)
+        events = await collect(engine.execute(flow, workflow_id="done"))
+        assert of(events, WorkflowCompleted)[0].result == [*"abcd"]
+        assert steps(events, StepCompleted) == [*"abcd"]
+        assert [s.name for s in engine.get_result("done").steps] == [*"abcd"]
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "c")
+        assert [(r.run_id, r.status) for r in await cp.runs(status="running")] == [("r", "running")]
+        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+
+    asyncio.run(main())
+
+
+def test_a_decision_is_durable_before_anything_is_done_about_it(store: hf.Store) -> None:
+    async def main() -> None:
+        engine = WorkflowEngine(hf.Checkpointer(store, durability="async"))
+
+        @workflow
+        def flow() -> Flow:
+            for n in range(20):
+                number = hf.random()
+                assert (yield step(f"s{n}").python(decisions)) == n + 1, number
+
+        def decisions() -> int:
+            return sum(entry.kind == "decision" for entry in store.read("r"))
+
+        await engine.run(flow, workflow_id="r")
+
+    asyncio.run(main())
+
+
+def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
+    calls = Calls()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store, durability="exit")
+        engine = WorkflowEngine(cp, timeout=0.05)
+
+        async def slow() -> None:
+            await asyncio.sleep(3600)
+
+        @workflow
+        def flow() -> Flow:
+            yield step("a").python(calls, args=("a",))
+            yield step("b").python(slow)
+
+        for _ in range(2):
+            with pytest.raises(hf.RunTimeoutError):
+                await engine.run(flow, workflow_id="r", resume=True)
+        assert calls.order == ["a"]
+
+    asyncio.run(main())
+
+
+def test_a_checkpoint_is_announced_when_it_is_durable(store: hf.Store) -> None:
+    async def main() -> None:
+        cp = hf.Checkpointer(store, durability="async")
+        events = await collect(WorkflowEngine(cp).execute(build(Calls()), workflow_id="r"))
+        assert [e.step for e in of(events, CheckpointSaved)] == [*"abcd"]
+
+    asyncio.run(main())

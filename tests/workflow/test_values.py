@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+import pydantic
+import pytest
+from hypothesis import given, settings
+
+import holdfast as hf
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing import strategies
+from holdfast.testing.strategies import same
+from holdfast.workflow import StepStarted, WorkflowEngine, step, workflow
+from tests.workflow.support import Calls, Flow, stop_at
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: Decimal
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    points: list[Point]
+
+
+class Fields(TypedDict):
+    a: int
+    b: Colour
+
+
+class Pair(NamedTuple):
+    left: Point
+    right: set[int]
+
+
+@settings(max_examples=150, deadline=None)
+@given(strategies.values())
+def test_live_and_resumed_runs_hand_on_the_same_values(value: Any) -> None:
+    seen: list[Any] = []
+
+    @workflow
+    def flow(given: Any) -> Flow:
+        made = yield step("make").python(lambda: value).inline()
+        seen.append((given, made))
+        yield step("end").python(lambda: 0).inline()
+        return made
+
+    async def main() -> None:
+        engine = WorkflowEngine(MemoryStore())
+        await stop_at(engine.execute(flow, workflow_id="r", given=value), StepStarted, "end")
+        result = await engine.run(flow, workflow_id="r", inputs={"given": value}, resume=True)
+        assert same(seen[0], seen[1])
+        assert same(seen[0], (value, value))
+        assert same(result, value)
+        again = await engine.run(flow, workflow_id="r", inputs={"given": value}, resume=True)
+        assert same(again, result)
+
+    asyncio.run(main())
+
+
+def typed_point() -> Point:
+    return Point(1, Decimal("2.50"))
+
+
+def typed_model() -> Model:
+    return Model(name="m", points=[typed_point()])
+
+
+def typed_fields() -> Fields:
+    return {"a": 1, "b": Colour.RED}
+
+
+def typed_pair() -> Pair:
+    return Pair(typed_point(), {1, 2})
+
+
+def typed_colour() -> Colour:
+    return Colour.RED
+
+
+def typed_dict() -> dict[str, list[Point]]:
+    return {"p": [typed_point()]}
+
+
+async def typed_optional() -> Point | None:
+    return typed_point()
+
+
+def typed_array() -> np.ndarray[Any, Any]:
+    return np.arange(6, dtype="int16").reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        typed_point, typed_model, typed_fields, typed_pair, typed_colour, typed_dict,
+        typed_optional, typed_array,
+    ],
+)  # fmt: skip
+def test_a_result_has_the_type_that_its_function_says(
+    engine: WorkflowEngine, make: Callable[[], Any]
+) -> None:
+    seen: list[Any] = []
+
+    @workflow
+    def flow() -> Flow:
+        seen.append((yield step("make").python(make)))
+        yield step("end").python(lambda: 0)
+
+    async def main() -> None:
+        made = make()
+        expected = await made if asyncio.iscoroutine(made) else made
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
+        await engine.run(flow, workflow_id="r", resume=True)
+        for value in seen:
+            assert type(value) is type(expected)
+            assert np.array_equal(value, expected)
+
+    asyncio.run(main())
+
+
+def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: WorkflowEngine) -> None:
+    seen: list[Any] = []
+
+    @workflow
+    def flow() -> Flow:
+        seen.append((yield step("plain").python(lambda: Point(1, Decimal(2)))))
+        seen.append((yield step("typed").python(lambda: Point(1, Decimal(2))).returns(Point)))
+        yield step("end").python(lambda: 0)
+
+    async def main() -> None:
+        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
+        await engine.run(flow, workflow_id="r", resume=True)
+        assert seen == [{"x": 1, "y": Decimal(2)}, Point(1, Decimal(2))] * 2
+
+    asyncio.run(main())
+
+
+def test_inputs_and_the_result_have_the_types_of_the_signature(engine: WorkflowEngine) -> None:
+    @workflow("typed")
+    async def flow(point: Point, colour: Colour = Colour.RED) -> Point:
+        assert isinstance(point, Point)
+        assert isinstance(colour, Colour)
+        await step("a").python(lambda: 1)
+        return point
+
+    async def main() -> None:
+        point = Point(1, Decimal(2))
+        for resume in (False, True):
+            result = await engine.run(flow, workflow_id="r", point=point, resume=resume)
+            assert result == point
+            assert isinstance(result, Point)
+
+    asyncio.run(main())
+
+
+def test_a_result_that_is_not_of_its_type_fails_its_step(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield step("a").python(lambda: {"x": "one"}).returns(Point)
+
+    with pytest.raises(hf.StepFailedError, match="result of a"):
+        asyncio.run(engine.run(flow))
+
+
+def test_nothing_is_shared_with_what_a_step_returned(engine: WorkflowEngine) -> None:
+    mine: list[int] = [1]
+
+    @workflow
+    def flow() -> Flow:
+        made = yield step("a").python(lambda: mine)
+        mine.append(2)
+        made.append(3)
+        again = yield step("b").python(lambda: list(made))
+        return again
+
+    assert asyncio.run(engine.run(flow, workflow_id="r")) == [1, 3]
+    assert engine.get_result("r").steps[0].output == [1]
+
+
+def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
+    calls = Calls()
+    engine = WorkflowEngine(store)
+
+    @workflow
+    def flow(data: Any, bad: str) -> Flow:
+        yield step("once").python(calls, args=("once",))
+        made = {"items": [1, print]} if bad == "step" else None
+        yield step("make").python(lambda: made).retry(3, backoff=0)
+        return {"deep": [print]} if bad == "result" else None
+
+    async def main() -> None:
+        with pytest.raises(hf.SerializeError, match=r"inputs\['data'\]\[0\]|inputs\.data\[0\]"):
+            await engine.run(flow, workflow_id="inputs", data=[print], bad="")
+        with hf.SyncCheckpointer(store) as cp:
+            assert cp.runs() == []
+        with pytest.raises(hf.StepFailedError, match=r"result of make\.items\[1\]") as caught:
+            await engine.run(flow, workflow_id="step", data=1, bad="step")
+        assert isinstance(caught.value.__cause__, hf.SerializeError)
+        assert caught.value.attempts == 1, "it would be the same every time"
+        with pytest.raises(hf.SerializeError, match=r"result\.deep\[0\]"):
+            await engine.run(flow, workflow_id="result", data=1, bad="result")
+        assert engine.get_result("result").status == "failed"
+
+    asyncio.run(main())
