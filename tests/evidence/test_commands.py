@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from holdfast.evidence import CommandResult, EvidenceVerifier, command_evidence, run_command
 
-from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status
+from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, open_files, status
 
 PYTHON = sys.executable
 
@@ -134,8 +133,8 @@ def test_a_result_survives_as_a_value() -> None:
 
 def test_nothing_is_left_open_or_running() -> None:
     run_command(["true"])
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for _ in range(3):
         run_command(["echo", "x"])
         run_command(["sleep", "9"], timeout=0.05)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before

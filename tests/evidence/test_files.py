@@ -21,7 +21,17 @@ from holdfast.evidence import (
 )
 from holdfast.evidence.checks import file_sha256
 
-from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, sha256, status, verifier
+from .support import (
+    ERROR,
+    FAILED,
+    INCONCLUSIVE,
+    VERIFIED,
+    claim,
+    open_files,
+    sha256,
+    status,
+    verifier,
+)
 
 
 @pytest.fixture
@@ -399,7 +409,7 @@ def test_claims_are_captured_from_what_is_there(root: Path) -> None:
 def test_nothing_is_left_open(root: Path, checker: EvidenceVerifier) -> None:
     (root / "out").symlink_to("../secret")
     (root / "deep").symlink_to("sub/../sub/../sub")
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for path in (
         "a.txt",
         "sub/b.txt",
@@ -413,4 +423,4 @@ def test_nothing_is_left_open(root: Path, checker: EvidenceVerifier) -> None:
     ):
         status(checker, claim("file_sha256", path=path, sha256=sha256(b"b")))
         status(checker, claim("artifact_exists", path=path))
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before

@@ -26,12 +26,15 @@ class Exchange:
     def __init__(self, sock: socket.socket, context: Context) -> None:
         self._sock = sock
         self._context = context
+        self._answer: http.client.HTTPResponse | None = None
         context.at_deadline(lambda: self._sock.shutdown(socket.SHUT_RDWR))
 
     def __enter__(self) -> Exchange:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        if self._answer is not None:
+            self._answer.close()  # holds the socket open by itself
         self._sock.close()
 
     def secure(self, tls: Any, host: str) -> None:
@@ -48,7 +51,12 @@ class Exchange:
         self._sock.settimeout(self._context.remaining())
         told = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "holdfast"}
         connection.request(method, target, headers=told | dict(headers))
-        self._response = connection.getresponse()
+        self._answer = connection.getresponse()
+
+    @property
+    def _response(self) -> http.client.HTTPResponse:
+        assert self._answer is not None, "the request was sent"
+        return self._answer
 
     @property
     def status(self) -> int:

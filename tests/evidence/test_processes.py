@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from holdfast.evidence import EvidenceVerifier, process_evidence
+from holdfast.evidence.checks import process_exists
+from holdfast.evidence.processes import _from_ps, start_of
+
+from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status, verifier
+
+CHECKER = EvidenceVerifier()
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def test_a_process_runs_until_it_ends(child: subprocess.Popen[bytes]) -> None:
+    evidence = process_evidence(child.pid)
+    assert status(CHECKER, evidence) == VERIFIED
+    assert status(CHECKER, process_evidence(os.getpid())) == VERIFIED
+    child.kill()
+    until = time.monotonic() + 5
+    while status(CHECKER, evidence) == VERIFIED:
+        assert time.monotonic() < until
+    assert status(CHECKER, evidence) == FAILED, "one that only waits to be collected has ended"
+    child.wait()
+    assert status(CHECKER, evidence) == FAILED
+    with pytest.raises(ProcessLookupError):
+        process_evidence(child.pid)
+
+
+def test_another_process_with_the_same_number_is_not_the_one(
+    child: subprocess.Popen[bytes],
+) -> None:
+    boot, ticks = process_evidence(child.pid).expected["start_time"].split()
+    for start in (f"{boot} {int(ticks) - 1}", f"{'0' * 36} {ticks}", "", ticks):
+        assert status(CHECKER, claim("process_exists", pid=child.pid, start_time=start)) == FAILED
+
+
+def test_a_name_with_brackets_does_not_confuse_us() -> None:
+    code = "import ctypes; ctypes.CDLL(None).prctl(15, b') Z (x y', 0, 0, 0); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert status(CHECKER, process_evidence(process.pid)) == VERIFIED
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [{}, {"pid": 1}, {"pid": 0, "start_time": "x"}, {"pid": -1, "start_time": "x"}, {"pid": True, "start_time": "x"},
+     {"pid": "1", "start_time": "x"}, {"pid": 1 << 40, "start_time": "x"}, {"pid": 1, "start_time": 7},
+     {"pid": 1, "start_time": "x", "name": "init"}],
+)  # fmt: skip
+def test_a_number_alone_is_not_enough(expected: dict[str, Any]) -> None:
+    assert status(CHECKER, claim("process_exists", **expected)) == ERROR
+
+
+def test_what_the_system_does_not_say_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = claim("process_exists", pid=1, start_time="x")
+
+    def fail(*args: object) -> str:
+        raise PermissionError(13, "no")
+
+    monkeypatch.setattr(process_exists, "start_of", fail)
+    assert status(CHECKER, evidence) == INCONCLUSIVE
+    monkeypatch.setattr(process_exists, "start_of", lambda *args: None)
+
+    def hidden(*args: object) -> None:
+        raise PermissionError(1, "not yours")
+
+    monkeypatch.setattr(os, "kill", hidden)
+    assert status(CHECKER, evidence) == INCONCLUSIVE
+
+
+def test_a_system_that_hangs_is_inconclusive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_exists, "start_of", lambda *args: time.sleep(1))
+    start = time.monotonic()
+    evidence = claim("process_exists", pid=1, start_time="x")
+    assert status(verifier(check_seconds=0.1), evidence) == INCONCLUSIVE
+    assert time.monotonic() - start < 0.9
+
+
+def test_ps_tells_the_same_where_there_is_no_proc(child: subprocess.Popen[bytes]) -> None:
+    if not os.path.exists("/bin/ps"):  # noqa: PTH110 - a fixed path
+        pytest.skip("ps is not installed")
+    start = _from_ps(child.pid, 5)
+    assert start
+    assert start == _from_ps(child.pid, 5)
+    assert _from_ps(2**22 + 1, 5) is None
+    assert start_of(child.pid)
