@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         VerificationStatus,
     )
     from holdfast.integrity import Integrity
+    from holdfast.manager import CheckpointManager
     from holdfast.model import CheckpointType, Status
     from holdfast.retention import Retention
     from holdfast.seams import new_id
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Checkpoint",
     "CheckpointInfo",
+    "CheckpointManager",
     "CheckpointType",
     "Checkpointer",
     "Diff",
@@ -69,6 +71,7 @@ __all__ = [
 _MODULES: Final = {
     "Checkpoint": "checkpoint",
     "CheckpointInfo": "checkpoint",
+    "CheckpointManager": "manager",
     "CheckpointType": "model",
     "Checkpointer": "checkpointer",
     "Diff": "diff",

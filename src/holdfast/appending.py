@@ -214,7 +214,7 @@ def opened(
     core: Core, run: str, tip: Tip, draft: Draft, prelude: Sequence[Draft] = ()
 ) -> Op[list[Draft]]:
     """The draft, behind an opening entry if the run is new. A thread hears of the run first."""
-    if tip.exists or draft.kind == Kind.MEMBER:
+    if tip.exists or draft.kind in (Kind.MEMBER, Kind.VERDICT):
         return [draft]
     if draft.thread is not None:
         yield from append(core, thread_journal(draft.thread), thread_member(run))
@@ -234,6 +234,11 @@ def opened(
 def thread_member(run: str) -> Draft:
     """What a thread's journal keeps of a run."""
     return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
+
+
+def alias_of(step_id: str) -> Draft:
+    """What the journal of an alias keeps: the step whose checkpoint it names."""
+    return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"step": step_id}))
 
 
 def new_deadline(core: Core) -> float:

@@ -100,7 +100,7 @@ def save(
         flow,
         thread_id,
         owner,
-        _meta(meta) if meta else "",
+        bounded_meta(meta),
     )
     return run, draft, expect
 
@@ -127,7 +127,8 @@ def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
     return encoding
 
 
-def _meta(meta: dict[str, Any]) -> str:
+def bounded_meta(meta: Mapping[str, Any]) -> str:
+    """What an entry carries beside its state, as it is stored. Raises `ValueError` if it is large."""
     text = dump_meta(meta)
     if len(text) > MAX_META:
         raise ValueError(

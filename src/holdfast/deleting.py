@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
-from holdfast.checkpoint import dump_meta, to_micros
+from holdfast.checkpoint import CheckpointInfo, dump_meta, to_micros
 from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
@@ -174,7 +174,8 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         if not gone:
             return 0
         _refuse_if_needed(head, [entry for entry in live if entry.seq in gone], force)
-        if len(gone) == len(live) and newest is None:
+        waiting, begun = _steps(found, live, gone)
+        if len(gone) == len(live) and newest is None and not waiting:
             return len(gone) if _erase(core, head) else None
         tip = Tip(run, head)
         if tip.state_seq in gone:
@@ -190,11 +191,32 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
-        done = core.journals.store.trim(marker, rewrite=_rewrites(core, found, gone), drop=gone)
+        done = core.journals.store.trim(
+            marker, rewrite=_rewrites(core, found, gone), drop=gone | begun
+        )
         core.journals.forget(run)
         return len(gone) if done else None
 
     return until_it_holds(core, run, attempt)
+
+
+def _steps(
+    found: list[Entry], live: list[Entry], gone: Collection[int]
+) -> tuple[bool, frozenset[int]]:
+    """Whether a step waits to be committed, and the seqs where those that go were begun.
+
+    A step was begun with the state that it was committed with, so they are deleted together.
+    """
+    begun = {
+        entry.entry_id.hex(): entry.seq
+        for entry in found
+        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED
+    }
+    if not begun:
+        return False, frozenset()
+    committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
+    ends = {seq: committed.get(name) for name, seq in begun.items()}
+    return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
 
 
 def _rewrites(core: Core, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:

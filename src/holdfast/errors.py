@@ -18,6 +18,8 @@ HoldfastError
 │   ├── RunFinishedError              the run is over and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
+│   ├── StepNotFoundError             no such step was begun (also a LookupError)
+│   ├── StepConflictError             the step was committed otherwise, or its task went back before it
 │   └── VerificationError             what was claimed of a checkpoint does not hold now, or can't be told
 ├── EvidenceError                     a claim or a pack of them that is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
@@ -83,7 +85,9 @@ __all__ = [
     "SchemaError",
     "SerializeError",
     "StateTooLargeError",
+    "StepConflictError",
     "StepFailedError",
+    "StepNotFoundError",
     "StepTimeoutError",
     "StoreClosedError",
     "StoreError",
@@ -170,6 +174,8 @@ class CheckpointNotFoundError(CheckpointError, LookupError):
     def __str__(self) -> str:
         if self.checkpoint_id is None:
             return f"run {self.run_id!r} has no checkpoint; list the runs to see what is there"
+        if not self.run_id:
+            return f"there is no checkpoint {self.checkpoint_id!r}"
         return (
             f"run {self.run_id!r} has no checkpoint {self.checkpoint_id}; "
             "list its checkpoints to see what is there"
@@ -323,6 +329,33 @@ class FlowChangedError(CheckpointError):
         return f"run {self.run_id!r} can't go on: {'; '.join(self.changes)}. {self.advice}"
 
 
+class StepNotFoundError(CheckpointError, LookupError):
+    """No such step was begun, or it was deleted with its checkpoint; nothing was saved."""
+
+    def __init__(self, step_id: str) -> None:
+        super().__init__(step_id)
+        self.step_id = step_id
+
+    def __str__(self) -> str:
+        shown = repr(self.step_id)
+        return (
+            f"no step was begun as {shown if len(shown) <= 80 else shown[:77] + '...'}; "
+            "pass what begin_step returned, or look at steps_in_flight()"
+        )
+
+
+class StepConflictError(CheckpointError):
+    """The step can't be committed like this any more; what stands in the journal is unchanged."""
+
+    def __init__(self, step_id: str, reason: str) -> None:
+        super().__init__(step_id, reason)
+        self.step_id = step_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"step {self.step_id} was not committed: {self.reason}"
+
+
 class VerificationError(CheckpointError):
     """What was claimed of a checkpoint does not hold now, or could not be told; nothing was changed.
 
@@ -335,6 +368,8 @@ class VerificationError(CheckpointError):
         self.evidence = evidence
 
     def __str__(self) -> str:
+        if not self.evidence:
+            return f"checkpoint {self.checkpoint_id} is unverified: nothing was claimed of it"
         shown = "; ".join(map(str, self.evidence[:5]))
         more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
         return (

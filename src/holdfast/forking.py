@@ -65,6 +65,8 @@ def branch_off(
             encoding=composing.encode(core, run, source.state if state is SAME else state)
         )
     facts = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
+    for name in ("begun", "alias"):  # they belong to the origin alone
+        facts.pop(name, None)
     return [opening, *copies], last._replace(
         flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
     )

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     """What an entry of a journal records. The values are part of the stored format."""
 
     OPEN = "open"  # the run begins: its flow, thread, owner and, for a fork, its origin
+    BEGIN = "begin"  # a step begins: the state it will be committed with; not a checkpoint yet
     CHECKPOINT = "checkpoint"  # the whole state after a step
     RESULT = "result"  # one step's own value; `load` folds results
     DECISION = "decision"  # what the flow must not decide twice: a branch, a time, a random number
@@ -34,7 +35,7 @@ class Kind(StrEnum):
     CANCEL = "cancel"
     TRIM = "trim"  # retention thinned out what stands before it; a worker goes on after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
-    MEMBER = "member"  # in a thread's journal: a run was opened in this thread
+    MEMBER = "member"  # in a thread's journal: a run of it; in an alias's: the step it names
     VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
 
 
@@ -150,6 +151,11 @@ def split_checkpoint_id(value: str) -> tuple[str, int]:
 def thread_journal(thread: str) -> str:
     """The journal beside the runs that lists a thread's runs in the order they were opened."""
     return f"{HIDDEN}thread{HIDDEN}{thread}"
+
+
+def alias_journal(alias: str) -> str:
+    """The journal beside the runs that says what a caller's own name for a checkpoint leads to."""
+    return f"{HIDDEN}alias{HIDDEN}{alias}"
 
 
 def verdict_journal(run: str) -> str:

@@ -103,7 +103,7 @@ def list_checkpoints(
     `seq` of one page as `after` for the next: paging is stable while others save.
     """
     check_id("run_id", run_id)
-    _check_limit(limit)
+    check_limit(limit)
     if status not in (None, "completed", "failed", "paused"):
         raise ValueError(f"status must be completed, failed or paused, not {status!r}")
     found: list[CheckpointInfo] = []
@@ -139,7 +139,7 @@ def runs(
     after: str = "",
 ) -> list[RunInfo]:
     """The runs that match, ordered by id. Give the last `run_id` of one page as `after` for the next."""
-    _check_limit(limit)
+    check_limit(limit)
     if status is not None and status not in set(Status):
         raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
@@ -191,7 +191,8 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
     return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
 
 
-def _check_limit(limit: object) -> None:
+def check_limit(limit: object) -> None:
+    """Raise `ValueError` unless this can be the length of a list."""
     if not isinstance(limit, int) or limit < 0:
         raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
 

@@ -14,14 +14,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.appending import append, thread_member
+from holdfast.appending import alias_of, append, thread_member
 from holdfast.chains import is_stub
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import envelope, readable
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError, RunExistsError
 from holdfast.journal import Journals, Tip
-from holdfast.model import Entry, Kind, Status, check_id, thread_journal, verdict_journal
+from holdfast.model import (
+    Entry,
+    Kind,
+    Status,
+    alias_journal,
+    check_id,
+    checkpoint_id,
+    thread_journal,
+    verdict_journal,
+)
 from holdfast.seams import new_id
 from holdfast.store import Store
 from holdfast.urls import open_store
@@ -91,6 +100,7 @@ def import_run(core: Core, path: str | os.PathLike[str]) -> str:
         _add(core.journals.store, entries[at : at + _PAGE])
     core.journals.forget(run_id)
     _join_thread(core, run_id)
+    _keep_aliases(core, run_id)
     return run_id
 
 
@@ -142,6 +152,7 @@ def copy_to(
             _copy_journal(source, there.journals, name)
             if source.head(verdict_journal(name)) is not None:
                 _copy_journal(source, there.journals, verdict_journal(name))
+            _keep_aliases(there, name)
             copied.append(name)
         for name in _in_thread_order(source, copied):
             _join_thread(there, name)
@@ -160,6 +171,22 @@ def _join_thread(core: Core, run_id: str) -> None:
     name = thread_journal(head.thread)
     if all(entry.meta != member.meta for entry in core.journals.entries(name)):
         core.drive(append(core, name, member))
+
+
+def _keep_aliases(core: Core, run_id: str) -> None:
+    """The callers' own names for checkpoints lead to them here, too, unless they are taken."""
+    begun: dict[str, int] = {}
+    for entry in core.journals.entries(run_id):
+        if entry.kind == Kind.BEGIN:
+            begun[entry.entry_id.hex()] = entry.seq
+        elif entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
+            facts = json.loads(entry.meta)
+            alias, step = facts.get("alias"), begun.get(facts.get("begun"))
+            if alias is None or step is None:
+                continue
+            name = alias_journal(check_id("alias", alias))
+            if core.journals.head(name) is None:
+                core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
 
 
 def _copy_journal(source: Journals, target: Journals, name: str) -> None:

@@ -30,6 +30,12 @@ class Opened:
         # A front door that is dropped without close() must not leave connections behind.
         self._finalizer = weakref.finalize(self, _close_store, checkpointer.store) if ours else None
 
+    def close_blocking(self) -> None:
+        """Make everything durable and release it, if it is ours and blocks."""
+        if self._finalizer is not None and isinstance(self.checkpointer, SyncCheckpointer):
+            self._finalizer.detach()
+            self.checkpointer.close()
+
     async def close(self) -> None:
         """Make everything durable and release it, if it is ours."""
         if self._finalizer is None:
@@ -39,8 +45,13 @@ class Opened:
             await self.checkpointer.close()
 
 
-def opened(where: Any) -> Opened:
-    """What a URL, path, store, checkpointer or view of one, or None for the default, stands for."""
+def opened(
+    where: Any, colour: type[Checkpointer] | type[SyncCheckpointer] = Checkpointer
+) -> Opened:
+    """What a URL, path, store, checkpointer or view of one, or None for the default, stands for.
+
+    What has to be opened is opened in the `colour` that is asked for.
+    """
     if isinstance(where, Checkpointer | SyncCheckpointer):
         return Opened(where, ours=False)
     inner = getattr(where, "checkpointer", None)
@@ -50,7 +61,7 @@ def opened(where: Any) -> Opened:
         raise TypeError(
             f"a store is given as a URL, a path, a Store or a Checkpointer, not {where!r}"
         )
-    return Opened(Checkpointer(where), ours=not isinstance(where, Store))
+    return Opened(colour(where), ours=not isinstance(where, Store))
 
 
 def _close_store(store: Store) -> None:

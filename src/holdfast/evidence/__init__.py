@@ -11,6 +11,7 @@ from holdfast.evidence.claims import Evidence, EvidenceType
 from holdfast.evidence.commands import CommandResult, run_command
 from holdfast.evidence.context import Check, Context
 from holdfast.evidence.hashing import HashCache
+from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import (
@@ -34,6 +35,7 @@ __all__ = [
     "EvidenceVerifier",
     "HashCache",
     "Policy",
+    "Standing",
     "Verdict",
     "VerificationStatus",
     "artifact_evidence",

@@ -1,0 +1,389 @@
+"""The front door for programs that do the work themselves and say when a step begins and ends."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from holdfast import backlog, composing, deleting, reading
+from holdfast.chains import state_seq
+from holdfast.checkpoint import Checkpoint, CheckpointInfo
+from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+from holdfast.codec import readable
+from holdfast.core import Core
+from holdfast.engine.opening import StoreLike, opened
+from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
+from holdfast.evidence import records
+from holdfast.evidence.holding import Standing
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.policy import Policy
+from holdfast.evidence.verifier import EvidenceVerifier
+from holdfast.journal import Draft
+from holdfast.manager import steps
+from holdfast.manager.checking import Checker
+from holdfast.manager.views import StepInFlight, TaskCheckpoint
+from holdfast.model import (
+    CARRY_STATE,
+    CheckpointType,
+    Entry,
+    Kind,
+    Status,
+    check_id,
+)
+from holdfast.model import (
+    checkpoint_id as name_checkpoint,
+)
+
+OnRejected = Callable[[TaskCheckpoint, Standing], object]
+"""Told of every checkpoint that is passed over, and why."""
+
+_TYPES: Final = frozenset(kind.value for kind in CheckpointType)
+
+
+class CheckpointManager:
+    """Begins and commits the steps of tasks, with evidence that is checked before it counts.
+
+    Blocking. May be shared between threads, and several processes may work on one store: a step
+    begun by one can be committed by another. A task is a run; its id is the run's.
+
+    A checkpoint *holds* when for everything that was claimed on its branch up to it the newest
+    claim is verified now. Only these are found by `get_last_verified_checkpoint` and can be gone
+    back to; what was found earlier is shown and never believed.
+    """
+
+    def __init__(
+        self,
+        store: StoreLike = None,
+        *,
+        db_path: str | os.PathLike[str] | None = None,
+        base_path: str | os.PathLike[str] | None = None,
+        auto_verify: bool = True,
+        policy: Policy | None = None,
+        verifier: EvidenceVerifier | None = None,
+        on_rejected: OnRejected | None = None,
+    ) -> None:
+        """Open a manager on a store: a URL, path, `Store` or checkpointer; None is the default.
+
+        - `db_path`: a SQLite file, instead of a store.
+        - `base_path`: where relative paths of evidence begin, and what no path leads out of;
+          short for a `policy` that says so. `policy`: all that may be looked at. The connection
+          "default" of `db_row` is the manager's own SQLite file unless the policy has one.
+        - `auto_verify`: check a checkpoint's evidence when it is committed.
+        - `verifier`: one of your own, instead of `base_path` and `policy`.
+        - `on_rejected`: called for each checkpoint that is passed over when one is looked for.
+        """
+        if db_path is not None:
+            if store is not None:
+                raise TypeError("give a store or a db_path, not both")
+            store = f"sqlite:///{quote(os.fspath(db_path))}"
+        self._opened = opened(store, SyncCheckpointer)
+        self.auto_verify = auto_verify
+        if verifier is None:
+            verifier = EvidenceVerifier(base_path, policy=self._policy(policy or Policy()))
+        elif policy is not None or base_path is not None:
+            raise TypeError("give a verifier, or a policy and base_path, not both")
+        self.verifier = verifier
+        self._on_rejected = on_rejected
+        self._lock = threading.Lock()
+        self._going_back: dict[str, steps.GoingBack] = {}
+
+    @property
+    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
+        """What is underneath, with all that it can do."""
+        return self._opened.checkpointer
+
+    # --- steps
+
+    def begin_step(
+        self,
+        task_id: str,
+        checkpoint_type: str,
+        snapshot: Mapping[str, Any],
+        work_item_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Begin a step, durably, with the state that it will be committed with; returns its id.
+
+        The snapshot is copied now. Until it is committed the step is in flight, whatever happens
+        to this process. After `rollback_to_checkpoint` the step goes on from there, and the steps
+        and checkpoints since are left behind; `ConflictError` if another has committed a
+        checkpoint meanwhile. Raises what `Checkpointer.save` raises.
+        """
+        core, run = self._core(), check_id("task_id", task_id)
+        draft = _begin_draft(core, run, checkpoint_type, snapshot, work_item_id, metadata)
+        with self._lock:
+            back = self._going_back.pop(run, None)
+        try:
+            entry = core.drive(steps.begin(core, run, draft, back))
+        except (ConflictError, CheckpointNotFoundError):
+            raise  # whoever decided to go back decides again
+        except BaseException:
+            if back is not None:
+                with self._lock:
+                    self._going_back.setdefault(run, back)
+            raise
+        return name_checkpoint(run, entry.seq)
+
+    def commit_step(
+        self, step_id: str, evidence_pack: EvidencePack, checkpoint_id: str | None = None
+    ) -> TaskCheckpoint:
+        """Commit a begun step as a checkpoint with its evidence, durably and once.
+
+        To commit it again with the same evidence gives the same checkpoint. `checkpoint_id` is a
+        name of your own for it. With `auto_verify` its own evidence is checked: see `verified` of
+        what is returned. It is committed in any case.
+
+        Raises `StepNotFoundError`; `StepConflictError` if it was committed with other evidence,
+        if the task went back to before it, or if the name is taken; `EvidencePolicyError` and
+        `InvalidEvidenceError` for claims that could never be verified here.
+        """
+        if not isinstance(evidence_pack, EvidencePack):
+            raise TypeError(f"commit_step takes an EvidencePack, not {evidence_pack!r}")
+        if checkpoint_id is not None:
+            steps.check_alias(checkpoint_id)
+        core = self._core()
+        begun = steps.find(core, step_id)
+        self.verifier.refuse_unverifiable(evidence_pack)
+        entry = core.drive(steps.commit(core, begun, evidence_pack, checkpoint_id))
+        if self.auto_verify:
+            self._checker(core).check_own(entry)
+        return self._required(core, entry.run, entry.seq)
+
+    def steps_in_flight(self, task_id: str | None = None) -> list[StepInFlight]:
+        """The steps that were begun and not committed, oldest first, of one task or of all.
+
+        Steps that a task has left behind by going back are none of them.
+        """
+        core = self._core()
+        if task_id is not None:
+            return steps.in_flight(core, check_id("task_id", task_id))
+        found: list[StepInFlight] = []
+        after = ""
+        while page := core.journals.store.runs(after=after):
+            for head in page:
+                if head.flow is None:
+                    found += steps.in_flight(core, head.run)
+            after = page[-1].run
+        return found
+
+    # --- trust
+
+    def verify_checkpoint(self, checkpoint_id: str) -> bool:
+        """Whether a checkpoint holds now. What is found is noted beside the task's journal.
+
+        Raises `CheckpointNotFoundError`.
+        """
+        core = self._core()
+        return self._checker(core).check(self._find(core, checkpoint_id).entry).holds
+
+    def get_last_verified_checkpoint(
+        self,
+        task_id: str,
+        checkpoint_type: str | None = None,
+        *,
+        work_item_id: str | None = None,
+    ) -> TaskCheckpoint | None:
+        """The newest checkpoint on the task's branch that holds now; None if there is none.
+
+        Those that fail are passed over. Where evidence can't be told now (INCONCLUSIVE, ERROR)
+        but the checkpoint held before, or was never checked, `VerificationError` is raised: to go
+        on from an older one would throw good work away. When nothing of what has evidence holds,
+        this manager's next `begin_step` starts the task anew, on a branch of its own.
+        """
+        core, run = self._core(), check_id("task_id", task_id)
+        wanted = _filter(checkpoint_type, work_item_id)
+        seen = _current(core, run)
+        found = self._checker(core).newest(run, wanted)
+        if self._on_rejected is not None:
+            for entry, standing in found.rejected:
+                self._on_rejected(self._required(core, run, entry.seq), standing)
+        if found.entry is not None:
+            return self._required(core, run, found.entry.seq)
+        if found.rejected and checkpoint_type is None and work_item_id is None:
+            self._go_back(run, None, seen)
+        return None
+
+    def rollback_to_checkpoint(self, checkpoint_id: str) -> Any:
+        """Check that a checkpoint holds now, and return its snapshot.
+
+        This manager's next `begin_step` for its task goes on from there. Until then nothing is
+        changed: if nothing is begun, nothing is left behind. Raises `VerificationError`, with the
+        evidence that is not verified, if it does not hold or can't be told; and
+        `CheckpointNotFoundError`.
+        """
+        core = self._core()
+        loaded = self._find(core, checkpoint_id)
+        seen = _current(core, loaded.run_id)
+        standing = self._checker(core).check(loaded.entry)
+        if not standing.holds:
+            raise VerificationError(checkpoint_id, standing.against)
+        self._go_back(loaded.run_id, loaded.seq, seen)
+        return loaded.state
+
+    def resume_or_start(self, task_id: str, checkpoint_type: str | None = None) -> Any:
+        """The snapshot to go on from, of the newest checkpoint that holds; None to start anew.
+
+        The next `begin_step` goes on from there, or begins a branch of its own. Raises as
+        `get_last_verified_checkpoint` does.
+        """
+        core, run = self._core(), check_id("task_id", task_id)
+        seen = _current(core, run)
+        found = self.get_last_verified_checkpoint(task_id, checkpoint_type)
+        self._go_back(run, None if found is None else found.seq, seen)
+        return None if found is None else found.state
+
+    # --- checkpoints
+
+    def get_checkpoint(self, checkpoint_id: str) -> TaskCheckpoint | None:
+        """One checkpoint, by its id or your own name for it; None if there is none."""
+        core = self._core()
+        place = steps.resolve(core, checkpoint_id)
+        loaded = None if place is None else reading.load(core, place[0], seq=place[1])
+        return None if loaded is None else _views(core, [loaded])[0]
+
+    def list_checkpoints(
+        self,
+        task_id: str,
+        limit: int = 100,
+        checkpoint_type: str | None = None,
+        *,
+        work_item_id: str | None = None,
+    ) -> list[TaskCheckpoint]:
+        """A task's checkpoints, newest first, also those that it left behind by going back."""
+        reading.check_limit(limit)
+        core, run = self._core(), check_id("task_id", task_id)
+        wanted = _filter(checkpoint_type, work_item_id)
+        with reading.outages_named(run):
+            entries = list(islice(filter(wanted, _live(core, run)), limit))
+        loaded = [reading.load(core, run, seq=entry.seq) for entry in entries]
+        return _views(core, [one for one in loaded if one is not None])
+
+    def delete_checkpoint(self, checkpoint_id: str) -> bool:
+        """Delete a checkpoint with its snapshot and evidence; False if there is no such one."""
+        core = self._core()
+        place = steps.resolve(core, checkpoint_id)
+        try:
+            return place is not None and deleting.delete(core, place[0], seq=place[1]) == 1
+        except CheckpointNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Release what this opened. A second call does nothing."""
+        self._opened.close_blocking()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"CheckpointManager({self.checkpointer.store.url!r})"
+
+    # --- below
+
+    def _core(self) -> Core:
+        core = self.checkpointer.core
+        if core.unsettled:
+            core.drive(backlog.flush(core))
+        return core
+
+    def _checker(self, core: Core) -> Checker:
+        return Checker(core, self.verifier)
+
+    def _policy(self, policy: Policy) -> Policy:
+        """The policy, with the manager's own SQLite file as the connection "default"."""
+        store: Any = self.checkpointer.store
+        if "default" in policy.connections or not store.url.startswith("sqlite:"):
+            return policy
+        return replace(policy, connections={**policy.connections, "default": store.path})
+
+    def _find(self, core: Core, name: str) -> Checkpoint:
+        place = steps.resolve(core, name)
+        if place is None:
+            raise CheckpointNotFoundError("", name)
+        return reading.require(core, place[0], place[1], None)
+
+    def _required(self, core: Core, run: str, seq: int) -> TaskCheckpoint:
+        return _views(core, [reading.require(core, run, seq, None)])[0]
+
+    def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
+        with self._lock:
+            self._going_back[run] = steps.GoingBack(target, seen)
+
+
+def _begin_draft(
+    core: Core,
+    run: str,
+    checkpoint_type: str,
+    snapshot: Mapping[str, Any],
+    work_item_id: str | None,
+    metadata: Mapping[str, Any] | None,
+) -> Draft:
+    for what, given in (("snapshot", snapshot), ("metadata", metadata or {})):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{what} must be a dict, not {type(given).__name__}")
+    facts: dict[str, Any] = {}
+    if work_item_id is not None:
+        facts["work_item"] = check_id("work_item_id", work_item_id)
+    if metadata:
+        facts["metadata"] = readable.to_json(dict(metadata), root="metadata")
+    return Draft(
+        Kind.BEGIN.value,
+        Status.OPEN.value,
+        composing.encode(core, run, dict(snapshot), root="snapshot"),
+        type=_known_type(checkpoint_type),
+        meta=composing.bounded_meta(facts),
+    )
+
+
+def _known_type(given: str) -> str:
+    if given not in _TYPES:
+        raise ValueError(
+            f"checkpoint_type must be one of {', '.join(CheckpointType)}, not {given!r}"
+        )
+    return str(given)
+
+
+def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:
+    kind = None if checkpoint_type is None else _known_type(checkpoint_type)
+
+    def wanted(entry: Entry) -> bool:
+        return (kind is None or entry.type == kind) and (
+            work_item_id is None or CheckpointInfo(entry).meta_field("work_item") == work_item_id
+        )
+
+    return wanted
+
+
+def _live(core: Core, run: str) -> Iterator[Entry]:
+    for entry in core.journals.entries(run, newest_first=True):
+        if entry.kind in CARRY_STATE and entry.status != Status.DELETED:
+            yield entry
+
+
+def _current(core: Core, run: str) -> int | None:
+    """The seq of the checkpoint that the task stands on."""
+    head = core.journals.checked_head(run)
+    return None if head is None else state_seq(head)
+
+
+def _views(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]:
+    """Checkpoints of one task, with what was last found about them."""
+    if not loaded:
+        return []
+    known = records.findings(
+        core, loaded[0].run_id, [(one.entry, records.pack_of(one)) for one in loaded]
+    )
+    return [TaskCheckpoint(one, known.get(one.seq, records.NOTHING)) for one in loaded]

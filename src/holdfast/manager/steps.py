@@ -1,0 +1,255 @@
+"""Steps in a task's journal: begun, committed once, left behind.
+
+A `begin` entry keeps the snapshot. The `checkpoint` that commits it names it by its random id, so
+that nothing else can be taken for it. Going back to before a begun step leaves it behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from holdfast.appending import alias_of, append_if
+from holdfast.chains import state_seq
+from holdfast.checkpoint import CheckpointInfo, dump_meta, to_datetime
+from holdfast.core import Core, Op
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    ConflictError,
+    InvalidIdError,
+    RunMismatchError,
+    StepConflictError,
+    StepNotFoundError,
+)
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.records import evidence_meta, pack_digest, pack_of
+from holdfast.journal import Draft
+from holdfast.manager.views import StepInFlight
+from holdfast.model import (
+    Entry,
+    Kind,
+    Status,
+    alias_journal,
+    check_id,
+    checkpoint_id,
+    split_checkpoint_id,
+)
+
+
+class GoingBack(NamedTuple):
+    """Where a task goes on from with its next step."""
+
+    target: int | None  # None: from the beginning
+    seen: int | None  # the current checkpoint when that was decided
+
+
+class _DoneError(Exception):
+    """It is there already."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+
+
+def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entry]:
+    """Append the beginning of a step, behind a rollback if the task goes back."""
+
+    def decide(head: Entry | None) -> Draft | list[Draft]:
+        if head is None or head.status == Status.DELETED:
+            return draft
+        if head.flow is not None:
+            raise RunMismatchError(run, "flow", head.flow, "the steps of a task")
+        if back is None:
+            return draft
+        if state_seq(head) != back.seen:
+            raise ConflictError(run, head.seq)
+        target = None if back.target is None else core.journals.entry(run, back.target)
+        if back.target is not None and target is None:
+            raise CheckpointNotFoundError(run, checkpoint_id(run, back.target))
+        gone_back = Draft(
+            Kind.ROLLBACK.value,
+            Status.OPEN.value,
+            parent=back.target,
+            step=target.step if target else None,
+            type=target.type if target else None,
+        )
+        return [gone_back, draft]
+
+    return (yield from append_if(core, run, decide))
+
+
+def find(core: Core, step_id: str) -> Entry:
+    """The beginning of a step. Raises `StepNotFoundError`. Blocks."""
+    try:
+        run, seq = split_checkpoint_id(step_id)
+    except InvalidIdError:
+        raise StepNotFoundError(step_id) from None
+    entry = core.journals.entry(run, seq)
+    if entry is None or entry.kind != Kind.BEGIN:
+        raise StepNotFoundError(step_id)
+    return entry
+
+
+def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> Op[Entry]:
+    """Append the checkpoint of a begun step, once; the one that is there if it was committed.
+
+    Raises `StepConflictError` if that has other evidence or another alias, if the task went back
+    to before the step, and if the alias is taken.
+    """
+    step_id = checkpoint_id(begun.run, begun.seq)
+    facts = CheckpointInfo(begun).meta | {"begun": begun.entry_id.hex()} | evidence_meta(pack)
+    if alias is not None:
+        facts["alias"] = alias
+    draft = Draft(
+        Kind.CHECKPOINT.value,
+        Status.OPEN.value,
+        core.journals.chain(begun.run, begun.seq, begun).encoding,
+        type=begun.type,
+        meta=dump_meta(facts),
+    )
+
+    def decide(head: Entry | None) -> Draft:
+        since = list(core.journals.entries(begun.run, after=begun.seq - 1))
+        for done in _commits_of(begun, since):
+            raise _DoneError(done)
+        if begun.seq not in _followed(since):
+            raise StepConflictError(
+                step_id, "its task went back to before it, or was deleted; begin it again"
+            )
+        return draft
+
+    try:
+        if alias is not None:
+            decide(None)  # a step that can't be committed takes no name
+            yield from _name(core, alias, step_id)
+        return (yield from append_if(core, begun.run, decide))
+    except _DoneError as already:
+        done = CheckpointInfo(already.entry)
+        committed = pack_of(done)
+        if committed is None or pack_digest(committed) != pack_digest(pack):
+            reason = f"it was committed as {done.checkpoint_id} with other evidence"
+            raise StepConflictError(step_id, reason) from None
+        if alias not in (None, done.meta_field("alias")):
+            reason = f"it was committed under another name, as {done.checkpoint_id}"
+            raise StepConflictError(step_id, reason) from None
+        return already.entry
+
+
+def in_flight(core: Core, run: str) -> list[StepInFlight]:
+    """The steps of a task that wait to be committed, oldest first. Reads its whole index. Blocks."""
+    entries = list(core.journals.entries(run))
+    committed = {CheckpointInfo(entry).meta_field("begun") for entry in entries if _saved(entry)}
+    followed = _followed(entries)
+    waiting = [
+        entry
+        for entry in entries
+        if entry.seq in followed and entry.entry_id.hex() not in committed
+    ]
+    return [_in_flight(core, entry) for entry in waiting]
+
+
+def check_alias(alias: str) -> str:
+    """The name, if it can be one. Raises `InvalidIdError`."""
+    check_id("checkpoint_id", alias)
+    try:
+        split_checkpoint_id(alias)
+    except InvalidIdError:
+        return alias
+    raise InvalidIdError("checkpoint_id", alias, "has the form RUN@SEQ; choose a name of your own")
+
+
+def resolve(core: Core, name: str) -> tuple[str, int] | None:
+    """The run and seq that an id, RUN@SEQ or a caller's own, stands for. Blocks."""
+    try:
+        return split_checkpoint_id(name)
+    except InvalidIdError:
+        check_id("checkpoint_id", name)
+    step_id = _named(core.journals.checked_head(alias_journal(name)))
+    done = None if step_id is None else _checkpoint_of(core, step_id)
+    return None if done is None else (done.run, done.seq)
+
+
+def _name(core: Core, alias: str, step_id: str) -> Op[None]:
+    """Let an alias lead to a step. Raises `StepConflictError` while it leads to another."""
+
+    def decide(head: Entry | None) -> Draft:
+        holder = _named(head)
+        if head is not None and holder == step_id:
+            raise _DoneError(head)
+        if holder is not None and _is_of_use(core, holder):
+            reason = f"checkpoint_id {alias!r} belongs to the step {holder}"
+            raise StepConflictError(step_id, reason)
+        return alias_of(step_id)
+
+    try:
+        yield from append_if(core, alias_journal(alias), decide)
+    except _DoneError:
+        return
+
+
+def _named(head: Entry | None) -> str | None:
+    return None if head is None else CheckpointInfo(head).meta_field("step")
+
+
+def _is_of_use(core: Core, step_id: str) -> bool:
+    """Whether a step was committed, or can be."""
+    try:
+        begun = find(core, step_id)
+    except StepNotFoundError:
+        return False
+    since = list(core.journals.entries(begun.run, after=begun.seq - 1))
+    return any(_commits_of(begun, since)) or begun.seq in _followed(since)
+
+
+def _checkpoint_of(core: Core, step_id: str) -> Entry | None:
+    try:
+        begun = find(core, step_id)
+    except StepNotFoundError:
+        return None
+    return next(_commits_of(begun, core.journals.entries(begun.run, after=begun.seq)), None)
+
+
+def _commits_of(begun: Entry, since: Iterable[Entry]) -> Iterator[Entry]:
+    name = begun.entry_id.hex()
+    for entry in since:
+        if _saved(entry) and CheckpointInfo(entry).meta_field("begun") == name:
+            yield entry
+
+
+def _saved(entry: Entry) -> bool:
+    return entry.kind == Kind.CHECKPOINT and entry.status != Status.DELETED
+
+
+def _followed(entries: list[Entry]) -> set[int]:
+    """The begun steps that no rollback left behind, among the newest entries of a run.
+
+    Like `Reader.trail`, from the end back. But deleting a checkpoint is not going back: whoever
+    is at work on a step may commit it.
+    """
+    found: set[int] = set()
+    back_to: int | None = None
+    for entry in reversed(entries):
+        if entry.kind == Kind.OPEN or (
+            entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
+        ):
+            break
+        if back_to is not None and entry.seq > back_to:
+            continue
+        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED:
+            found.add(entry.seq)
+        elif entry.kind == Kind.ROLLBACK:
+            back_to = -1 if entry.parent is None else entry.parent
+    return found
+
+
+def _in_flight(core: Core, entry: Entry) -> StepInFlight:
+    info = CheckpointInfo(entry)
+    snapshot: Any = core.journals.decode(core.journals.chain(entry.run, entry.seq).encoding)
+    return StepInFlight(
+        step_id=checkpoint_id(entry.run, entry.seq),
+        task_id=entry.run,
+        checkpoint_type=entry.type,
+        work_item_id=info.meta_field("work_item"),
+        begun_at=to_datetime(entry.at),
+        snapshot=snapshot,
+        metadata=info.metadata,
+    )

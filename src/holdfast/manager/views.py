@@ -1,0 +1,131 @@
+"""Checkpoints and steps in the words of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from holdfast.checkpoint import Checkpoint, to_datetime
+from holdfast.codec import readable
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.records import NOTHING, Findings, pack_of
+from holdfast.evidence.verdicts import VerificationStatus
+from holdfast.model import checkpoint_id
+
+
+class TaskCheckpoint(Checkpoint):
+    """A checkpoint of a task, with its evidence and what was last found about that.
+
+    What was found is shown, and never a reason to trust it: whoever goes back checks anew.
+    """
+
+    __slots__ = ("_findings", "_pack")
+
+    def __init__(self, loaded: Checkpoint, findings: Findings = NOTHING) -> None:
+        super().__init__(loaded.entry, b"", lambda _: loaded.state)
+        self._findings = findings
+        self._pack = pack_of(loaded)
+        for claim in self._pack.evidence_list if self._pack else ():
+            claim.judge(findings.verdicts.get(claim.digest))
+
+    @property
+    def checkpoint_id(self) -> str:
+        """The caller's own name for it, if one was given to `commit_step`; else RUN@SEQ."""
+        return self.alias or checkpoint_id(self.run_id, self.seq)
+
+    @property
+    def alias(self) -> str | None:
+        """The caller's own name for it."""
+        alias: str | None = self.meta_field("alias")
+        return alias
+
+    @property
+    def task_id(self) -> str:
+        """The task: the run that it belongs to."""
+        return self.run_id
+
+    @property
+    def work_item_id(self) -> str | None:
+        """The work item that it belongs to, if one was given."""
+        item: str | None = self.meta_field("work_item")
+        return item
+
+    @property
+    def checkpoint_type(self) -> str | None:
+        """What moment it stands for, one of `CheckpointType`."""
+        return self.type
+
+    @property
+    def sequence_number(self) -> int:
+        """Grows with every checkpoint of the task; begun steps have numbers, too."""
+        return self.seq
+
+    @property
+    def snapshot_data(self) -> Any:
+        """The state as it was when the step was begun."""
+        return self.state
+
+    @property
+    def evidence_pack(self) -> EvidencePack | None:
+        """What was claimed, each claim with the newest verdict on it; None if nothing was."""
+        return self._pack
+
+    @property
+    def verified(self) -> bool:
+        """Whether its evidence was verified when it was last checked. Not a reason to trust it now."""
+        return (
+            self._pack is not None
+            and self._findings.status is VerificationStatus.VERIFIED
+            and self._pack.is_verified
+        )
+
+    @property
+    def last_verified_at(self) -> datetime | None:
+        """When that was last checked, whatever was found."""
+        return None if self._findings.at is None else to_datetime(self._findings.at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The documented JSON form, in the words of both; `from_dict` turns it back."""
+        at = self.last_verified_at
+        pack = self._pack and {
+            **self._pack.to_dict(),
+            "evidence_list": [c.to_dict() | c.verdict_dict() for c in self._pack.evidence_list],
+        }
+        return super().to_dict() | {
+            "task_id": self.task_id,
+            "work_item_id": self.work_item_id,
+            "checkpoint_type": self.checkpoint_type,
+            "sequence_number": self.sequence_number,
+            "snapshot_data": readable.to_json(self.state),
+            "evidence_pack": pack,
+            "metadata": readable.to_json(self.metadata),
+            "verified": self.verified,
+            "last_verified_at": None if at is None else at.isoformat(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The checkpoint that `to_dict` was called on, not yet checked: verdicts are not believed.
+
+        Raises `ValueError` for anything else.
+        """
+        try:
+            name = checkpoint_id(data["run_id"], data["seq"])
+        except KeyError as error:
+            raise ValueError(f"not a checkpoint of a task: it has no {error}") from None
+        return cls(Checkpoint.from_dict({**data, "checkpoint_id": name}))
+
+
+@dataclass(frozen=True, slots=True)
+class StepInFlight:
+    """A step that was begun and neither committed nor left behind by going back."""
+
+    step_id: str
+    task_id: str
+    checkpoint_type: str | None
+    work_item_id: str | None
+    begun_at: datetime
+    snapshot: Any
+    metadata: dict[str, Any]
