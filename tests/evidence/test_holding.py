@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
+from holdfast.evidence.holding import Claim, Claims, Standing, due, standing, standings
+
+from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED
+
+PENDING = VerificationStatus.PENDING
+
+
+def claim(subject: str, version: int = 0) -> Evidence:
+    return Evidence("mine", subject, {"version": version}, {"subject": subject})
+
+
+def pack(*subjects: str, version: int = 0, least: int | None = None) -> EvidencePack:
+    claims = [claim(subject, version) for subject in subjects]
+    if least is None:
+        return EvidencePack(claims)
+    return EvidencePack(claims, require_all=False, allow_partial=True, min_verified=least)
+
+
+def branch(*packs: EvidencePack | None) -> list[Claims]:
+    return [Claims(seq, given) for seq, given in enumerate(packs)]
+
+
+def judged(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> Standing:
+    """How the last stands where each "subject/version" is as the world says, VERIFIED if not said."""
+    return standing(claims, {c.key: verdict(c, world) for d in due(claims) for c in d.claims})
+
+
+def verdict(asked: Claim, world: dict[str, VerificationStatus]) -> Verdict:
+    name = f"{asked.evidence.description}/{asked.evidence.expected['version']}"
+    return Verdict(world.get(name, VERIFIED), evidence=asked.evidence.digest)
+
+
+def asked(claims: Sequence[Claims]) -> list[str]:
+    return [
+        f"{c.evidence.description}/{c.evidence.expected['version']}"
+        for d in due(claims)
+        for c in d.claims
+    ]
+
+
+def test_the_newest_claim_on_a_subject_is_asked_and_no_other() -> None:
+    claims = branch(pack("a", "b"), pack("a", version=1), None, pack("c"))
+    assert asked(claims) == ["b/0", "a/1", "c/0"]
+    assert asked(claims[:1]) == ["a/0", "b/0"]
+    assert judged(claims, {"a/0": FAILED}).holds
+    assert judged(claims, {"a/1": FAILED}).status is FAILED
+
+
+def test_claims_of_one_checkpoint_on_one_subject_stand_beside_each_other() -> None:
+    both = EvidencePack([claim("a", 1), claim("a", 2)])
+    assert asked(branch(pack("a"), both)) == ["a/1", "a/2"]
+    assert judged(branch(both), {"a/1": FAILED}).status is FAILED
+
+
+def test_nothing_claimed_is_not_verified() -> None:
+    assert standing(branch(None, None), {}) == Standing(1, PENDING)
+    assert judged(branch(pack("a"), None), {}).holds, "what was claimed before it still counts"
+    assert not judged(branch(pack("a"), None), {"a/0": FAILED}).holds
+
+
+def test_what_was_not_checked_is_pending() -> None:
+    assert standing(branch(pack("a")), {}).status is PENDING
+
+
+def test_one_failure_is_a_failure_and_one_doubt_is_a_doubt() -> None:
+    claims = branch(pack("a", "b"), pack("c"))
+    assert judged(claims, {"a/0": INCONCLUSIVE}).status is INCONCLUSIVE
+    assert judged(claims, {"a/0": INCONCLUSIVE, "c/0": ERROR}).status is ERROR
+    found = judged(claims, {"a/0": INCONCLUSIVE, "b/0": ERROR, "c/0": FAILED})
+    assert found.status is FAILED
+    assert [evidence.description for evidence in found.against] == ["a", "b", "c"]
+
+
+def test_a_partial_pack_needs_so_many() -> None:
+    claims = branch(pack("a", "b", "c", least=2))
+    assert judged(claims, {"a/0": FAILED}).holds
+    assert judged(claims, {"a/0": FAILED}).against == ()
+    assert judged(claims, {"a/0": FAILED, "b/0": FAILED}).status is FAILED
+    assert judged(claims, {"a/0": FAILED, "b/0": INCONCLUSIVE}).status is INCONCLUSIVE
+    assert judged(claims, {"a/0": INCONCLUSIVE, "b/0": INCONCLUSIVE}).status is INCONCLUSIVE
+
+
+def test_what_was_superseded_in_a_partial_pack_counts_as_kept() -> None:
+    claims = branch(pack("a", "b", "c", least=2), pack("a", version=1))
+    assert judged(claims, {"b/0": FAILED}).holds
+    assert judged(claims, {"b/0": FAILED, "c/0": FAILED}).status is FAILED
+    assert asked(branch(pack("a", "b", least=1), pack("a", version=1))) == ["a/1"]
+
+
+def test_a_walk_checks_each_claim_once_and_only_as_far_as_it_goes() -> None:
+    claims = branch(pack("a"), pack("b"), pack("a", version=1), pack("c"))
+    looked: list[str] = []
+
+    def check(wanted: Sequence[Claim]) -> list[Verdict]:
+        found = [verdict(one, {"c/0": FAILED, "a/1": FAILED}) for one in wanted]
+        looked.extend(
+            f"{one.evidence.description}/{one.evidence.expected['version']}" for one in wanted
+        )
+        return found
+
+    walk = standings(claims, check)
+    assert next(walk) == Standing(3, FAILED, (claim("a", 1), claim("c")))
+    assert looked == ["b/0", "a/1", "c/0"]
+    assert next(walk).status is FAILED
+    assert looked == ["b/0", "a/1", "c/0"]
+    assert next(walk) == Standing(1, VERIFIED)
+    assert looked == ["b/0", "a/1", "c/0", "a/0"]
+    assert [found.seq for found in standings(claims, check, lambda seq: seq in (0, 2))] == [2, 0]
+
+
+packs = st.one_of(
+    st.none(),
+    st.builds(
+        lambda names, version, share: pack(
+            *names, version=version, least=None if share is None else 1 + share % len(names)
+        ),
+        st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True),
+        st.integers(0, 3),
+        st.none() | st.integers(0, 5),
+    ),
+)
+worlds = st.dictionaries(
+    st.builds("{}/{}".format, st.sampled_from("abcd"), st.integers(0, 3)),
+    st.sampled_from([VERIFIED, FAILED, INCONCLUSIVE, ERROR]),
+)
+
+
+def holds_by_the_book(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> bool:
+    """The rule as one says it, for each subject by itself."""
+    newest = {c.subject: seq for seq, made in claims if made for c in made.evidence_list}
+    for seq, made in claims:
+        if made is None:
+            continue
+        kept = [
+            newest[c.subject] > seq or verdict(Claim(seq, c), world).status is VERIFIED
+            for c in made.evidence_list
+        ]
+        if sum(kept) < made.required:
+            return False
+    return bool(newest)
+
+
+@given(st.lists(packs, min_size=1, max_size=6), worlds)
+def test_it_is_the_rule(
+    given: list[EvidencePack | None], world: dict[str, VerificationStatus]
+) -> None:
+    claims = branch(*given)
+    found = judged(claims, world)
+    assert found.holds is holds_by_the_book(claims, world)
+    assert bool(found.against) is (not found.holds and any(given))
+
+
+@given(st.lists(packs, min_size=1, max_size=6), worlds)
+def test_failed_means_that_no_answer_to_what_is_open_could_help(
+    given: list[EvidencePack | None], world: dict[str, VerificationStatus]
+) -> None:
+    claims = branch(*given)
+    best = {
+        name: VERIFIED if status in (INCONCLUSIVE, ERROR) else status
+        for name, status in world.items()
+    }
+    if any(given):
+        assert (judged(claims, world).status is FAILED) is (not judged(claims, best).holds)
+
+
+@given(st.lists(packs, min_size=1, max_size=6), worlds)
+def test_a_walk_and_a_look_agree(
+    given: list[EvidencePack | None], world: dict[str, VerificationStatus]
+) -> None:
+    claims = branch(*given)
+    walked = list(standings(claims, lambda wanted: [verdict(one, world) for one in wanted]))
+    assert walked == [judged(claims[:end], world) for end in range(len(claims), 0, -1)]

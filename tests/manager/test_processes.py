@@ -1,0 +1,222 @@
+"""Several processes on one task: what one begins another commits, and nothing happens twice."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import holdfast as hf
+from holdfast.manager import CheckpointManager
+
+from .support import exists, numbers, step
+
+PRELUDE = """
+import json, os, signal, sys
+from holdfast.manager import CheckpointManager, Evidence, EvidencePack
+import holdfast as hf
+
+def pack(path="a"):
+    return EvidencePack([Evidence("artifact_exists", f"{path} is there", {"path": path})])
+
+url = sys.argv[1]
+manager = CheckpointManager(url)
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
+    started = subprocess.Popen(
+        [sys.executable, "-c", PRELUDE + code, *args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert out(started).readline() == "ready\n"
+        yield started
+    finally:
+        started.kill()
+        started.wait()
+        for stream in (started.stdin, started.stdout):
+            if stream:
+                stream.close()
+
+
+def out(started: subprocess.Popen[str]) -> IO[str]:
+    assert started.stdout is not None
+    return started.stdout
+
+
+def go(*all_of_them: subprocess.Popen[str]) -> None:
+    for started in all_of_them:
+        assert started.stdin is not None
+        started.stdin.write("go\n")
+        started.stdin.flush()
+
+
+@pytest.fixture(autouse=True)
+def artifact(workplace: Path) -> None:
+    (workplace / "a").touch()
+
+
+def test_processes_that_commit_to_one_task_never_share_a_number(kept_url: str) -> None:
+    code = """
+for n in range(15):
+    done = manager.commit_step(manager.begin_step("task", "tool_executed", {"n": f"{sys.argv[2]}.{n}"}), pack())
+    print(done.sequence_number, flush=True)
+print("done", flush=True)
+"""
+    with (
+        process(code, kept_url, "0") as one,
+        process(code, kept_url, "1") as two,
+        process(code, kept_url, "2") as three,
+    ):
+        go(one, two, three)
+        told = [out(each).read().split() for each in (one, two, three)]
+    assert [lines[-1] for lines in told] == ["done"] * 3
+    numbered = [int(line) for lines in told for line in lines[:-1]]
+    assert len(set(numbered)) == 45
+    with CheckpointManager(kept_url) as manager:
+        found = manager.list_checkpoints("task")
+        assert sorted(c.sequence_number for c in found) == sorted(numbered)
+        assert sorted(numbers(found)) == sorted(f"{p}.{n}" for p in range(3) for n in range(15))
+        assert all(checkpoint.verified for checkpoint in found)
+        assert hf.SyncCheckpointer(manager.checkpointer.store).verify("task").ok
+
+
+def test_processes_that_commit_one_step_get_one_checkpoint(kept_url: str) -> None:
+    code = """
+for step_id in json.loads(sys.argv[2]):
+    print(manager.commit_step(step_id, pack()).checkpoint_id, flush=True)
+"""
+    with CheckpointManager(kept_url) as manager:
+        begun = [manager.begin_step("task", "tool_executed", {"n": n}) for n in range(15)]
+        with (
+            process(code, kept_url, json.dumps(begun)) as one,
+            process(code, kept_url, json.dumps(begun)) as two,
+            process(code, kept_url, json.dumps(begun)) as three,
+        ):
+            go(one, two, three)
+            told = [out(each).read().split() for each in (one, two, three)]
+        assert told[0] == told[1] == told[2]
+        assert len(set(told[0])) == 15
+        assert sorted(numbers(manager.list_checkpoints("task"))) == list(range(15))
+        assert manager.steps_in_flight() == []
+
+
+def test_processes_that_want_one_name_do_not_both_get_it(kept_url: str) -> None:
+    code = """
+step_id = manager.begin_step(f"task-{sys.argv[2]}", "tool_executed", {"n": int(sys.argv[2])})
+try:
+    print(manager.commit_step(step_id, pack(), "the one").task_id, flush=True)
+except hf.StepConflictError:
+    print("refused", flush=True)
+"""
+    with process(code, kept_url, "1") as one, process(code, kept_url, "2") as two:
+        go(one, two)
+        told = [out(each).read().strip() for each in (one, two)]
+    assert "refused" in told
+    assert len(set(told)) == 2
+    with CheckpointManager(kept_url) as manager:
+        found = manager.get_checkpoint("the one")
+        assert found is not None
+        assert found.task_id in told
+
+
+def test_a_step_begun_by_a_process_that_was_killed_is_in_flight(kept_url: str) -> None:
+    code = """
+print(manager.begin_step("task", "tool_executed", {"n": 7}, "item"), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with process(code, kept_url) as killed:
+        go(killed)
+        step_id = out(killed).readline().strip()
+        assert killed.wait() == -signal.SIGKILL
+    with CheckpointManager(kept_url) as manager:
+        [found] = manager.steps_in_flight()
+        assert (found.step_id, found.snapshot, found.work_item_id) == (step_id, {"n": 7}, "item")
+        checkpoint = manager.commit_step(step_id, exists("a"))
+        assert checkpoint.snapshot_data == {"n": 7}
+        assert manager.get_last_verified_checkpoint("task") == checkpoint
+        assert manager.steps_in_flight() == []
+
+
+@pytest.mark.parametrize("point", range(1, 17))
+def test_a_commit_that_was_killed_anywhere_is_done_or_can_be_done_again(
+    kept_url: str, point: int
+) -> None:
+    """Killed at one fault point after the other, in between the entries of a commit."""
+    code = """
+from holdfast import seams
+left = int(sys.argv[3])
+def count(name):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+seams.set_fault_hook(count)
+manager.commit_step(sys.argv[2], pack(), "mine")
+print("done", flush=True)
+"""
+    with CheckpointManager(kept_url) as manager:
+        step(manager, {"n": 0}, exists("a"))
+        step_id = manager.begin_step("task", "tool_executed", {"n": 1})
+    with process(code, kept_url, step_id, str(point)) as killed:
+        go(killed)
+        out(killed).read()
+        assert killed.wait() in (0, -signal.SIGKILL)
+    with CheckpointManager(kept_url) as manager:
+        before = manager.get_checkpoint("mine")
+        checkpoint = manager.commit_step(step_id, exists("a"), "mine")
+        assert before in (None, checkpoint)
+        assert manager.get_checkpoint("mine") == checkpoint
+        assert checkpoint.verified
+        assert numbers(manager.list_checkpoints("task")) == [1, 0]
+        assert manager.steps_in_flight() == []
+
+
+LOOP = """
+def work(last):
+    while True:
+        n = 1 + (last or {"n": 0})["n"]
+        if n > 6:
+            return
+        step_id = manager.begin_step("task", "iteration_end", {"n": n})
+        with open(f"out-{n}", "w") as out:
+            out.write("done")
+        with open("told", "a") as told:
+            told.write(f"{n} ")
+        if n == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert manager.commit_step(step_id, pack(f"out-{n}")).verified
+        last = {"n": n}
+
+work(manager.resume_or_start("task"))
+print("done", flush=True)
+"""
+
+
+def test_a_loop_that_is_killed_twice_repeats_no_verified_iteration(kept_url: str) -> None:
+    for die_at in ("3", "5", "0"):
+        with process(LOOP, kept_url, die_at) as run:
+            go(run)
+            said = out(run).read()
+            assert run.wait() == (0 if die_at == "0" else -signal.SIGKILL)
+    assert said == "done\n"
+    assert Path("told").read_text() == "1 2 3 3 4 5 5 6 "
+    Path("out-4").unlink()
+    with process(LOOP, kept_url, "0") as run:
+        go(run)
+        assert out(run).read() == "done\n"
+    assert Path("told").read_text() == "1 2 3 3 4 5 5 6 4 5 6 "
+    assert Path("out-4").exists()
