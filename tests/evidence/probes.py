@@ -241,8 +241,12 @@ def a_reused_pid_is_another_process(tmp_path: Path) -> None:
 
 
 def a_timeout_upgrades_nothing(tmp_path: Path) -> None:
+    def slow(evidence: Evidence, context: Context) -> bool:
+        time.sleep(0.2)
+        return True
+
     checker = verifier(check_seconds=0.05)
-    checker.register_check("mine", lambda evidence, context: time.sleep(0.2))  # type: ignore[func-returns-value]
+    checker.register_check("mine", slow)
     assert status(checker, claim("mine")) == INCONCLUSIVE
 
 

@@ -57,7 +57,8 @@ def http_server(
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             asked.append(self.path)
-            answers.get(self.path, lambda request: reply(request, 404))(self)
+            answer = answers.get(self.path)
+            reply(self, 404) if answer is None else answer(self)
 
         do_HEAD = do_GET  # noqa: N815 - the server calls it by this name
 

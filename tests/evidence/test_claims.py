@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.evidence import Evidence, EvidenceType, Verdict, VerificationStatus, verified
+from holdfast.evidence import (
+    Evidence,
+    EvidencePack,
+    EvidenceType,
+    EvidenceVerifier,
+    Verdict,
+    VerificationStatus,
+    verified,
+)
 
 from .support import claim
 
@@ -226,10 +234,9 @@ def test_values_beyond_json_survive() -> None:
 
 def test_the_names_are_in_holdfast_itself() -> None:
     assert hf.Evidence is Evidence
-    assert hf.VerificationStatus.VERIFIED == "verified"
+    assert str(hf.VerificationStatus.VERIFIED) == "verified"
     assert {kind.value for kind in hf.EvidenceType} == {
         "artifact_exists", "file_sha256", "command_exit", "db_row",
         "network_reachable", "api_response", "container_running", "process_exists",
     }  # fmt: skip
-    assert hf.EvidencePack
-    assert hf.EvidenceVerifier
+    assert (hf.EvidencePack, hf.EvidenceVerifier) == (EvidencePack, EvidenceVerifier)

@@ -215,7 +215,9 @@ def test_what_is_no_database_file_is_an_error_and_is_left_alone(tmp_path: Path) 
 def test_nothing_can_be_written(database: Path) -> None:
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(database)
-        connection.create_function("spend", 0, lambda: connection.execute("DELETE FROM tasks"))
+        connection.create_function(
+            "spend", 0, lambda: connection.execute("DELETE FROM tasks").rowcount
+        )
         return connection
 
     with closing(sqlite3.connect(database)) as connection:

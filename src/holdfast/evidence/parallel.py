@@ -2,8 +2,9 @@
 
 Threads rather than a pool: a check that hangs in a system call can't be ended, only left alone,
 and must hold up neither its caller nor the end of the process. One thread is started at once and
-another each few milliseconds while there is work left and it goes slowly: checks that are answered
-from memory are over before threads could get in each other's way.
+another each few milliseconds while there is work left and it goes slowly, more slowly once there
+is one for each processor: checks that are answered from memory are over before threads could get
+in each other's way, those that hash have as many as can run, and those that wait get more.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from holdfast.evidence.context import Context
 from holdfast.evidence.verdicts import Verdict, inconclusive
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
-MAX_WORKERS: Final = min(32, (os.cpu_count() or 1) + 6)
-_GROW_SECONDS: Final = 0.002
+MAX_WORKERS: Final = 32
+_PROCESSORS: Final = os.cpu_count() or 1
+_GROW_SECONDS: Final = (0.002, 0.05)  # until there is a thread for each processor, and then
 _FAST: Final = 16  # checks in that time; more threads would only take turns
 
 Begin = Callable[[int, float], Context]
@@ -80,7 +82,8 @@ class _Batch:
                 if self.pending and (not busy or (busy < workers and done - before < _FAST)):
                     self._start(end)
                 before = done
-                self._wait(end, busy < workers)
+                grow = _GROW_SECONDS[busy >= _PROCESSORS]
+                self._wait(end, grow if self.pending and busy < workers else total)
         finally:
             self.pending.clear()
             for slot in self.slots:
@@ -101,17 +104,15 @@ class _Batch:
         else:
             self.slots.append(slot)
 
-    def _wait(self, end: float, may_grow: bool) -> None:
-        """Until a thread ends, another may be started, or a deadline passes."""
+    def _wait(self, end: float, most: float) -> None:
+        """Until a thread ends, a deadline passes, or so many seconds."""
         now = self.clock.monotonic()
         # A thread that takes its next check while we wait is late after `each` at the earliest.
-        wake = min(end, now + self.each)
+        wake = min(end, now + self.each, now + most)
         for slot in self.slots:
             current = slot.current
             if current is not None and not current[1].expired:
                 wake = min(wake, current[1].deadline)
-        if self.pending and may_grow:
-            wake = min(wake, now + _GROW_SECONDS)
         try:
             self.slots.remove(self.ended.get(timeout=max(0.0, wake - now) + 0.0005))
         except queue.Empty:

@@ -65,6 +65,10 @@ def look(place: Place, policy: Policy) -> os.stat_result:
     """What is there, links followed. Raises `OSError`, or `EvidencePolicyError` if they lead out."""
     if place.root is None:
         return os.stat(place.path)  # noqa: PTH116 - the same call as below
+    if len(place.parts) == 1:  # the root is the program's own word: no walk is needed for it
+        status = os.lstat(f"{place.root}/{place.parts[0]}")
+        if not stat.S_ISLNK(status.st_mode):
+            return status
     directory, _, status = _walk(place, policy)
     os.close(directory)
     return status

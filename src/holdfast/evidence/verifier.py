@@ -146,9 +146,9 @@ class EvidenceVerifier:
             workers=self._workers,
             clock=self._clock,
         )
-        return [
-            self._announce(claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True)
-        ]
+        verdicts = list(map(self._show, claims, verdicts))
+        self._announce(claims, verdicts)
+        return verdicts
 
     def stats(self) -> dict[str, Any]:
         """What was found so far: total, counts by status and by type, and the success rate."""
@@ -169,26 +169,24 @@ class EvidenceVerifier:
 
     def _judge(self, evidence: Evidence, context: Context) -> Verdict:
         """Run the check, again if that may help and there is time. Never raises."""
-        start = self._clock.monotonic()
-        attempt = 1
-        while True:
-            verdict = self._attempt(evidence, context)
+        clock, attempt = self._clock, 1
+        start = clock.monotonic()
+        verdict = self._attempt(evidence, context)
+        while (
+            verdict.transient
+            and verdict.status is VerificationStatus.INCONCLUSIVE
+            and attempt < self._attempts
+        ):
             pause = self._backoff * 2 ** (attempt - 1)
-            now = self._clock.monotonic()
-            retry = verdict.transient and verdict.status is VerificationStatus.INCONCLUSIVE
-            if not retry or attempt >= self._attempts or now + pause >= context.deadline:
+            if clock.monotonic() + pause >= context.deadline:
                 break
             time.sleep(pause)
             attempt += 1
-        return Verdict(
-            verdict.status,
-            verdict.reason and verdict.reason[:_MAX_REASON],
-            verdict.transient,
-            self._clock.now(),
-            now - start,
-            attempt,
-            evidence.digest,
-        )
+            verdict = self._attempt(evidence, context)
+        status, reason, transient, *_ = verdict
+        reason = reason and reason[:_MAX_REASON]
+        seconds = clock.monotonic() - start
+        return Verdict(status, reason, transient, clock.now(), seconds, attempt, evidence.digest)
 
     def _attempt(self, evidence: Evidence, context: Context) -> Verdict:
         check = self._checks.get(evidence.evidence_type)
@@ -208,21 +206,26 @@ class EvidenceVerifier:
             return verified() if found else failed("the check said so")
         return error(f"the check returned {type(found).__name__}, which is no verdict")
 
-    def _announce(self, evidence: Evidence, verdict: Verdict) -> Verdict:
+    def _show(self, evidence: Evidence, verdict: Verdict) -> Verdict:
         if not verdict.evidence:  # given by the watch, not by a check
             verdict = verdict._replace(
                 at=self._clock.now(), seconds=self.policy.check_seconds, evidence=evidence.digest
             )
         evidence.judge(verdict)
-        kind = str(evidence.evidence_type)
+        return verdict
+
+    def _announce(self, claims: list[Evidence], verdicts: list[Verdict]) -> None:
+        kinds = [str(evidence.evidence_type) for evidence in claims]
+        counts = Counter(zip(kinds, (verdict.status for verdict in verdicts), strict=True))
         with self._lock:
-            self._counts[kind, verdict.status] += 1
-        if self._metrics is not None:
+            self._counts.update(counts)
+        if self._metrics is None:
+            return
+        for kind, verdict in zip(kinds, verdicts, strict=True):
             try:
                 self._metrics(kind, verdict.status, verdict.seconds)
             except Exception:  # who only watches may not change what is found
                 _log.exception("the metrics hook failed")
-        return verdict
 
 
 def _with_base(policy: Policy, base: Path) -> Policy:
