@@ -393,3 +393,33 @@ def test_verdicts_go_with_the_run(manager: CheckpointManager) -> None:
     kinds = [e.kind for e in manager.checkpointer.store.read(verdict_journal("task"))]
     assert kinds == ["tombstone"]
     assert [run.run for run in manager.checkpointer.store.runs()] == []
+
+
+def test_an_outage_is_an_error_and_never_an_absence(
+    manager: CheckpointManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a").touch()
+    step_id = manager.begin_step("task", "iteration_end", {"n": 1})
+    checkpoint = step(manager, {"n": 2}, exists("a"))
+
+    def away(*args: Any, **options: Any) -> Any:
+        raise hf.StoreUnavailableError("it is away")
+
+    with monkeypatch.context() as patch:
+        for name in ("read", "last", "runs"):
+            patch.setattr(manager.checkpointer.store, name, away)
+        for call in (
+            lambda: manager.get_last_verified_checkpoint("task"),
+            lambda: manager.resume_or_start("task"),
+            lambda: manager.rollback_to_checkpoint(checkpoint.checkpoint_id),
+            lambda: manager.verify_checkpoint(checkpoint.checkpoint_id),
+            lambda: manager.get_checkpoint(checkpoint.checkpoint_id),
+            lambda: manager.get_checkpoint("a name"),
+            lambda: manager.list_checkpoints("task"),
+            lambda: manager.commit_step(step_id, exists("a")),
+            lambda: manager.steps_in_flight("task"),
+            manager.steps_in_flight,
+        ):
+            with pytest.raises(hf.CheckpointLoadError, match="it is away"):
+                call()
+    assert manager.commit_step(step_id, exists("a")).verified

@@ -87,8 +87,29 @@ def due(branch: Sequence[Claims]) -> list[Due]:
 
 def standing(branch: Sequence[Claims], verdicts: Verdicts) -> Standing:
     """How the last checkpoint of a branch stands by these verdicts; what has none is PENDING."""
-    seq = branch[-1].seq
-    asked = due(branch)
+    return _standing(branch[-1].seq, due(branch), verdicts)
+
+
+def standings(
+    branch: Sequence[Claims], check: Check, only: Callable[[int], bool] | None = None
+) -> Iterator[Standing]:
+    """How the checkpoints of a branch stand now, or `only` some by their seq, the newest first.
+
+    Each claim is checked when it is first needed, together with the others, and once: whoever
+    stops at the first that holds pays for nothing beyond it.
+    """
+    verdicts: dict[tuple[int, str], Verdict] = {}
+    for end in range(len(branch), 0, -1):
+        if only is not None and not only(branch[end - 1].seq):
+            continue
+        asked = due(branch[:end])
+        missing = [c for claims, _ in asked for c in claims if c.key not in verdicts]
+        if missing:
+            verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
+        yield _standing(branch[end - 1].seq, asked, verdicts)
+
+
+def _standing(seq: int, asked: Sequence[Due], verdicts: Verdicts) -> Standing:
     if not asked:
         return Standing(seq, VerificationStatus.PENDING)
     failed = False
@@ -108,29 +129,6 @@ def standing(branch: Sequence[Claims], verdicts: Verdicts) -> Standing:
         found_so_far += found
     status = VerificationStatus.FAILED if failed else max(found_so_far, key=_DOUBT.index)
     return Standing(seq, status, tuple(against))
-
-
-def standings(
-    branch: Sequence[Claims], check: Check, only: Callable[[int], bool] | None = None
-) -> Iterator[Standing]:
-    """How the checkpoints of a branch stand now, or `only` some by their seq, the newest first.
-
-    Each claim is checked when it is first needed, together with the others, and once: whoever
-    stops at the first that holds pays for nothing beyond it.
-    """
-    verdicts: dict[tuple[int, str], Verdict] = {}
-    for end in range(len(branch), 0, -1):
-        if only is not None and not only(branch[end - 1].seq):
-            continue
-        missing = [
-            claim
-            for claims, _ in due(branch[:end])
-            for claim in claims
-            if claim.key not in verdicts
-        ]
-        if missing:
-            verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
-        yield standing(branch[:end], verdicts)
 
 
 _DOUBT: Final = (

@@ -148,7 +148,8 @@ class CheckpointManager:
         if checkpoint_id is not None:
             steps.check_alias(checkpoint_id)
         core = self._core()
-        begun = steps.find(core, step_id)
+        with reading.outages_named(str(step_id)):
+            begun = steps.find(core, step_id)
         self.verifier.refuse_unverifiable(evidence_pack)
         entry = core.drive(steps.commit(core, begun, evidence_pack, checkpoint_id))
         if self.auto_verify:
@@ -161,16 +162,17 @@ class CheckpointManager:
         Steps that a task has left behind by going back are none of them.
         """
         core = self._core()
-        if task_id is not None:
-            return steps.in_flight(core, check_id("task_id", task_id))
-        found: list[StepInFlight] = []
-        after = ""
-        while page := core.journals.store.runs(after=after):
-            for head in page:
-                if head.flow is None:
-                    found += steps.in_flight(core, head.run)
-            after = page[-1].run
-        return found
+        with reading.outages_named(task_id or "*"):
+            if task_id is not None:
+                return steps.in_flight(core, check_id("task_id", task_id))
+            found: list[StepInFlight] = []
+            after = ""
+            while page := core.journals.store.runs(after=after):
+                for head in page:
+                    if head.flow is None:
+                        found += steps.in_flight(core, head.run)
+                after = page[-1].run
+            return found
 
     # --- trust
 
@@ -180,7 +182,8 @@ class CheckpointManager:
         Raises `CheckpointNotFoundError`.
         """
         core = self._core()
-        return self._checker(core).check(self._find(core, checkpoint_id).entry).holds
+        with reading.outages_named(checkpoint_id):
+            return self._checker(core).check(self._find(core, checkpoint_id).entry).holds
 
     def get_last_verified_checkpoint(
         self,
@@ -198,8 +201,9 @@ class CheckpointManager:
         """
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
-        seen = _current(core, run)
-        found = self._checker(core).newest(run, wanted)
+        with reading.outages_named(run):
+            seen = _current(core, run)
+            found = self._checker(core).newest(run, wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
                 self._on_rejected(self._required(core, run, entry.seq), standing)
@@ -218,9 +222,10 @@ class CheckpointManager:
         `CheckpointNotFoundError`.
         """
         core = self._core()
-        loaded = self._find(core, checkpoint_id)
-        seen = _current(core, loaded.run_id)
-        standing = self._checker(core).check(loaded.entry)
+        with reading.outages_named(checkpoint_id):
+            loaded = self._find(core, checkpoint_id)
+            seen = _current(core, loaded.run_id)
+            standing = self._checker(core).check(loaded.entry)
         if not standing.holds:
             raise VerificationError(checkpoint_id, standing.against)
         self._go_back(loaded.run_id, loaded.seq, seen)
@@ -233,7 +238,8 @@ class CheckpointManager:
         `get_last_verified_checkpoint` does.
         """
         core, run = self._core(), check_id("task_id", task_id)
-        seen = _current(core, run)
+        with reading.outages_named(run):
+            seen = _current(core, run)
         found = self.get_last_verified_checkpoint(task_id, checkpoint_type)
         self._go_back(run, None if found is None else found.seq, seen)
         return None if found is None else found.state
@@ -243,7 +249,8 @@ class CheckpointManager:
     def get_checkpoint(self, checkpoint_id: str) -> TaskCheckpoint | None:
         """One checkpoint, by its id or your own name for it; None if there is none."""
         core = self._core()
-        place = steps.resolve(core, checkpoint_id)
+        with reading.outages_named(checkpoint_id):
+            place = steps.resolve(core, checkpoint_id)
         loaded = None if place is None else reading.load(core, place[0], seq=place[1])
         return None if loaded is None else _views(core, [loaded])[0]
 
@@ -316,7 +323,9 @@ class CheckpointManager:
         return reading.require(core, place[0], place[1], None)
 
     def _required(self, core: Core, run: str, seq: int) -> TaskCheckpoint:
-        return _views(core, [reading.require(core, run, seq, None)])[0]
+        loaded = reading.require(core, run, seq, None)
+        with reading.outages_named(run):
+            return _views(core, [loaded])[0]
 
     def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
         with self._lock:
