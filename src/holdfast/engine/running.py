@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast import composing, reading
-from holdfast.appending import append_if
+from holdfast.appending import append_if, new_deadline
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
@@ -23,6 +23,7 @@ from holdfast.engine.program import Program, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
+    CheckpointSaveError,
     FlowChangedError,
     InputMismatchError,
     RunCancelledError,
@@ -131,6 +132,7 @@ async def _take_over(
     parent: Run | None,
     hands_over: bool,
 ) -> Plan:
+    deadline = new_deadline(core)
     while True:
         program = make()
         read = partial(History, core, run_id, whole=program.replays)
@@ -146,6 +148,9 @@ async def _take_over(
             try:
                 entry = await _drive(core, op, options)
             except _MovedError:
+                if core.journals.clock.monotonic() > deadline:
+                    reason = "its worker keeps saving; pause it first"
+                    raise CheckpointSaveError(run_id, f"it was not taken over: {reason}") from None
                 continue
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
         run = Run(
