@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -75,7 +76,12 @@ class Interpreter:
                 fiber.frames.pop()
                 outcome = Outcome(error=error)
             else:
-                came = self._perform(fiber, frame, effect)
+                try:
+                    came = self._perform(fiber, frame, effect)
+                except Mismatch:
+                    raise
+                except Exception as error:  # noqa: BLE001 - a condition, or what makes a part
+                    came = Outcome(error=error)
                 if came is None:
                     return
                 outcome = came
@@ -156,8 +162,8 @@ class Interpreter:
         chosen = self.decide(effect.name, choose)
         if chosen is None:
             return Outcome()
-        if chosen >= len(effect.cases):
-            raise Mismatch(f"{effect.name}, case {chosen + 1}", f"{len(effect.cases)} cases")
+        if not isinstance(chosen, int) or not 0 <= chosen < len(effect.cases):
+            raise Mismatch(f"{effect.name}, case {chosen!r}", f"{len(effect.cases)} cases")
         _, then = effect.cases[chosen]
         if callable(then) and not isinstance(then, Effect):
             then = then()
@@ -305,7 +311,7 @@ class Interpreter:
         return Scope(path, self._records.orders.get(path, ()))
 
     def _known(self, key: str, kind: str) -> Recorded | None:
-        known = self._records.found.get(key)
+        known = self._records.look_up(key)
         if known is not None and known.kind not in (kind, ""):
             raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
         return known
@@ -313,7 +319,7 @@ class Interpreter:
     def _note(self, key: str, step: Step | None, value: Any, order: int) -> None:
         self._results[key] = value
         if step is not None and step.undo is not None:
-            self._undo[key] = (order, step, value)
+            self._undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
 
     def _resume(self, fiber: Fiber, outcome: Outcome) -> None:
         fiber.outcome = outcome

@@ -86,6 +86,13 @@ class WorkflowProgram(Interpreter, Program):
             DECIDING.reset(token)
         if self._outcome is not None and self._outcome.error is not None and not self._waiting:
             raise self._outcome.error
+        unused = self._records.unused() if self._tasks or self._outcome else []
+        if unused:
+            raise FlowChangedError(
+                self.run_id,
+                (f"the migration gave a result for {unused[0]!r}, which the flow did not ask for",),
+                "Name the steps in migrate= as the flow does.",
+            )
         tasks, self._tasks = self._tasks, []
         return tasks
 

@@ -35,21 +35,35 @@ class Records:
         self.found: dict[str, Recorded] = {}
         self.orders: dict[str, list[str]] = {}  # the names recorded in each scope
         self.last = 0  # the seq of the newest entry
+        self._migrated: set[str] = set()
+        self._loose: set[str] = set()  # may be asked for or not
 
     def read(self, history: History, version: str, migrations: Migrations) -> None:
         """Take over what a run recorded, as this version of its flow is to see it."""
-        old: dict[str, dict[str, Any]] = {}  # results of other versions
+        versions: dict[str, str] = {}  # of the results, by key
         for entry in history.entries:
             self.last = entry.seq
             self._take(entry, history)
-            recorded_by = meta(entry).get("flow_version")
-            if entry.kind == Kind.RESULT and recorded_by != version:
-                key = str(entry.step)
-                old.setdefault(str(recorded_by), {})[key] = self.found[key].outcome.value
+            if entry.kind == Kind.RESULT:
+                versions[str(entry.step)] = str(meta(entry).get("flow_version"))
+        old: dict[str, dict[str, Any]] = {}
+        for key, recorded_by in versions.items():
+            if recorded_by != version and key in self.found:
+                old.setdefault(recorded_by, {})[key] = self.found[key].outcome.value
         for name, results in old.items():
             self._migrate(results, migrations.get(name))
         if not old:  # else the names are the migration's, and their order says nothing
-            self.orders = orders(sorted(self.found, key=lambda key: self.found[key].order))
+            known = [key for key in self.found if key not in self._loose]
+            self.orders = orders(sorted(known, key=lambda key: self.found[key].order))
+
+    def look_up(self, key: str) -> Recorded | None:
+        """What is recorded under a key, for the flow to have."""
+        self._migrated.discard(key)
+        return self.found.get(key)
+
+    def unused(self) -> list[str]:
+        """What a migration gave, and the flow has not asked for."""
+        return sorted(self._migrated)
 
     @property
     def finished_steps(self) -> int:
@@ -70,15 +84,17 @@ class Records:
             failed = Outcome(error=_failure(history.value(entry)))
             found[key] = Recorded(kind, failed, entry.seq)
         elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-            for failed_step in (facts.get("step"), *facts.get("others", ())):
-                self._try_again(str(failed_step))
-            cause = found.get(str(facts.get("cause")))
-            if cause is not None and cause.order == max(k.order for k in found.values()):
-                self._try_again(str(facts["cause"]))
+            for failed_step in (facts.get("step"), facts.get("cause"), *facts.get("others", ())):
+                if isinstance(failed_step, str):
+                    self._try_again(failed_step)
 
     def _try_again(self, key: str) -> None:
         """A run failed with this step: what was recorded of it must not fail it again."""
         known = self.found.get(key)
+        if (
+            known is not None
+        ):  # what the flow did about the failure counts if it comes to that again
+            self._loose |= {name for name, other in self.found.items() if other.order > known.order}
         if known is None or known.outcome.error is None:  # its checks failed, rather than itself
             within = f"{key}/"
             for name in [name for name in self.found if name.startswith(within)]:
@@ -94,7 +110,11 @@ class Records:
             return
         for key in results:
             del self.found[key]
-        for order, (key, value) in enumerate(change(dict(results)).items()):
+        changed = change(dict(results))
+        if not isinstance(changed, Mapping):
+            raise TypeError(f"migrate= must return the results by step, not {changed!r}")
+        self._migrated |= set(changed)
+        for order, (key, value) in enumerate(changed.items()):
             self.found[key] = Recorded("", Outcome(value), order)
 
 
