@@ -259,7 +259,7 @@ class RunExistsError(CheckpointError):
         self.run_id = run_id
 
     def __str__(self) -> str:
-        return f"run {self.run_id!r} exists already; choose another run_id, or leave it out"
+        return f"run {self.run_id!r} exists already; resume it, or choose another id"
 
 
 class RunMismatchError(CheckpointError, ValueError):
@@ -295,10 +295,13 @@ class RunFinishedError(CheckpointError):
         self.status = status
 
     def __str__(self) -> str:
-        return (
-            f"run {self.run_id!r} is {self.status}; fork it or roll it back to go on from an "
-            "earlier point, or start another"
+        undone = "rolled back" in self.status
+        way_on = (
+            "what it did was undone, so start another"
+            if undone
+            else ("fork it or roll it back to go on from an earlier point, or start another")
         )
+        return f"run {self.run_id!r} is {self.status}; {way_on}"
 
 
 class InputMismatchError(CheckpointError, ValueError):

@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast import composing
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
 from holdfast.core import Core
+from holdfast.errors import RunFinishedError
 from holdfast.journal import Draft
 from holdfast.model import Entry, Kind, Status
 
@@ -28,6 +29,23 @@ _RECORDED: Final = (
     Kind.ANSWER,
     Kind.FAIL,
 )
+
+
+def refuse_undone(core: Core, run: str, seq: int) -> None:
+    """Raise `RunFinishedError` where a step up to `seq` was undone since. Blocks.
+
+    Going on from there would take for done what is not any more.
+    """
+    head = core.journals.head(run)
+    if head is None or head.status not in (Status.FAILED, Status.CANCELLED):
+        return
+    undone = CheckpointInfo(head).meta_field("rolled_back") or ()
+    steps = {str(key).removeprefix("undo/") for key in undone}
+    if steps and any(
+        entry.kind == Kind.RESULT and entry.step in steps and entry.seq <= seq
+        for entry in core.journals.entries(run)
+    ):
+        raise RunFinishedError(run, f"{head.status} and rolled back")
 
 
 def branch_off(
@@ -102,6 +120,8 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
         copies.append(draft)
     if edited:
         raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
+    while edited is not None and copies and copies[-1].kind != Kind.RESULT:
+        copies.pop()  # decided for a step that is to be done anew
     if not any(draft.kind == Kind.RESULT for draft in copies):
         raise ValueError("an edited state must keep at least the first step's result")
     return copies

@@ -139,6 +139,7 @@ def fork(
     """
     yield from flush(core)
     source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
+    yield partial(forking.refuse_undone, core, origin, source.seq)
     run = composing.given_or_new(core, run_id)
     entry = source.entry
     thread = entry.thread if isinstance(thread_id, forking.Same) else thread_id
@@ -168,6 +169,7 @@ def rollback(
         raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
     yield from flush(core)
     target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
+    yield partial(forking.refuse_undone, core, run_id, target.seq)
     draft = Draft(
         Kind.ROLLBACK.value,
         Status.OPEN.value,

@@ -76,7 +76,7 @@ def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) ->
 
     def act(name: str) -> None:
         done.append(name)
-        store.of = "run/sub" if done == ["within"] else ""
+        store.of = "run//sub" if done == ["within"] else ""
 
     @workflow
     def inner() -> Generator[Any, Any, None]:

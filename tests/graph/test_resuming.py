@@ -190,7 +190,7 @@ def test_attempts_that_a_crash_cut_short_count(cp: hf.SyncCheckpointer) -> None:
         await asyncio.sleep(3600)
         return state
 
-    graph = Graph(State).add_node("hangs", hangs, retry=Retry(3, backoff=0))
+    graph = Graph(State).add_node("hangs", hangs, retry=Retry(3, backoff=0, crashes=2))
     app = graph.add_edge("hangs", END).set_entry("hangs").compile()
 
     async def crash(made: Any) -> None:

@@ -164,23 +164,22 @@ def test_attempts_are_counted_across_crashes(engine: WorkflowEngine) -> None:
 
     asyncio.run(main())
     assert calls.order[0] == "1"
-    assert calls.order[-1] == "4"
-    assert len(calls.order) <= 4
+    assert len(calls.order) == 4
 
 
-def test_a_step_that_kills_its_process_is_given_up_after_its_attempts(
+def test_a_step_that_kills_its_process_again_and_again_is_given_up(
     engine: WorkflowEngine,
 ) -> None:
     @workflow
     def flow() -> Flow:
         yield step("before").python(lambda: 1)
-        yield step("deadly").python(lambda: 1).retry(2)
+        yield step("deadly").python(lambda: 1).retry(2, crashes=1)
 
     async def main() -> None:
         await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "deadly")
         second = await stop_at(engine.resume(flow, workflow_id="r"), StepStarted, "deadly")
         assert second.attempt == 2
-        with pytest.raises(hf.StepFailedError, match="the process died 2 times"):
+        with pytest.raises(hf.StepFailedError, match="its process died 2 times"):
             await engine.run(flow, workflow_id="r", resume=True)
         # a run that failed begins to count anew, as after any other failure
         assert await engine.run(flow, workflow_id="r", resume=True) is None

@@ -47,14 +47,14 @@ def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
     async def main() -> None:
         events = await collect(engine.execute(parent, workflow_id="p"))
         assert of(events, WorkflowCompleted)[-1].result == "<a1b1>"
-        assert [e.run_id for e in of(events, WorkflowStarted)] == ["p", "p/sub"]
+        assert [e.run_id for e in of(events, WorkflowStarted)] == ["p", "p//sub"]
 
     asyncio.run(main())
     with hf.SyncCheckpointer(store) as cp:
         assert {(r.run_id, r.flow, r.status) for r in cp.runs()} == {
-            ("p", "parent", "completed"), ("p/sub", "child", "completed"),
+            ("p", "parent", "completed"), ("p//sub", "child", "completed"),
         }  # fmt: skip
-    assert engine.get_result("p/sub").output == "a1b1"
+    assert engine.get_result("p//sub").output == "a1b1"
 
 
 @pytest.mark.parametrize("event", [StepStarted, StepCompleted])
@@ -90,11 +90,11 @@ def test_a_parent_waits_with_its_child(engine: WorkflowEngine) -> None:
 
     async def main() -> None:
         events = await collect(engine.execute(outer, workflow_id="p"))
-        assert [e.run_id for e in of(events, RunPaused)] == ["p/x", "p"]
+        assert [e.run_id for e in of(events, RunPaused)] == ["p//x", "p"]
         assert engine.get_result("p").status == "paused"
         with pytest.raises(hf.RunPausedError):
             await engine.run(outer, workflow_id="p", resume=True)
-        await engine.answer("p/x", 3)
+        await engine.answer("p//x", 3)
         assert await engine.run(outer, workflow_id="p", resume=True) == [3, "y"]
 
     asyncio.run(main())
@@ -122,7 +122,7 @@ def test_a_child_that_fails_fails_its_step(engine: WorkflowEngine) -> None:
         with pytest.raises(hf.StepFailedError) as caught:
             await engine.run(outer, workflow_id="p")
         assert caught.value.step == "sub"
-        assert engine.get_result("p/sub").status == "failed"
+        assert engine.get_result("p//sub").status == "failed"
         broken = False
         assert await engine.run(outer, workflow_id="p", resume=True) == "yes"
         assert calls.order == ["once"]
@@ -152,7 +152,7 @@ def test_cancelling_the_parent_cancels_its_child(engine: WorkflowEngine) -> None
             await task
         assert engine.get_result("p").status == "cancelled"
         assert calls.order == ["forever", "undone"]
-        assert engine.get_result("p/sub").status == "cancelled"
+        assert engine.get_result("p//sub").status == "cancelled"
 
     asyncio.run(main())
 
@@ -174,7 +174,7 @@ def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: WorkflowEngi
         with pytest.raises(hf.RunCancelledError):
             await engine.run(outer, workflow_id="p", resume=True)
         assert calls.order == ["undone"]
-        assert engine.get_result("p/sub").status == "cancelled"
+        assert engine.get_result("p//sub").status == "cancelled"
         assert engine.get_result("p").status == "cancelled"
 
     asyncio.run(main())

@@ -71,6 +71,7 @@ class Steps:
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
+        self._trouble: BaseException | None = None  # ends the run, once the others are recorded
         self._may_block = run.options.blocking and run.options.timeout is None
 
     @property
@@ -94,11 +95,11 @@ class Steps:
             spawned.add_done_callback(self._ring)
             self._running[spawned] = task
         while True:
+            if self._trouble is not None:  # what came with it is recorded by now
+                raise self._trouble
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
-                for spawned in over:
-                    del self._running[spawned]
-                return [done for spawned in over if (done := spawned.result()) is not None]
+                return self._collect(over)
             if not self._running:
                 return []
             self._bell = asyncio.get_running_loop().create_future()
@@ -106,6 +107,21 @@ class Steps:
                 await self._bell
             finally:
                 self._bell = None
+
+    def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
+        """What came of them. One that can't go on must not take the others' results along."""
+        finished = []
+        for spawned in over:
+            del self._running[spawned]
+            try:
+                done = spawned.result()
+            except BaseException as error:
+                self._trouble = self._trouble or error
+            else:
+                finished += [] if done is None else [done]
+        if self._trouble is not None and not finished:
+            raise self._trouble
+        return finished
 
     def ring(self) -> None:
         """Wake whoever waits for tasks: there is something to look at."""
@@ -169,9 +185,13 @@ class Steps:
     def _first_attempt(self, task: Task) -> int:
         return 1 + self._deaths + self._failed.get(task.key, 0)
 
-    def _announce(self, task: Task, attempt: int) -> None:
+    def _hopeless(self, task: Task) -> bool:
+        """Whether too many processes died in it to try again."""
         retry = task.policy.retry
-        if retry is None or attempt <= retry.attempts:
+        return retry is not None and self._deaths > retry.crashes
+
+    def _announce(self, task: Task, attempt: int) -> None:
+        if not self._hopeless(task):
             run = self._run
             run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
 
@@ -181,11 +201,11 @@ class Steps:
         """Try until it is finished, or has failed for good; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
         attempt = self._first_attempt(task)
+        failures = self._failed.get(task.key, 0)
         began, tries = perf_counter(), 0
-        if retry is not None and attempt > retry.attempts:
-            error = StepFailedError(
-                task.key, "crash", f"the process died {self._deaths} times in it", attempt - 1
-            )
+        if self._hopeless(task):
+            words = f"its process died {self._deaths} times; resume the run to try once more"
+            error = StepFailedError(task.key, "crash", words, attempt - 1)
             return Finished(task, None, error, 0.0, attempt - 1)
         while True:
             try:
@@ -215,12 +235,13 @@ class Steps:
                     return None
                 if task.child and isinstance(error, _NO_FAILURE):
                     raise
-                if retry is None or not retry.allows(error, attempt):
-                    failed = failure(task, error, attempt)
+                failures += 1
+                if retry is None or not retry.allows(error, failures):
+                    failed = failure(task, error, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 why = error
             try:
-                delay = retry.delay(attempt, run.core.journals.entropy)
+                delay = retry.delay(failures, run.core.journals.entropy)
                 await run.note_attempt(task, attempt, why, delay)
                 self.ring()
                 with self._interruptible(here):
@@ -245,19 +266,19 @@ class Steps:
             self._reporter(task) if run.options.listening else None, self._stopping,
         )  # fmt: skip
         if task.policy.timeout is None:
-            return await self._call(task, info)
+            return await self._call(task, info, here)
         deadline = asyncio.timeout(task.policy.timeout)
         try:
             async with deadline:
-                return await self._call(task, info)
+                return await self._call(task, info, here)
         except TimeoutError as error:
             if not deadline.expired():
                 raise
             raise StepTimeoutError(task.key, task.policy.timeout) from error
 
-    async def _call(self, task: Task, info: StepInfo) -> Any:
+    async def _call(self, task: Task, info: StepInfo, here: bool) -> Any:
         assert task.fn is not None
-        if task.is_async or self._fits_here(task):
+        if task.is_async or task.policy.inline or here:
             token = CURRENT_STEP.set(info)
             try:
                 value = task.fn(*task.args, **task.kwargs)
@@ -297,7 +318,7 @@ def _is_under_way(value: object) -> bool:
 
 def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
     """What the flow is told of a failed step: the same words, live and after a resume."""
-    if isinstance(error, StepFailedError) and task.child is None:
+    if isinstance(error, StepFailedError) and error.step == task.key and task.child is None:
         return error
     trace = "".join(traceback.format_exception(_without_ours(error)))[-_LONGEST_TRACE:]
     failed = StepFailedError(task.key, type_name(error), str(error), attempts, trace)

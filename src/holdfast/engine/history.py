@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from holdfast.checkpoint import CheckpointInfo
@@ -14,6 +15,7 @@ from holdfast.journal import Journals
 from holdfast.model import Entry, Kind, Status
 from holdfast.reading import outages_named
 
+_UNHEARD = 1000  # entries: a request is heard with the next save
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
 
 
@@ -128,15 +130,21 @@ class History:
 
 def meta(entry: Entry) -> dict[str, Any]:
     """An entry's extra fields."""
-    fields: dict[str, Any] = json.loads(entry.meta) if entry.meta else {}
+    try:
+        fields = json.loads(entry.meta) if entry.meta else {}
+    except (ValueError, RecursionError) as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, f"its metadata: {error}") from None
+    if not isinstance(fields, dict):
+        raise CheckpointCorruptedError(entry.run, entry.seq, "its metadata is no object")
     return fields
 
 
 def _requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
     """What was asked for before this: a checkpoint that was under way then stands behind it."""
     found = []
-    for entry in journals.entries(run, newest_first=True, bodies=False, after=seq):
-        if entry.kind in (Kind.ROLLBACK, Kind.CHECKPOINT):
+    before = journals.entries(run, newest_first=True, bodies=False, after=seq)
+    for entry in islice(before, _UNHEARD):
+        if entry.kind in (Kind.ROLLBACK, Kind.CLAIM, Kind.OPEN):
             break  # what was asked for before that was heard then
         if entry.kind == Kind.REQUEST:
             found.append(entry)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from holdfast.appending import as_save_error, new_deadline
+from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
     CheckpointSaveError,
@@ -106,7 +107,8 @@ class Hold:
                 todo = [*(lost or ()), *todo]
                 await self._catch_up(deadline, todo)
         except CheckpointSaveError:
-            self._left = [*self._ground(), *todo]
+            left = [*self._ground(), *todo]
+            self._left = left if work is None else []  # never without what belongs to it
             raise
         except asyncio.CancelledError:
             if work is None:  # among them may be what another waits for in its turn
@@ -152,7 +154,7 @@ class Hold:
                 if isinstance(error, WorkFailedError):
                     self._ground()
                     raise error.error
-                self._lost.update(e.entry_id for e in entries)
+                self._lost.update(e.entry_id for f in self._flying for e in f.entries)
                 raise as_save_error(self.run, error)
             self._flying.pop(0)
             self._durable = entries[-1].seq
@@ -189,6 +191,7 @@ class Hold:
             await asyncio.sleep(_PAUSE)  # what moved the head is still on its way to the store
 
     def _take_note(self, entry: Entry, drafts: list[Draft]) -> None:
+        envelope.check(entry)
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
         elif entry.kind in ABSORBED:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.store import Store
+from holdfast.writer import writer_for
 
 
 class View(Protocol):
@@ -65,4 +66,5 @@ def opened(
 
 
 def _close_store(store: Store) -> None:
+    writer_for(store).close()
     store.close()

@@ -22,6 +22,18 @@ if TYPE_CHECKING:
     from holdfast.engine.history import History
 
 
+def is_async(fn: object) -> bool:
+    """Whether calling it makes a coroutine."""
+    while hasattr(fn, "func"):  # partial
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
+    )
+
+
+_is_async = lru_cache(maxsize=4096)(is_async)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How a step is executed."""
@@ -34,6 +46,8 @@ class Policy:
     marked: bool = False  # saved also where only marked steps are
 
     def __post_init__(self) -> None:
+        if is_async(self.commit):
+            raise TypeError("commit= runs within a transaction and can't be async: use a plain def")
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
 
@@ -225,15 +239,3 @@ class Program(ABC):
     def compensations(self) -> list[Task]:
         """What undoes the finished steps, in the order to do it in."""
         return []
-
-
-def is_async(fn: object) -> bool:
-    """Whether calling it makes a coroutine."""
-    while hasattr(fn, "func"):  # partial
-        fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
-    )
-
-
-_is_async = lru_cache(maxsize=4096)(is_async)

@@ -19,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft
 from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.store import RunFilter
 
 _OVER = (Status.COMPLETED, Status.CANCELLED)
 
@@ -51,7 +52,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
     yield from append_if(core, run_id, decide)
     running = live.find(core, run_id)
     if running is not None:
-        running.ask(action)
+        running.ask_from_anywhere(action)
 
 
 def answer(core: Core, run_id: str, value: object, question: str | None = None) -> Op[None]:
@@ -104,7 +105,10 @@ def _standing(run_id: str, head: Entry | None) -> Entry:
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
-    return any(meta(e).get("undo") for e in entries if e.kind == Kind.RESULT)
+    within = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
+    return any(head.status not in _OVER for head in within) or any(
+        meta(e).get("undo") for e in entries if e.kind == Kind.RESULT
+    )
 
 
 def _pick(run_id: str, waiting: list[Question], key: str | None) -> Question:

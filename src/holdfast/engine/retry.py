@@ -14,7 +14,8 @@ class Retry:
 
     `jitter` is the part of a pause that is left to chance, so that many runs that failed together
     do not come back together. Only errors of the types `on` are tried again; errors of holdfast
-    itself, such as a result that can't be stored, never are.
+    itself, such as a result that can't be stored, never are. A process that dies in a step is no
+    failure of it: a resume tries again, until that happened more than `crashes` times in a row.
     """
 
     attempts: int = 3
@@ -22,8 +23,11 @@ class Retry:
     longest: float = 60.0
     jitter: float = 0.1
     on: tuple[type[BaseException], ...] = (Exception,)
+    crashes: int = 20
 
     def __post_init__(self) -> None:
+        if self.crashes < 0:
+            raise ValueError(f"crashes must be 0 or more, not {self.crashes!r}")
         if self.attempts < 1:
             raise ValueError(f"attempts must be 1 or more, not {self.attempts!r}")
         for name in ("backoff", "longest", "jitter"):

@@ -90,19 +90,20 @@ class Run:
         self._child = child
         self._paused = behind.waits  # the journal says so already
         self._answers_came = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._began = perf_counter()
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
         timer = None
+        self._loop = asyncio.get_running_loop()
         parent = self._parent
         if parent is not None:
             parent.children.add(self)
             if parent.wanted is not None:
                 self.ask(parent.wanted)
         elif self.options.timeout is not None:
-            loop = asyncio.get_running_loop()
-            timer = loop.call_later(self.options.timeout, self.ask, "timeout")
+            timer = self._loop.call_later(self.options.timeout, self.ask, "timeout")
         try:
             return await self._work()
         finally:
@@ -124,6 +125,13 @@ class Run:
             child.ask(action)
         if action != "pause":
             self.steps.interrupt()
+
+    def ask_from_anywhere(self, action: str) -> None:
+        """`ask`, in the thread of the run's own loop."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.ask, action)
+            return
+        self.ask(action)
 
     def emit(self, event: ev.Event) -> None:
         """Tell whoever listens."""
@@ -183,6 +191,7 @@ class Run:
             if self.wanted is not None:  # runs within that were begun are to be cancelled, too
                 tasks = [t for t in tasks if t.child is not None and self.wanted == "cancel"]
             if tasks or steps.running:
+                self._paused = False
                 ending = await self._record(await steps.execute(tasks))
                 if ending is not None:
                     return await self._end_with(*ending)
@@ -267,7 +276,7 @@ class Run:
         batches = [plain] if plain else []
         batches += [[item] for item in good if item.done.task.policy.commit is not None]
         for batch in batches:
-            work = _work_of(batch[0])
+            work = _work_of(self.program, batch[0])
             marked = any(item.done.task.policy.marked for item in batch)
             urgent = work is not None or (marked and self.options.strategy == Strategy.MARKED)
             try:
@@ -340,12 +349,17 @@ class Run:
     async def _fail(self, error: BaseException, task: Task | None = None) -> Any:
         if isinstance(error, RunError) and error.state is None:
             error.state = self.program.state
-        step = task.key if task is not None else getattr(error, "step", None)
+        failed = error if isinstance(error, StepFailedError) else None
+        step = failed.step if failed is not None else None
+        step = step if task is None else task.key
         drafts = []
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
             drafts = [self.recorder.draft(record) for record in self.program.at_failure(task)]
-        undone = await roll_back(self, error)
-        others = [other.step for other in getattr(error, "others", ())] or None
+        try:
+            undone = await roll_back(self, error)
+        except CheckpointSaveError as unsaved:
+            raise unsaved from error
+        others = [other.step for other in failed.others] or None if failed else None
         facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
         facts["cause"] = _step_behind(error)
         end = self.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
@@ -398,12 +412,13 @@ def _step_behind(error: BaseException) -> str | None:
     return behind.step
 
 
-def _work_of(item: _Good) -> Work | None:
+def _work_of(program: Program, item: _Good) -> Work | None:
     commit = item.done.task.policy.commit
     if commit is None:
         return None
+    show = program.show(item.done.task, item.stored)
 
     def work(cursor: Any) -> None:
-        commit(cursor, item.handed)
+        commit(cursor, show())  # a copy of its own: it may be called again
 
     return work

@@ -7,11 +7,12 @@ import hashlib
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 from holdfast import composing, reading
 from holdfast.appending import append_if
-from holdfast.checkpoint import dump_meta
+from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
 from holdfast.engine import live
@@ -23,11 +24,13 @@ from holdfast.engine.program import Program, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
+    CheckpointNotFoundError,
     FlowChangedError,
     InputMismatchError,
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
+    RunMismatchError,
     RunPausedError,
     StepFailedError,
 )
@@ -133,6 +136,7 @@ async def _take_over(
 ) -> Plan:
     while True:
         program = make()
+        program.run_id = run_id
         read = partial(History, core, run_id, whole=program.replays)
         history: History = read() if options.blocking else await core.off_loop(read)
         _check(program, history, inputs)
@@ -142,11 +146,17 @@ async def _take_over(
         entry = history.head
         if not behind.waits:
             claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(program.stamp))
-            op = append_if(core, run_id, partial(_only_behind, seen, claim))
-            try:
-                entry = await _drive(core, op, options)
-            except _MovedError:
-                continue
+            entry = await _drive(
+                core, append_if(core, run_id, partial(_behind_any, claim)), options
+            )
+            if entry.seq != seen + 1:  # its worker was still saving; from here on it can't
+                program = make()
+                program.run_id = run_id
+                history = read() if options.blocking else await core.off_loop(read)
+                history.entries = [e for e in history.entries if e.seq < entry.seq]
+                check_flow(program, history, inputs)
+                restored = program.restore(history)
+                behind = _behind(history)
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
         run = Run(
             program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child
@@ -154,14 +164,13 @@ async def _take_over(
         return Plan(run, ev.RunStarted(run_id, program.flow, True, restored))
 
 
-class _MovedError(Exception):
-    """Someone else was faster."""
-
-
-def _only_behind(seq: int, draft: Draft, head: Entry | None) -> Draft:
-    if head is None or head.seq != seq:
-        raise _MovedError
-    return draft
+def _behind_any(claim: Draft, head: Entry | None) -> Draft:
+    """A claim fences off whoever wrote before it, as long as there is something to go on with."""
+    if head is None or head.status == Status.DELETED:
+        raise CheckpointNotFoundError("" if head is None else head.run)
+    if head.status in (Status.COMPLETED, Status.CANCELLED):
+        raise RunFinishedError(head.run, head.status)
+    return claim
 
 
 async def carry_out(plan: Plan) -> Any:
@@ -222,7 +231,25 @@ def _check_begun(program: Program, history: History, inputs: Any) -> None:
     if inputs is not None:
         actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
         if actual != begun["inputs_hash"]:
-            raise InputMismatchError(begun["inputs_hash"], actual)
+            mismatch = InputMismatchError(begun["inputs_hash"], actual)
+            mismatch.add_note(f"different: {_differences(inputs, history.inputs.value())}")
+            raise mismatch
+
+
+def _differences(given: Any, recorded: Any) -> str:
+    """Which inputs are not the recorded ones, by name."""
+    if not isinstance(given, dict) or not isinstance(recorded, dict):
+        return "the whole of it"
+    names = {*given, *recorded}
+    return ", ".join(
+        sorted(
+            str(name)
+            for name in names
+            if name not in given
+            or name not in recorded
+            or inputs_hash(given[name]) != inputs_hash(recorded[name])
+        )
+    )
 
 
 def _behind(history: History) -> Resumption:
@@ -265,10 +292,9 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     assert task.child is not None
     core = parent.core
     make, inputs = task.child
-    run_id = child_id(parent.run_id, task.key, parent.behind.epoch)
     options = parent.options
-    look = partial(reading.run, core, run_id)
-    known = look() if options.blocking else await core.off_loop(look)
+    look = partial(_find_child, core, parent, task)
+    run_id, known = look() if options.blocking else await core.off_loop(look)
     status = None if known is None else known.status
     if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
         raise RunCancelledError(run_id)
@@ -279,15 +305,42 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
     elif status == Status.COMPLETED:
-        return outcome(core, make, run_id)
+        recall = partial(outcome, core, make, run_id, inputs)
+        return recall() if options.blocking else await core.off_loop(recall)
     else:
-        plan = await resume(core, make, run_id, None, options, parent=parent, hands_over=hands_over)
+        plan = await resume(
+            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
+        )
     return await carry_out(plan)
 
 
-def child_id(run_id: str, key: str, epoch: int) -> str:
-    """The id of the run that a step stands for: the same whenever the step is tried again."""
-    name = f"{run_id}/{key}" + (f"~{epoch}" if epoch else "")
+def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
+    """The run that a step stands for: its id, and what it is doing if it was begun. Blocks.
+
+    One that failed and was undone is over; the next one takes its place.
+    """
+    for number in count(1):
+        run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
+        known = reading.run(core, run_id)
+        if known is None:
+            break
+        history = History(core, run_id, whole=False)
+        wanted, found = f"{parent.run_id}@{task.key}", history.begun_with.get("parent")
+        if found != wanted:
+            raise RunMismatchError(run_id, "parent", str(found), wanted)
+        if known.status != Status.FAILED or not meta(history.head).get("rolled_back"):
+            break
+    return run_id, known
+
+
+def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
+    """The id of the run that a step stands for: the same whenever the step is tried again.
+
+    Two slashes, because neither a key nor a step's name has two in a row.
+    """
+    name = (
+        f"{run_id}//{key}" + (f"~{epoch}" if epoch else "") + (f"~~{number}" if number > 1 else "")
+    )
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
     return f"{run_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"

@@ -7,6 +7,7 @@ engine's coroutine is driven by hand, and whenever it waits, the events that gat
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
@@ -41,6 +42,8 @@ class Stream(AsyncIterator[Event]):
         self._waits_for: Any = HAND_OVER  # what the engine yielded last
         self._over = False
         self._failure: Exception | None = None
+        self._follower: asyncio.Task[Any] | None = None  # who waits for the next event
+        self._closing = False
 
     def __aiter__(self) -> Stream:
         return self
@@ -59,12 +62,20 @@ class Stream(AsyncIterator[Event]):
                 if self._waits_for is HAND_OVER:
                     self._waits_for = self._main.send(None)
                     continue
+                self._follower = asyncio.current_task()
                 try:
                     sent = yield self._waits_for
                 except BaseException as error:
+                    if self._closing and self._follower is not None:
+                        self._follower.uncancel()
+                        self._main.close()
+                        self._over = True
+                        continue
                     self._waits_for = self._main.throw(error)
                 else:
                     self._waits_for = self._main.send(sent)
+                finally:
+                    self._follower = None
             except StopIteration:
                 self._over = True
             except Exception as error:
@@ -81,9 +92,17 @@ class Stream(AsyncIterator[Event]):
         """Stop following the run: what is under way is dropped, what is finished is kept."""
         self._over = True
         self._events.clear()
-        if self._main is not None:
-            self._main.close()
-        await self._release()
+        follower = self._follower
+        try:
+            if follower is not None and follower is not asyncio.current_task():
+                self._closing = True  # it waits in another task, which must hear of it
+                follower.cancel()
+                while self._follower is follower:
+                    await asyncio.sleep(0)
+            elif self._main is not None:
+                self._main.close()
+        finally:
+            await self._release()
 
     async def __aenter__(self) -> Stream:
         return self

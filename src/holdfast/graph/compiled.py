@@ -13,6 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.core import Core
 from holdfast.engine import requests, running
+from holdfast.engine.blocking import block_on
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
@@ -75,22 +76,23 @@ class CompiledGraph(Generic[S]):
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
         `RunExistsError`.
         """
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
-        async with _kept(store, run_id) as core:
-            link = Link(thread_id, owner)
-            plan = await running.start(
-                core, self._make, run_id or new_id(), self._fitting(state), options, link
-            )
-            result: S = await running.carry_out(plan)
-            return result
+        return await self._run(
+            state,
+            store=store,
+            run_id=run_id,
+            checkpoint_after=checkpoint_after,
+            checkpoint_failure_fatal=checkpoint_failure_fatal,
+            timeout=timeout,
+            thread_id=thread_id,
+            owner=owner,
+        )
 
     def run_sync(self, state: S, **options: Any) -> S:
-        """Like `run`, for programs without an event loop. Sync nodes are called right here."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self._run_blocking(state, **options))
-        raise RuntimeError("an event loop is running here: use `await app.run(...)`")
+        """`run`, with its arguments, for programs without an event loop.
+
+        Sync nodes that run alone are called right here.
+        """
+        return block_on(lambda: self._run(state, blocking=True, **options), "app.run")
 
     def stream(
         self,
@@ -140,11 +142,24 @@ class CompiledGraph(Generic[S]):
         back leaves the history as it is. A run that is over can be gone back in, not gone on with.
         """
         options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
-        async with _kept(store, run_id) as core:
-            await self._go_back(core, run_id, from_node, after_node, override, validate, replay)
-            plan = await running.resume(core, self._make, run_id, None, options)
-            result: S = await running.carry_out(plan)
-            return result
+        where = going_back.Wanted(from_node, after_node, override, validate, replay)
+        return await self._resume(run_id, store, options, where)
+
+    def resume_sync(
+        self,
+        run_id: str,
+        *,
+        store: StoreLike = None,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+        **where: Any,
+    ) -> S:
+        """`resume`, with its arguments, for programs without an event loop."""
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = replace(options, blocking=True)
+        wanted = going_back.Wanted(**where)
+        return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
 
     def resume_stream(
         self,
@@ -231,20 +246,33 @@ class CompiledGraph(Generic[S]):
         stored_form(state, self._plan.state)
         return state
 
-    async def _run_blocking(self, state: S, **given: Any) -> S:
-        store, run_id = given.pop("store", None), given.pop("run_id", None)
-        link = Link(given.pop("thread_id", None), given.pop("owner", None))
-        after = given.pop("checkpoint_after", CheckpointStrategy.EVERY_NODE)
-        options = _options(
-            after, given.pop("checkpoint_failure_fatal", None), given.pop("timeout", None), store
-        )
-        if given:
-            raise TypeError(f"run_sync takes no {', '.join(map(repr, given))}")
+    async def _run(
+        self,
+        state: S,
+        *,
+        store: StoreLike = None,
+        run_id: str | None = None,
+        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
+        checkpoint_failure_fatal: bool | None = None,
+        timeout: float | None = None,
+        thread_id: str | None = None,
+        owner: str | None = None,
+        blocking: bool = False,
+    ) -> S:
+        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
-            blocking = replace(options, blocking=True)
-            plan = await running.start(
-                core, self._make, run_id or new_id(), self._fitting(state), blocking, link
-            )
+            name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
+            plan = await running.start(core, self._make, name, fitting, options, link)
+            result: S = await running.carry_out(plan)
+            return result
+
+    async def _resume(
+        self, run_id: str, store: StoreLike, options: Options, where: going_back.Wanted
+    ) -> S:
+        async with _kept(store, run_id) as core:
+            await self._go_back(core, run_id, *where)
+            plan = await running.resume(core, self._make, run_id, None, options)
             result: S = await running.carry_out(plan)
             return result
 

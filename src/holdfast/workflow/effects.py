@@ -14,6 +14,7 @@ from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import PLAIN, Policy, is_async
 from holdfast.engine.retry import Retry
+from holdfast.model import check_id
 
 if TYPE_CHECKING:
     from holdfast.workflow.flow import Workflow
@@ -64,6 +65,9 @@ class Step(Effect):
     rounds: int = 0
     fix: Callable[..., Any] | None = None
 
+    def __post_init__(self) -> None:
+        check_id("step", self.name)
+
     def python(
         self,
         fn: Callable[..., Any],
@@ -79,6 +83,8 @@ class Step(Effect):
         """
         if not callable(fn):
             raise TypeError(f"step {self.name!r}: python() needs a function, not {fn!r}")
+        if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+            raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
         policy = self.policy if commit is None else replace(self.policy, commit=commit)
         return replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
 
@@ -98,10 +104,15 @@ class Step(Effect):
         longest: float = 60.0,
         jitter: float = 0.1,
         on: type[BaseException] | tuple[type[BaseException], ...] = Exception,
+        crashes: int = 20,
     ) -> Self:
-        """Try up to so many times in all, with a pause that doubles from `backoff` seconds on."""
+        """Try up to so many times in all, with a pause that doubles from `backoff` seconds on.
+
+        Failures count, also those of before a crash. A process that dies in the step is none: a
+        resume tries again, until that happened more than `crashes` times in a row.
+        """
         kinds = on if isinstance(on, tuple) else (on,)
-        policy = Retry(attempts, backoff, longest, jitter, kinds)
+        policy = Retry(attempts, backoff, longest, jitter, kinds, crashes)
         return replace(self, policy=replace(self.policy, retry=policy))
 
     def timeout(self, seconds: float) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -12,6 +11,7 @@ from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
+from holdfast.engine.blocking import block_on
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.requests import Question
@@ -114,9 +114,8 @@ class WorkflowEngine:
         result is returned if it is completed. Raises `StepFailedError`, `RunPausedError`,
         `RunCancelledError` and so on.
         """
-        return await self._run(
-            flow, workflow_id, _merged(flow, inputs, kwargs), self._options, resume
-        )
+        given = _merged(flow, inputs, kwargs, resume=resume)
+        return await self._run(flow, workflow_id, given, self._options, resume)
 
     def run_sync(
         self,
@@ -129,13 +128,9 @@ class WorkflowEngine:
         **kwargs: Any,
     ) -> Any:
         """Like `run`, for programs without an event loop. Sync steps are called right here."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            options = replace(self._options, blocking=True)
-            given = _merged(flow, inputs, kwargs)
-            return asyncio.run(self._run(flow, workflow_id, given, options, resume))
-        raise RuntimeError("an event loop is running here: use `await engine.run(...)`")
+        options = replace(self._options, blocking=True)
+        given = _merged(flow, inputs, kwargs, resume=resume)
+        return block_on(lambda: self._run(flow, workflow_id, given, options, resume), "engine.run")
 
     async def cancel(self, workflow_id: str | None = None, reason: str = "") -> None:
         """Cancel a run, wherever it is carried out: its rollbacks are run, and it is over."""
@@ -225,8 +220,11 @@ class WorkflowEngine:
         if resume:
             known = await core.off_loop(lambda: reading.run(core, name))
             if known is not None and known.status == Status.COMPLETED:
-                return await core.off_loop(lambda: running.outcome(core, make, name, inputs))
+                known_inputs = inputs or None
+                return await core.off_loop(lambda: running.outcome(core, make, name, known_inputs))
             resume = known is not None
+            if not resume:
+                flow.check(inputs)
         return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
 
     async def _plan(
@@ -239,7 +237,7 @@ class WorkflowEngine:
     ) -> Plan:
         core = self._core
         if resume:
-            return await running.resume(core, _maker(flow), name, inputs, options)
+            return await running.resume(core, _maker(flow), name, inputs or None, options)
         return await running.start(core, _maker(flow), name, inputs, options, self._link)
 
     async def _request(self, action: str, workflow_id: str | None, reason: str) -> None:
@@ -263,13 +261,18 @@ def _maker(flow: Workflow[Any, Any]) -> running.Make:
 
 
 def _merged(
-    flow: Workflow[Any, Any], inputs: Mapping[str, Any] | None, kwargs: Mapping[str, Any]
+    flow: Workflow[Any, Any],
+    inputs: Mapping[str, Any] | None,
+    kwargs: Mapping[str, Any],
+    *,
+    resume: bool = False,
 ) -> dict[str, Any]:
-    """All inputs by name, if the workflow can be called with them."""
+    """All inputs by name, if the workflow can be called with them; a run to resume has its own."""
     _maker(flow)
     twice = set(inputs or ()) & set(kwargs)
     if twice:
         raise TypeError(f"given twice, in inputs= and by name: {', '.join(sorted(twice))}")
     merged = {**(inputs or {}), **kwargs}
-    flow.check(merged)
+    if merged or not resume:
+        flow.check(merged)
     return merged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdfast.errors import StepFailedError
@@ -63,10 +64,12 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
         if not left:
             raise StepFailedError(key, "CheckFailed", "; ".join(problems))
         if step.fix is not None:
-            fixed = yield Step("fix", step.fix, (*given, problems))
+            fixed = yield Step("fix", step.fix, (*given, problems), result_type=step.result_hint)
             value = fixed if has_body else None
         elif has_body:
-            value = yield Step("again", step.fn, step.args, step.kwargs, step.flow, step.policy)
+            value = yield replace(
+                step, name="again", condition=None, handler=None, skips=False, checks={}
+            )
     return value
 
 

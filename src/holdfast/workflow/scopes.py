@@ -8,6 +8,7 @@ their order, or the flow is not the one that recorded them.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Collection, Iterable
 
 _SPECIAL = re.compile(r"[%/#\[]")
@@ -28,7 +29,9 @@ class Scope:
 
     def __init__(self, path: str, recorded: Iterable[str] = ()) -> None:
         self.path = path
-        self._pending = list(recorded)
+        self._pending = deque(recorded)
+        self._recorded = frozenset(self._pending)
+        self._had: set[str] = set()
         self._counts: dict[str, int] = {}
 
     def key(self, name: str) -> str:
@@ -46,9 +49,10 @@ class Scope:
         asked = {key.removeprefix(f"{self.path}/") if self.path else key for key in keys}
         if self._pending[0] not in asked:
             raise Mismatch(self._pending[0], min(asked))
-        before = set(self._pending)
-        self._pending = [part for part in self._pending if part not in asked]
-        new = sorted(asked - before)
+        self._had |= asked
+        while self._pending and self._pending[0] in self._had:
+            self._pending.popleft()
+        new = sorted(asked - self._recorded)
         if self._pending and new:
             raise Mismatch(self._pending[0], new[0])
 
@@ -60,12 +64,10 @@ class Scope:
 
 def orders(keys: Iterable[str]) -> dict[str, list[str]]:
     """For each scope the names recorded in it, in the order they first appear."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, dict[str, None]] = {}
     for key in keys:
         parts = key.split("/")
         for depth, part in enumerate(parts):
-            names = found.setdefault("/".join(parts[:depth]), [])
-            name = _ITEM.sub("", part)
-            if name not in names:
-                names.append(name)
-    return found
+            names = found.setdefault("/".join(parts[:depth]), {})
+            names.setdefault(_ITEM.sub("", part))
+    return {path: list(names) for path, names in found.items()}

@@ -1,0 +1,368 @@
+"""Runs a workflow's own code: its fibers, what they ask for, and what was recorded of that."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+from holdfast.codec.revive import revive
+from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.program import Child, Program, Record, Task
+from holdfast.engine.schema import schema_of
+from holdfast.errors import SerializeError
+from holdfast.model import Kind
+from holdfast.workflow.effects import (
+    Ask,
+    Branch,
+    Effect,
+    ForEach,
+    Parallel,
+    Step,
+    StepFunction,
+)
+from holdfast.workflow.expanding import Bare, Skip, expand
+from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
+from holdfast.workflow.flow import Workflow
+from holdfast.workflow.records import DECISION, QUESTION, Recorded, Records
+from holdfast.workflow.scopes import Mismatch, Scope
+
+
+class Interpreter:
+    """The state of one execution, between what the engine does and what the flow asks for."""
+
+    def __init__(self, name: str, program: Callable[[Workflow[Any, Any]], Program]) -> None:
+        self._name = name
+        self._program = program
+        self._records = Records()
+        self._answers: dict[str, Any] = {}
+        self._results: dict[str, Any] = {}
+        self._undo: dict[str, tuple[int, Step, Any]] = {}
+        self._runnable: deque[Fiber] = deque()
+        self._waiting: dict[str, tuple[Fiber, Step | None]] = {}
+        self._questions: dict[str, tuple[Fiber, Ask]] = {}
+        self._tasks: list[Task] = []
+        self._notes: list[Record] = []  # decisions and questions that are to be recorded
+        self._skipped: list[tuple[str, str, str]] = []
+        self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
+        self._built: set[str] = set()  # and those where it did
+        self._here: tuple[Fiber, Frame] | None = None
+        self._outcome: Outcome | None = None
+
+    # --- the flow's own code
+
+    def _advance(self, fiber: Fiber) -> None:
+        """Run a fiber until it waits for something, or ends."""
+        outcome = fiber.outcome
+        while fiber.frames:
+            frame = fiber.frames[-1]
+            self._here = (fiber, frame)
+            try:
+                if outcome.error is not None:
+                    effect = frame.code.throw(outcome.error)
+                else:
+                    effect = frame.code.send(outcome.value)
+            except StopIteration as stop:
+                fiber.frames.pop()
+                outcome = Outcome(stop.value)
+                if not fiber.frames:
+                    frame.scope.end()
+            except Mismatch:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
+                fiber.frames.pop()
+                outcome = Outcome(error=error)
+            else:
+                try:
+                    came = self._perform(fiber, frame, effect)
+                except Mismatch:
+                    raise
+                except Exception as error:  # noqa: BLE001 - a condition, or what makes a part
+                    came = Outcome(error=error)
+                if came is None:
+                    return
+                outcome = came
+        if fiber.group is None:
+            self._outcome = outcome
+        else:
+            self._finish_part(fiber, outcome)
+
+    def _perform(self, fiber: Fiber, frame: Frame, effect: Any) -> Outcome | None:
+        """Do what the flow asks for; None if it has to wait for it."""
+        scope = frame.scope
+        if isinstance(effect, Step):
+            key = scope.key(effect.name)
+            scope.expect([key])
+            return self._do(fiber, key, effect)
+        if isinstance(effect, Bare):
+            return self._task(fiber, effect.key, effect.step)
+        if isinstance(effect, Skip):
+            if effect.because not in self._records.found:  # else it was told before
+                self._skipped.append((effect.key, effect.name, effect.reason))
+            return Outcome()
+        if isinstance(effect, Branch):
+            return self._branch(fiber, frame, effect)
+        if isinstance(effect, Parallel):
+            return self._spawn(fiber, self._parts(scope, effect))
+        if isinstance(effect, ForEach):
+            return self._spawn(fiber, self._items(scope, effect))
+        if isinstance(effect, Ask):
+            return self._ask(fiber, scope, effect)
+        if effect is None:
+            return Outcome()  # asyncio.sleep(0)
+        if asyncio.isfuture(effect):
+            return self._await(fiber, scope, effect)
+        return Outcome(
+            error=TypeError(
+                f"workflow {self._name!r} yielded {effect!r}; yield step(...), branch(...), "
+                "parallel(...), for_each(...) or ask(...), and use `yield from` for a generator"
+            )
+        )
+
+    def _do(self, fiber: Fiber, key: str, step: Step) -> Outcome | None:
+        if step.is_plain:
+            return self._task(fiber, key, step)
+        fiber.frames.append(Frame(expand(step, key), self._scope(key)))
+        return Outcome()
+
+    def _task(self, fiber: Fiber, key: str, step: Step) -> Outcome | None:
+        kind = "subworkflow" if step.flow is not None else "python"
+        known = self._known(key, kind)
+        if known is not None:
+            if known.outcome.error is not None:
+                return known.outcome
+            value = typed(step, key, known.outcome.value)
+            self._note(key, step, value, known.order)
+            return Outcome(value)
+        child = None
+        if step.flow is not None:
+            flow = step.flow
+            flow.check(step.kwargs)
+            child = Child(lambda: self._program(flow), dict(step.kwargs))
+        elif step.fn is None:
+            return Outcome(
+                error=TypeError(f"step {step.name!r} has nothing to do; add .python(fn)")
+            )
+        self._tasks.append(
+            Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
+        )
+        self._waiting[key] = (fiber, step)
+        return None
+
+    def _branch(self, fiber: Fiber, frame: Frame, effect: Branch) -> Outcome | None:
+        def choose() -> int | None:
+            for index, (condition, _) in enumerate(effect.cases):
+                if condition() if callable(condition) else condition:
+                    return index
+            return None
+
+        chosen = self.decide(effect.name, choose)
+        if chosen is None:
+            return Outcome()
+        if not isinstance(chosen, int) or not 0 <= chosen < len(effect.cases):
+            raise Mismatch(f"{effect.name}, case {chosen!r}", f"{len(effect.cases)} cases")
+        _, then = effect.cases[chosen]
+        if callable(then) and not isinstance(then, Effect):
+            then = then()
+        if inspect.isgenerator(then) or inspect.iscoroutine(then):
+            fiber.frames.append(Frame(then, frame.scope))
+            return Outcome()
+        return self._perform(fiber, frame, then) if isinstance(then, Effect) else Outcome(then)
+
+    def decide(self, name: str, make: Callable[[], Any]) -> Any:
+        """The value that was recorded here, or a new one that will be, before anything else is done."""
+        assert self._here is not None, "only a flow's own code decides"
+        scope = self._here[1].scope
+        key = scope.key(name)
+        scope.expect([key])
+        known = self._known(key, DECISION)
+        if known is not None:
+            return known.outcome.value
+        value = make()
+        self._notes.append(Record(Kind.DECISION, key, value, name=name))
+        return value
+
+    def _ask(self, fiber: Fiber, scope: Scope, effect: Ask) -> Outcome | None:
+        key = scope.key(effect.name)
+        scope.expect([key])
+        self._known(key, QUESTION)
+        if key in self._answers:
+            return self._answered(effect, key)
+        if key not in self._records.found:
+            schema: dict[str, Any] = {} if effect.returns is None else schema_of(effect.returns)
+            if effect.choices is not None:
+                schema = {"enum": list(effect.choices)}
+            question = {"prompt": effect.prompt, "schema": schema}
+            self._notes.append(Record(Kind.QUESTION, key, question, name=effect.name))
+        self._questions[key] = (fiber, effect)
+        return None
+
+    def _answered(self, effect: Ask, key: str) -> Outcome:
+        value = self._answers[key]
+        try:
+            if effect.returns is not None:
+                value = revive(value, effect.returns, root=f"answer to {key}")
+        except Exception as error:  # noqa: BLE001 - the flow hears of it
+            return Outcome(error=error)
+        self._results[key] = value
+        return Outcome(value)
+
+    def _await(self, fiber: Fiber, scope: Scope, future: asyncio.Future[Any]) -> Outcome | None:
+        """Something of asyncio's own that an `async def` awaits: waited for, and not recorded."""
+        future._asyncio_future_blocking = False  # noqa: SLF001 - as a Task does with what it is given
+
+        async def wait() -> None:
+            await asyncio.wait([future])
+
+        key = Scope(f"{scope.path}/await").key(str(id(future)))
+        task = Task(key, "await", wait, kind="await", recorded=False)
+        self._tasks.append(task)
+        self._waiting[key] = (fiber, None)
+        return None
+
+    # --- several at once
+
+    def _parts(self, scope: Scope, effect: Parallel) -> Group:
+        names = effect.names or [_part_name(part, effect.name) for part in effect.parts]
+        keys = [scope.key(name) for name in names]
+        scope.expect(keys)
+        starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
+        return Group(starts, effect.names, effect.concurrency, self._begun(keys))
+
+    def _items(self, scope: Scope, effect: ForEach) -> Group:
+        group = scope.key(effect.name)
+        if effect.items:
+            scope.expect([group])
+            self._check_items(group, effect.items)
+        keys = [f"{group}[{index}]" for index in range(len(effect.items))]
+        starts = [
+            self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
+        ]
+        return Group(starts, None, effect.concurrency, self._begun(keys))
+
+    def _begun(self, keys: Sequence[str]) -> int:
+        """How many parts were begun before, at least: up to the last that left a record."""
+        known = (
+            n
+            for n, key in enumerate(keys, 1)
+            if key in self._records.found or key in self._records.orders
+        )
+        return max(known, default=0)
+
+    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
+        """Results are kept by position: they must not be given to other items after a resume."""
+        key = f"{group}/items"
+        try:
+            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+        except SerializeError:
+            told = f"{len(items)} items"
+        known = self._known(key, DECISION)
+        if known is None:
+            self._notes.append(Record(Kind.DECISION, key, told, name="items"))
+        elif known.outcome.value != told:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
+
+    def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
+        body = effect.body
+        if isinstance(body, StepFunction):
+            return lambda: (key, body.step(item))
+        if inspect.isgeneratorfunction(getattr(body, "fn", body)):
+            return lambda: (key, body(item))
+        known = self._records.found.get(key)
+        if key in self._records.orders or (known is not None and known.built):
+            self._built.add(key)
+            return lambda: (key, body(item))
+        self._bodies.add(key)
+        return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
+
+    def _spawn(self, fiber: Fiber, group: Group) -> Outcome | None:
+        group.parent = fiber
+        self._feed(group)
+        return group.outcome()
+
+    def _feed(self, group: Group) -> None:
+        """Start as many parts as may run at once."""
+        while group.wants_more:
+            index, start = group.take()
+            key, part = start()
+            fiber = Fiber(None, group, index)
+            code: Any = part
+            if not inspect.isgenerator(part) and not inspect.iscoroutine(part):
+                code = just(part, key)
+            fiber.frames.append(Frame(code, self._scope(key)))
+            self._runnable.append(fiber)
+
+    def _finish_part(self, fiber: Fiber, outcome: Outcome) -> None:
+        group = fiber.group
+        assert group is not None
+        assert group.parent is not None
+        group.finish(fiber.index, outcome)
+        self._feed(group)
+        came = group.outcome()
+        if came is not None:
+            self._resume(group.parent, came)
+
+    # --- what is known
+
+    def _scope(self, path: str) -> Scope:
+        return Scope(path, self._records.orders.get(path, ()))
+
+    def _known(self, key: str, kind: str) -> Recorded | None:
+        known = self._records.look_up(key)
+        if known is not None and known.kind not in (kind, ""):
+            raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
+        return known
+
+    def _note(self, key: str, step: Step | None, value: Any, order: int) -> None:
+        self._results[key] = value
+        if step is not None and step.undo is not None:
+            self._undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
+
+    def _resume(self, fiber: Fiber, outcome: Outcome) -> None:
+        fiber.outcome = outcome
+        self._runnable.append(fiber)
+
+
+def just(effect: Any, key: str) -> Generator[Any, Any, Any]:
+    """A part that is a single effect, under a key that was given out already."""
+    if isinstance(effect, Step) and effect.is_plain:
+        return (yield Bare(key, effect))
+    if isinstance(effect, Step):
+        return (yield from expand(effect, key))
+    return (yield effect)
+
+
+def is_flow(value: object) -> bool:
+    """Whether it is something to be done, rather than a result."""
+    return isinstance(value, Effect) or inspect.isgenerator(value)
+
+
+def _starter(part: Any, key: str) -> Callable[[], Any]:
+    return lambda: (key, part() if inspect.isgeneratorfunction(part) else part)
+
+
+def _part_name(part: Any, default: str) -> str:
+    if isinstance(part, Step):
+        return part.name
+    return getattr(part, "__name__", default)
+
+
+def typed(step: Step | None, key: str, data: Any) -> Any:
+    """A recorded result with the type that the step says it has."""
+    if step is None:
+        return data
+    hint = step.result_hint
+    return data if hint is None else revive(data, hint, root=f"result of {key}")
+
+
+def arguments_for(undo: Any, value: Any) -> tuple[Any, ...]:
+    """The arguments for what undoes a step: its result, unless it takes none."""
+    try:
+        parameters = inspect.signature(undo).parameters.values()
+    except (TypeError, ValueError):
+        return (value,)
+    takes = any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
+    return (value,) if takes else ()

@@ -1,0 +1,124 @@
+"""What the journal keeps of a workflow's run, by key, and what a resume makes of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from holdfast.engine.history import History, meta
+from holdfast.errors import StepFailedError
+from holdfast.model import Entry, Kind
+from holdfast.workflow.fibers import Outcome
+from holdfast.workflow.scopes import orders
+
+DECISION: Final = "decision"
+QUESTION: Final = "question"
+_CHECKED: Final = re.compile(r"(check|fix|again)(#\d+)?")
+
+Migrations = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]] | None]
+
+
+class Recorded(NamedTuple):
+    """What is known under a key."""
+
+    kind: str  # of the step: python, subworkflow, question, decision; empty: a migration's
+    outcome: Outcome
+    order: int
+    built: bool = False  # by the body of a for_each, which returned a step
+
+
+class Records:
+    """Everything that was recorded and still counts."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Recorded] = {}
+        self.orders: dict[str, list[str]] = {}  # the names recorded in each scope
+        self.last = 0  # the seq of the newest entry
+        self._migrated: set[str] = set()
+        self._loose: set[str] = set()  # may be asked for or not
+
+    def read(self, history: History, version: str, migrations: Migrations) -> None:
+        """Take over what a run recorded, as this version of its flow is to see it."""
+        versions: dict[str, str] = {}  # of the results, by key
+        for entry in history.entries:
+            self.last = entry.seq
+            self._take(entry, history)
+            if entry.kind == Kind.RESULT:
+                versions[str(entry.step)] = str(meta(entry).get("flow_version"))
+        old: dict[str, dict[str, Any]] = {}
+        for key, recorded_by in versions.items():
+            if recorded_by != version and key in self.found:
+                old.setdefault(recorded_by, {})[key] = self.found[key].outcome.value
+        for name, results in old.items():
+            self._migrate(results, migrations.get(name))
+        if not old:  # else the names are the migration's, and their order says nothing
+            known = [key for key in self.found if key not in self._loose]
+            self.orders = orders(sorted(known, key=lambda key: self.found[key].order))
+
+    def look_up(self, key: str) -> Recorded | None:
+        """What is recorded under a key, for the flow to have."""
+        self._migrated.discard(key)
+        return self.found.get(key)
+
+    def unused(self) -> list[str]:
+        """What a migration gave, and the flow has not asked for."""
+        return sorted(self._migrated)
+
+    @property
+    def finished_steps(self) -> int:
+        """How many steps need not be executed again."""
+        return sum(1 for known in self.found.values() if known.kind not in (DECISION, QUESTION))
+
+    def _take(self, entry: Entry, history: History) -> None:
+        key, facts, found = str(entry.step), meta(entry), self.found
+        kind = facts.get("kind", "python")
+        if entry.kind == Kind.RESULT:
+            value = Outcome(history.value(entry))
+            found[key] = Recorded(kind, value, entry.seq, facts.get("built", False))
+        elif entry.kind == Kind.DECISION and "undone" not in facts:
+            found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
+        elif entry.kind == Kind.QUESTION:
+            found[key] = Recorded(QUESTION, Outcome(), entry.seq)
+        elif entry.kind == Kind.FAIL and facts.get("of") == "step":
+            failed = Outcome(error=_failure(history.value(entry)))
+            found[key] = Recorded(kind, failed, entry.seq)
+        elif entry.kind == Kind.FAIL and facts.get("of") == "run":
+            for failed_step in (facts.get("step"), facts.get("cause"), *facts.get("others", ())):
+                if isinstance(failed_step, str):
+                    self._try_again(failed_step)
+
+    def _try_again(self, key: str) -> None:
+        """A run failed with this step: what was recorded of it must not fail it again."""
+        known = self.found.get(key)
+        if (
+            known is not None
+        ):  # what the flow did about the failure counts if it comes to that again
+            self._loose |= {name for name, other in self.found.items() if other.order > known.order}
+        if known is None or known.outcome.error is None:  # its checks failed, rather than itself
+            within = f"{key}/"
+            for name in [name for name in self.found if name.startswith(within)]:
+                if _CHECKED.fullmatch(name.removeprefix(within)):
+                    del self.found[name]
+        if known is not None:
+            del self.found[key]
+
+    def _migrate(
+        self, results: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]] | None
+    ) -> None:
+        if change is None:
+            return
+        for key in results:
+            del self.found[key]
+        changed = change(dict(results))
+        if not isinstance(changed, Mapping):
+            raise TypeError(f"migrate= must return the results by step, not {changed!r}")
+        self._migrated |= set(changed)
+        for order, (key, value) in enumerate(changed.items()):
+            self.found[key] = Recorded("", Outcome(value), order)
+
+
+def _failure(told: dict[str, Any]) -> StepFailedError:
+    return StepFailedError(
+        told["step"], told["type"], told["message"], told["attempts"], told["trace"]
+    )
