@@ -26,6 +26,7 @@ from holdfast.model import Entry, Kind, Status, verdict_journal
 
 MAX_EVIDENCE: Final = 262_144  # characters: about a thousand digests of files
 _KEY: Final = "evidence"
+_FEW: Final = 8  # verdicts to read first: what is asked about was mostly just checked
 
 
 def evidence_meta(pack: EvidencePack) -> dict[str, Any]:
@@ -136,7 +137,8 @@ class _Note(NamedTuple):
 
 def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
     """What was noted about these checkpoints, newest first. What can't be read tells nothing."""
-    for entry in core.journals.entries(verdict_journal(run), newest_first=True):
+    journal = verdict_journal(run)
+    for entry in core.journals.entries(journal, newest_first=True, page=_FEW):
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
             continue
         try:
