@@ -24,6 +24,7 @@ from holdfast.errors import (
     RunActiveError,
     RunCancelledError,
     RunError,
+    RunMismatchError,
     RunPausedError,
     RunTimeoutError,
     StepFailedError,
@@ -43,8 +44,7 @@ _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _NO_FAILURE: Final = (
     CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
-    StoreError,
-)  # fmt: skip
+    StoreError, RunMismatchError)  # fmt: skip
 """What keeps a run within from being carried out here and now: it says nothing about the step."""
 
 

@@ -115,6 +115,13 @@ class Hold:
                 self._left = todo
             raise
 
+    async def look(self) -> None:
+        """Take note of what others of this process wrote since the run was opened or claimed."""
+        tip = self.core.journals.tip(self.run)
+        if tip is not None and tip.seq > self.seq and not self._flying:
+            async with self._turn:
+                await self._catch_up(new_deadline(self.core), [])
+
     async def settle(self) -> list[Entry]:
         """Wait for what was appended without waiting."""
         return await self.append((), wait=True) if self._flying or self._left else []

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.store import Store
-from holdfast.writer import writer_for
 
 
 class View(Protocol):
@@ -66,5 +65,6 @@ def opened(
 
 
 def _close_store(store: Store) -> None:
-    writer_for(store).close()
+    # Not its writer: a finalizer may strike anywhere, and must not wait for a lock that is held
+    # there. An idle writer's thread ends by itself.
     store.close()

@@ -176,6 +176,7 @@ class Run:
         program, steps = self.program, self.steps
         for key, value in self.behind.answers.items():
             program.answer(key, value)
+        await self.hold.look()
         while True:
             try:
                 tasks = program.ready()

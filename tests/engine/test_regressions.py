@@ -1,0 +1,349 @@
+"""What went wrong once."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.workflow import WorkflowEngine, ask, for_each, parallel, step, workflow
+
+Flow = Generator[Any, Any, Any]
+
+
+@pytest.fixture
+def engine() -> WorkflowEngine:
+    return WorkflowEngine(False)
+
+
+def test_runs_within_never_share_an_id(engine: WorkflowEngine) -> None:
+    @workflow
+    def refund(who: str) -> Flow:
+        return (yield step("pay back").python(lambda: f"refund {who}"))
+
+    @workflow
+    def pay() -> Flow:
+        yield step("refund").subworkflow(refund, who="inner")
+        yield step("charge").python(fails)
+
+    def fails() -> None:
+        raise ValueError("no money")
+
+    @workflow
+    def order() -> Flow:
+        outer = step("refund").subworkflow(refund, who="outer")
+        return (yield step("charge").subworkflow(pay).on_error(outer))
+
+    assert engine.run_sync(order, workflow_id="o") == "refund outer"
+
+
+def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: WorkflowEngine) -> None:
+    @workflow
+    def part() -> Flow:
+        return (yield step("a").python(lambda: 1))
+
+    @workflow
+    def whole() -> Flow:
+        return (yield step("sub").subworkflow(part))
+
+    engine.run_sync(part, workflow_id="w//sub")
+    with pytest.raises(hf.RunMismatchError, match="parent"):
+        engine.run_sync(whole, workflow_id="w")
+
+
+def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: WorkflowEngine) -> None:
+    undone: list[str] = []
+
+    @workflow
+    def part() -> Flow:
+        yield step("book").python(lambda: "room").with_rollback(undone.append)
+        yield ask("Fine?", returns=bool)
+
+    @workflow
+    def whole() -> Flow:
+        yield step("sub").subworkflow(part)
+
+    async def main() -> None:
+        with pytest.raises(hf.RunPausedError):
+            await engine.run(whole, workflow_id="w")
+        await engine.cancel("w")
+        with pytest.raises(hf.RunCancelledError):
+            await engine.run(whole, workflow_id="w", resume=True)
+
+    asyncio.run(main())
+    assert undone == ["room"]
+
+
+def test_a_part_that_was_undone_is_begun_anew(engine: WorkflowEngine) -> None:
+    broken = True
+
+    def pay() -> str:
+        if broken:
+            raise ValueError("no money")
+        return "paid"
+
+    @workflow
+    def part() -> Flow:
+        yield step("book").python(lambda: "room").with_rollback(lambda room: None)
+        return (yield step("pay").python(pay))
+
+    @workflow
+    def whole() -> Flow:
+        return (yield step("sub").subworkflow(part))
+
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(whole, workflow_id="w")
+    broken = False
+    assert engine.run_sync(whole, workflow_id="w", resume=True) == "paid"
+
+
+class OddError(Exception):
+    """An error of the user's, with attributes of the user's."""
+
+    step = "fetch"
+    others = 5
+
+
+@pytest.mark.parametrize("odd", ["fetch", object()])
+def test_what_a_users_error_carries_means_nothing_to_us(engine: WorkflowEngine, odd: Any) -> None:
+    calls: list[str] = []
+    broken = True
+
+    @workflow
+    def flow() -> Flow:
+        yield step("fetch").python(lambda: calls.append("fetch"))
+        if broken:
+            error = OddError("mine")
+            error.step = odd
+            raise error
+        return "done"
+
+    with pytest.raises(OddError):
+        engine.run_sync(flow, workflow_id="r")
+    assert engine.get_result("r").status == "failed"
+    broken = False
+    assert engine.run_sync(flow, workflow_id="r", resume=True) == "done"
+    assert calls == ["fetch"]
+
+
+def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
+    engine: WorkflowEngine,
+) -> None:
+    calls: list[str] = []
+    broken = True
+
+    def fetch() -> str:
+        raise ValueError("elsewhere")
+
+    @workflow
+    def elsewhere() -> Flow:
+        yield step("fetch").python(fetch)
+
+    def nested() -> str:
+        if broken:
+            WorkflowEngine(False).run_sync(elsewhere)
+        return "fine"
+
+    @workflow
+    def flow() -> Flow:
+        yield step("fetch").python(lambda: calls.append("fetch"))
+        return (yield step("nested").python(nested))
+
+    with pytest.raises(hf.StepFailedError) as caught:
+        asyncio.run(engine.run(flow, workflow_id="r"))
+    assert caught.value.step == "nested"
+    broken = False
+    assert asyncio.run(engine.run(flow, workflow_id="r", resume=True)) == "fine"
+    assert calls == ["fetch"]
+
+
+def test_a_stream_may_be_closed_by_another_task(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield step("long").python(asyncio.sleep, args=(3600,))
+
+    async def main() -> None:
+        stream = engine.execute(flow, workflow_id="r")
+
+        async def follow() -> int:
+            return len([event async for event in stream])
+
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0.02)
+        await stream.aclose()
+        assert await asyncio.wait_for(following, 5) == 2
+
+    asyncio.run(main())
+
+
+def test_a_run_is_cancelled_from_another_thread(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield step("long").python(asyncio.sleep, args=(3600,))
+
+    outcome: list[BaseException] = []
+
+    def carry_out() -> None:
+        try:
+            asyncio.run(engine.run(flow, workflow_id="r"))
+        except hf.RunCancelledError as error:
+            outcome.append(error)
+
+    assert engine.checkpointer is not None
+    thread = threading.Thread(target=carry_out)
+    thread.start()
+    while asyncio.run(engine.checkpointer.run("r")) is None:  # type: ignore[arg-type]
+        time.sleep(0.005)
+    asyncio.run(engine.cancel("r"))
+    thread.join(10)
+    assert len(outcome) == 1
+
+
+def test_run_sync_does_several_things_side_by_side(engine: WorkflowEngine) -> None:
+    meeting = threading.Barrier(3, timeout=10)
+
+    def meet(number: int) -> int:
+        meeting.wait()
+        return number
+
+    @workflow
+    def flow() -> Flow:
+        return (yield for_each([1, 2, 3], meet, concurrency=3))
+
+    assert engine.run_sync(flow) == [1, 2, 3]
+
+
+def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal, sys\n"
+        "from holdfast.workflow import WorkflowEngine, step, workflow\n"
+        "def act(n):\n"
+        "    print(n, flush=True)\n"
+        "    if n == 1: signal.raise_signal(signal.SIGINT)\n"
+        "@workflow\n"
+        "def flow():\n"
+        "    for n in range(4): yield step('s').python(act, (n,))\n"
+        "WorkflowEngine(sys.argv[1]).run_sync(flow, workflow_id='r', resume=True)\n"
+    )
+    command = [sys.executable, str(program), f"{tmp_path}/runs.db"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["0", "1"]
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_a_commit_can_not_be_async() -> None:
+    async def book(cursor: Any, result: Any) -> None: ...
+
+    with pytest.raises(TypeError, match="can't be async"):
+        step("pay").python(lambda: 1, commit=book)
+
+
+def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
+    engine: WorkflowEngine,
+) -> None:
+    calls: list[str] = []
+
+    @workflow("shop")
+    def old() -> Flow:
+        yield step("charge").python(lambda: calls.append("charge"))
+        raise LookupError
+
+    @workflow("shop", version="2", migrate={"1": lambda results: {"bil": results["charge"]}})
+    def new() -> Flow:
+        yield step("bill").python(lambda: calls.append("bill"))
+
+    with pytest.raises(LookupError):
+        engine.run_sync(old, workflow_id="r")
+    with pytest.raises(hf.FlowChangedError, match=r"run 'r' .*'bil'"):
+        engine.run_sync(new, workflow_id="r", resume=True)
+    assert calls == ["charge"]
+
+
+def test_what_was_undone_is_not_gone_on_from(engine: WorkflowEngine) -> None:
+    def fails() -> None:
+        raise ValueError("no money")
+
+    @workflow
+    def flow() -> Flow:
+        yield step("book").python(lambda: "room").with_rollback(lambda room: None)
+        yield step("pay").python(fails)
+
+    async def main() -> None:
+        with pytest.raises(hf.StepFailedError):
+            await engine.run(flow, workflow_id="r")
+        cp = engine.checkpointer
+        assert isinstance(cp, hf.Checkpointer)
+        with pytest.raises(hf.RunFinishedError, match="undone"):
+            await cp.fork("r")
+        with pytest.raises(hf.RunFinishedError, match="start another"):
+            await cp.rollback("r", seq=1)
+
+    asyncio.run(main())
+
+
+def test_inputs_may_be_left_out_when_a_run_goes_on(engine: WorkflowEngine) -> None:
+    broken = True
+
+    def work(x: int) -> int:
+        if broken:
+            raise ValueError
+        return x
+
+    @workflow
+    def flow(x: int) -> Flow:
+        return (yield step("work").python(work, args=(x,)))
+
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(flow, workflow_id="r", x=7)
+    with pytest.raises(hf.InputMismatchError) as caught:
+        engine.run_sync(flow, workflow_id="r", resume=True, x=8)
+    assert caught.value.__notes__ == ["different: x"]
+    broken = False
+    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+
+
+def test_an_error_in_a_condition_reaches_the_flow(engine: WorkflowEngine) -> None:
+    @workflow
+    def flow() -> Flow:
+        try:
+            yield step("a").python(lambda: 1).when(lambda: bool(1 / 0))
+        except ZeroDivisionError:
+            return "caught"
+
+    assert engine.run_sync(flow) == "caught"
+
+
+def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
+    engine: WorkflowEngine,
+) -> None:
+    calls: list[str] = []
+
+    def work() -> None:
+        calls.append("work")
+
+    @workflow
+    def part(name: str) -> Flow:
+        yield step(name).python(lambda: 1)
+        raise LookupError
+
+    @workflow
+    def whole(name: str) -> Flow:
+        yield parallel(
+            step("sub").subworkflow(part, name=name), step("work").python(work), concurrency=2
+        )
+
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(whole, workflow_id="w", name="a")
+    with pytest.raises(hf.StepFailedError):
+        engine.run_sync(whole, workflow_id="w", resume=True)
+    assert calls == ["work"]
