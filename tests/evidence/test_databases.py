@@ -257,7 +257,6 @@ def test_a_database_in_wal_with_a_writer_is_read(database: Path) -> None:
         assert status(checker, row(values={"status": "completed"})) == FAILED
 
 
-@pytest.mark.skipif(importlib.util.find_spec("duckdb") is None, reason="duckdb is not installed")
 def test_duckdb_rows_are_checked(tmp_path: Path) -> None:
     duckdb = importlib.import_module("duckdb")
     path = tmp_path / "x.duckdb"
