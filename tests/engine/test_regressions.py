@@ -226,6 +226,7 @@ def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
     program.write_text(
         "import os, signal, sys\n"
         "from holdfast.workflow import WorkflowEngine, step, workflow\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored\n"
         "def act(n):\n"
         "    print(n, flush=True)\n"
         "    if n == 1: signal.raise_signal(signal.SIGINT)\n"
