@@ -52,7 +52,7 @@ def test_no_kill_parts_an_entry_from_its_row(when: str, tmp_path: Path, server: 
         done += outcome.cycles
         acks += outcome.acks
         seed += 1
-    assert acks > done, f"only {acks} acknowledged operations in {done} kills prove little"
+    assert 4 * acks > done, f"only {acks} acknowledged operations in {done} kills prove little"
 
 
 def test_work_beside_the_transaction_is_found_out(tmp_path: Path, server: ForkServer) -> None:
