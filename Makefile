@@ -61,10 +61,10 @@ docs: $(VENV)/tools  ## run every example in the docs
 	$(BIN)/python -m pytest tests/test_docs.py
 
 tools:
-	@command -v strace >/dev/null || { \
+	@command -v strace >/dev/null && command -v ps >/dev/null || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && apt-get install -y -qq strace; \
-		else echo "the crash tests need strace: sudo apt-get install strace" >&2; exit 1; fi; }
+			apt-get update -qq && apt-get install -y -qq strace procps; \
+		else echo "the tests need strace and ps: sudo apt-get install strace procps" >&2; exit 1; fi; }
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'

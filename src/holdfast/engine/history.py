@@ -61,13 +61,6 @@ class History:
         told = (e.seq if e.kind == Kind.ROLLBACK else meta(e).get("epoch", 0) for e in self.entries)
         return max(told, default=0)
 
-    @property
-    def version(self) -> str | None:
-        """The version of the flow that last worked on the run."""
-        claims = [e for e in (self.opening, *self.entries) if e.kind in (Kind.OPEN, Kind.CLAIM)]
-        version: str | None = meta(claims[-1]).get("flow_version")
-        return version
-
     def of(self, *kinds: Kind) -> Iterator[Entry]:
         """The entries of these kinds."""
         return (e for e in self.entries if e.kind in kinds)
@@ -97,7 +90,7 @@ class History:
         """How many workers died since the run last made progress: attempts that left no trace."""
         workers = 1
         for entry in self.entries:
-            if _is_stop(entry) or entry.status == Status.OPEN:  # saved or rolled back by hand
+            if _is_stop(entry):
                 workers = 0
             elif entry.kind == Kind.CLAIM:
                 workers += 1

@@ -122,10 +122,6 @@ class Hold:
             async with self._turn:
                 await self._catch_up(new_deadline(self.core), [])
 
-    async def settle(self) -> list[Entry]:
-        """Wait for what was appended without waiting."""
-        return await self.append((), wait=True) if self._flying or self._left else []
-
     async def _submit(self, drafts: list[Draft], deadline: float, work: Work | None) -> bool:
         journals = self.core.journals
         if journals.writer.full:

@@ -51,7 +51,6 @@ class WorkflowEngine:
         )
         self._link = Link(thread_id, owner)
         self._workflow_id: str | None = None
-        self._results: dict[str, WorkflowResult] = {}
 
     @property
     def workflow_id(self) -> str | None:

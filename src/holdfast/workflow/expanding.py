@@ -26,10 +26,6 @@ class Skip(NamedTuple):
     because: str  # the key of what was recorded: a condition, or a failure
 
 
-class CheckFailed(Exception):  # noqa: N818 - a step fails with it, and is told of by that
-    """A step's result did not stand up to its checks."""
-
-
 def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
     """The step with everything said about it."""
     if step.condition is not None:
