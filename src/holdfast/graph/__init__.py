@@ -12,7 +12,7 @@ final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
 """
 
 from holdfast.engine.retry import Retry
-from holdfast.graph.builder import Graph
+from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
 from holdfast.graph.plan import END
 from holdfast.graph.states import merge_changes
@@ -25,5 +25,6 @@ __all__ = [
     "Graph",
     "GraphCheckpoint",
     "Retry",
+    "command",
     "merge_changes",
 ]

@@ -12,6 +12,7 @@ result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1"
 
 from holdfast.engine.events import (
     CheckpointFailed,
+    CheckpointRejected,
     CheckpointSaved,
     Event,
     QuestionAsked,
@@ -32,13 +33,14 @@ from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.requests import Question
 from holdfast.engine.retry import Retry
-from holdfast.workflow.effects import Step, ask, branch, for_each, parallel, step
+from holdfast.workflow.effects import Step, ask, branch, command, for_each, parallel, step
 from holdfast.workflow.engine import WorkflowEngine
 from holdfast.workflow.flow import Workflow, workflow
 from holdfast.workflow.results import StepResult, WorkflowResult
 
 __all__ = [
     "CheckpointFailed",
+    "CheckpointRejected",
     "CheckpointSaved",
     "CheckpointStrategy",
     "Event",
@@ -65,6 +67,7 @@ __all__ = [
     "WorkflowStarted",
     "ask",
     "branch",
+    "command",
     "for_each",
     "parallel",
     "step",
