@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from holdfast import backlog, deleting, integrity, reading, saving, sweeping, transfer
+from holdfast import backlog, deleting, integrity, reading, saving, sweeping, timeline, transfer
 from holdfast.core import (
     DEADLINE,
     MAX_STATE_BYTES,
@@ -199,6 +199,7 @@ class Checkpointer(_Face):
     thread = _off_loop(reading.thread)
     stats = _off_loop(reading.stats)
     diff = _off_loop(reading.diff)
+    timeline = _off_loop(timeline.timeline)
 
     delete = _off_loop(deleting.delete)
     prune = _off_loop(deleting.prune)
@@ -244,6 +245,7 @@ class SyncCheckpointer(_Face):
     thread = _calls(reading.thread)
     stats = _calls(reading.stats)
     diff = _calls(reading.diff)
+    timeline = _calls(timeline.timeline)
 
     delete = _calls(deleting.delete)
     prune = _calls(deleting.prune)

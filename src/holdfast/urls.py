@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from holdfast.store import Store
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
+_SECRETS: Final = re.compile(r"(?<=://)([^:@/?#]*:).*(?=@)|([?&](?i:password|secret|token)=)[^&]*")
 
 Opener = Callable[..., Store]
 _openers: dict[str, Opener] = {}
@@ -38,7 +40,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     opener = _openers.get(scheme)
     if opener is None:
         known = ", ".join(sorted(_openers))
-        raise StoreURLError(text, f"no store speaks {scheme}://; known are {known}")
+        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
         # Only SQLite can be told what to survive; whoever requires it of another store probes it.
@@ -46,7 +48,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
             options.pop("survives", None)
         return opener(text, **query, **options)
     except TypeError as error:
-        raise StoreURLError(text, f"an option does not fit this store: {error}") from None
+        raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -59,6 +61,14 @@ def default_url() -> str:
     from_environment = os.environ.get("HOLDFAST_STORE")
     if from_environment:
         return from_environment
+    project, tool = project_settings()
+    if project is None or "store" not in tool:
+        return DEFAULT_URL
+    return _beside(project.parent, tool["store"])
+
+
+def project_settings() -> tuple[Path | None, dict[str, Any]]:
+    """The nearest pyproject.toml, and what it says under `[tool.holdfast]`."""
     for directory in (Path.cwd(), *Path.cwd().parents):
         project = directory / "pyproject.toml"
         if project.is_file():
@@ -66,8 +76,23 @@ def default_url() -> str:
                 tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
             except (tomllib.TOMLDecodeError, OSError) as error:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return _beside(directory, tool["store"]) if "store" in tool else DEFAULT_URL
-    return DEFAULT_URL
+            return project, tool
+    return None, {}
+
+
+def local_path(where: str) -> Path | None:
+    """The file or directory that a URL or path of a local store names; None for any other store."""
+    scheme, separator, _ = where.partition("://")
+    if not separator:
+        return Path(where).expanduser()
+    path = unquote(urlsplit(where).path)
+    local = {"sqlite": path[1:], "file": path}.get(scheme.lower())
+    return None if not local else Path(local)
+
+
+def masked(url: str) -> str:
+    """A URL fit for a screen or a log: without its password."""
+    return _SECRETS.sub(r"\1\2***", url)
 
 
 def _beside(project: Path, store: str) -> str:
