@@ -23,6 +23,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
+from holdfast.engine.workers import WORKER, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
@@ -83,6 +84,7 @@ async def start(
         "structure": program.structure(),
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
+        WORKER: str(this_worker()),
     }
     opening = Draft(
         Kind.OPEN.value,
@@ -141,7 +143,8 @@ async def _take_over(
     hands_over: bool,
     rejected: tuple[ev.CheckpointRejected, ...] = (),
 ) -> Plan:
-    claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(make().stamp))
+    facts = {**make().stamp, WORKER: str(this_worker())}
+    claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
     drive, look = partial(_drive, core, options=options), partial(_look, core, options=options)
     for attempt in count(1):
         program = _fresh(make, run_id, options)
