@@ -120,7 +120,12 @@ def cell(text: object, style: str = "") -> Text:
 
 def word(text: str) -> Text:
     """A status or verdict, in its colour."""
-    return cell(text, _STYLES.get(text, ""))
+    return cell(text, style_of(text))
+
+
+def style_of(text: str) -> str:
+    """The colour of a status or verdict."""
+    return _STYLES.get(text, "")
 
 
 def table(
@@ -175,4 +180,5 @@ def size(count: int) -> str:
 
 def plural(count: int, noun: str) -> str:
     """So many of something: "1 run", "1,000 runs"."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else many}"

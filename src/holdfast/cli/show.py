@@ -80,10 +80,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             _show.console().print(_tree(info, within))
         if checkpoint is not None:
             _show.say()
-            _show.say(
-                f"state at {_show.clean(checkpoint.checkpoint_id)}, {_show.size(checkpoint.get_state_size())}",
-                "bold",
-            )
+            _show.say(f"state at {_show.clean(checkpoint.checkpoint_id)}", "bold")
             _show.print_pretty(state, most=None if full else _LINES)
 
     session.show(document, draw)

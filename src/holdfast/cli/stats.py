@@ -33,7 +33,7 @@ def command(session: Session, run: str | None) -> None:
             ("checkpoints", f"{totals.checkpoints:,}"),
             ("states, whole", _show.size(totals.state_bytes)),
             ("as stored", _show.size(totals.stored_bytes)),
-            ("saved", f"{100 * saved / totals.state_bytes:.1f} %" if totals.state_bytes else "–"),
+            *([("saved", f"{100 * saved / totals.state_bytes:.1f} %")] if saved > 0 else []),
             ("oldest", _show.moment(totals.oldest)),
             ("newest", _show.moment(totals.newest)),
         ]
