@@ -97,6 +97,25 @@ class Session:
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def run_argument(
+    name: str = "run", *, required: bool = True, nargs: int = 1
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """An argument that is the id of a run, or the beginning of one; shells complete it."""
+    return click.argument(name, required=required, nargs=nargs, shell_complete=_complete)
+
+
+def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The runs that may be meant; none where the store can't be looked at."""
+    from holdfast.errors import HoldfastError
+
+    try:
+        with Session(ctx.params.get("store"), False).opened() as cp:
+            runs = cp.runs(prefix=incomplete, limit=_PAGE)
+    except (HoldfastError, click.ClickException, OSError):
+        return []
+    return [run.run_id for run in runs if "//" not in run.run_id and run.run_id.isprintable()]
+
+
 def find_run(cp: SyncCheckpointer, text: str) -> RunInfo:
     """The run of this id, or the one run whose id begins with it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, as_command, find_place, find_run
+from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 
@@ -17,7 +17,7 @@ _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
         "holdfast diff nightly 3 7 --patch",
     )
 )
-@click.argument("run")
+@run_argument()
 @click.argument("a")
 @click.argument("b")
 @click.option("--patch", is_flag=True, help="A JSON Patch (RFC 6902) that turns A into B.")

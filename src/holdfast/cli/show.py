@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command, find_place, find_run
+from holdfast.cli._session import Session, all_runs, as_command, find_place, find_run, run_argument
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -46,7 +46,7 @@ _WORDS: Final = {
         "holdfast show nightly --json | jq .state",
     )
 )
-@click.argument("run")
+@run_argument()
 @click.option("--at", "where", metavar="WHERE", help="The state at a seq, RUN@SEQ or after a step.")
 @click.option("--full", is_flag=True, help="All of the timeline and of the state.")
 def command(session: Session, run: str, where: str | None, full: bool) -> None:

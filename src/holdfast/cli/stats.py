@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import click
-
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command, find_run
+from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
 
 
 @as_command(examples=("holdfast stats", "holdfast stats nightly --json"))
-@click.argument("run", required=False)
+@run_argument(required=False)
 def command(session: Session, run: str | None) -> None:
     """Count runs, checkpoints and bytes, of the whole store or of RUN."""
     with session.opened() as cp:

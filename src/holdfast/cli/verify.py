@@ -11,7 +11,7 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._session import Session, all_runs, as_command, find_run
+from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
@@ -45,7 +45,7 @@ class Report(NamedTuple):
         "holdfast verify --no-evidence --json",
     )
 )
-@click.argument("run", required=False)
+@run_argument(required=False)
 @click.option(
     "--evidence/--no-evidence", default=True, help="Check what was claimed about the world, too."
 )
