@@ -145,7 +145,7 @@ def parse_json(text: str, option: str) -> Any:
     """A document: as text, in a file as @FILE, or from standard input as -."""
     try:
         if text == "-":
-            text = click.get_text_stream("stdin").read()
+            text = sys.stdin.read()
         elif text.startswith("@"):
             text = Path(text[1:]).read_text()
         return json.loads(text)
