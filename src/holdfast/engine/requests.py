@@ -177,7 +177,8 @@ def _by_default(core: Core, question: Question) -> Draft:
 def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:
     if found.assignees and (by is None or not found.is_for(by)):
         names = ", ".join(map(repr, found.assignees))
-        raise QuestionError(found.run_id, found.key, f"is for {names}; say who answers with by=")
+        advice = "say who answers with by=" if by is None else f"not for {by!r}"
+        raise QuestionError(found.run_id, found.key, f"is for {names}; {advice}")
     if len(encoding) > MAX_ANSWER_BYTES:
         wrong = f"the answer takes {len(encoding):,} bytes, more than {MAX_ANSWER_BYTES:,}"
     else:
