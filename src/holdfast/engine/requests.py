@@ -188,8 +188,8 @@ def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) 
 
 
 def _all_open(core: Core) -> Iterator[Question]:
-    """What all runs wait for, run by run. Blocks."""
-    for status in (Status.PAUSED, Status.RUNNING, Status.OPEN):
+    """What all runs that wait or work ask, run by run. Blocks."""
+    for status in (Status.PAUSED, Status.RUNNING):
         after = ""
         while True:
             heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
