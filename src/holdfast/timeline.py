@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
@@ -28,8 +29,8 @@ class Moment(NamedTuple):
     size: int  # bytes of the state or value
 
 
-def timeline(core: Core, run_id: str) -> list[Moment]:
-    """Every moment of a run, oldest first. Raises `CheckpointNotFoundError`.
+def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Moment]:
+    """Every moment of a run, or those after a seq, oldest first. Raises `CheckpointNotFoundError`.
 
     Times are those of the clocks of whoever worked on it, and only decorate: order is by `seq`.
     """
@@ -38,8 +39,13 @@ def timeline(core: Core, run_id: str) -> list[Moment]:
         head = core.journals.head(run_id)
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run_id)
-        entries = list(core.journals.entries(run_id))
-        branch = {entry.seq for entry in core.journals.branch(run_id)}
+        entries = list(core.journals.entries(run_id, after=after))
+        branch = {
+            entry.seq
+            for entry in takewhile(
+                lambda e: after is None or e.seq > after, core.journals.branch(run_id)
+            )
+        }
         return [
             _moment(core, entry, before, branch)
             for before, entry in zip([None, *entries], entries, strict=False)

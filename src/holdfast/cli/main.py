@@ -12,14 +12,45 @@ import click
 from holdfast.errors import HoldfastError
 
 SECTIONS: Final = {
-    "Look": ("runs", "show", "watch", "diff", "stats"),
-    "Carry out": ("run", "resume", "recover", "questions", "answer", "pause", "cancel"),
-    "Go back": ("fork", "rollback"),
-    "Trust": ("verify", "doctor"),
-    "Keep, move, delete": ("export", "import", "copy", "prune", "forget"),
-    "Set up": ("config", "bench", "completion"),
+    "Look": {
+        "runs": "list runs",
+        "show": "one run: its timeline, its state, the runs within it",
+        "watch": "follow a run while it is carried out",
+        "diff": "how one checkpoint differs from another",
+        "stats": "count runs, checkpoints and bytes",
+    },
+    "Carry out": {
+        "run": "start a flow",
+        "resume": "go on with a run where it stopped",
+        "recover": "go on with every run whose worker died",
+        "questions": "what runs wait for people to answer",
+        "answer": "answer a question",
+        "pause": "have a run stop, to be resumed",
+        "cancel": "have a run undo what it must, and end",
+    },
+    "Go back": {
+        "fork": "begin a new run from a checkpoint, with its state or another",
+        "rollback": "make an earlier checkpoint the current one",
+    },
+    "Trust": {
+        "verify": "check that stored bytes and claims about the world hold",
+        "doctor": "what is wrong with a store, and what to do about it",
+    },
+    "Keep, move, delete": {
+        "export": "write runs to files",
+        "import": "read runs from files",
+        "copy": "copy runs to another store",
+        "prune": "delete old checkpoints and runs",
+        "forget": "delete all of an owner or a thread, with a receipt",
+    },
+    "Set up": {
+        "config": "what is set, and where",
+        "bench": "how fast saving is on this disk",
+        "completion": "complete commands and run ids in a shell",
+    },
 }
-"""Every command. Each stands in the module of its name, and is imported when it is needed."""
+"""Every command, and what it is for. Each stands in the module of its name, and is imported when it
+is called, not when it is listed."""
 
 
 class Commands(click.Group):
@@ -27,7 +58,7 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, in the order of the sections."""
-        return [name for names in SECTIONS.values() for name in names]
+        return [name for commands in SECTIONS.values() for name in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, imported now."""
@@ -39,11 +70,9 @@ class Commands(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A list for each section."""
-        for section, names in SECTIONS.items():
-            commands = ((name, self.get_command(ctx, name)) for name in names)
-            rows = [(name, found.get_short_help_str(70)) for name, found in commands if found]
+        for section, commands in SECTIONS.items():
             with formatter.section(section):
-                formatter.write_dl(rows)
+                formatter.write_dl(list(commands.items()), col_max=12)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; errors that are meant for people end it without a traceback."""

@@ -131,12 +131,13 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     )
     note = moment.note if moment.current else " ".join(["left behind", moment.note]).strip()
     return (
-        moment.seq, f"{moment.at.astimezone():%H:%M:%S}", _what(moment), took,
+        moment.seq, f"{moment.at.astimezone():%H:%M:%S}", what(moment), took,
         _show.cell(bar, "cyan"), _show.cell(note, "" if moment.current else "dim"),
     )  # fmt: skip
 
 
-def _what(moment: Moment) -> Text:
+def what(moment: Moment) -> Text:
+    """What happened, in a few words."""
     if moment.status == "deleted":
         return _show.cell(f"({moment.kind}, deleted)", "dim")
     words = [_WORDS.get(moment.kind, ""), moment.step or ""]
