@@ -53,6 +53,9 @@ SECTIONS: Final = {
 is called, not when it is listed."""
 
 
+_INTERRUPTED: Final = 130
+
+
 class Commands(click.Group):
     """Commands in sections, found by name."""
 
@@ -78,9 +81,9 @@ class Commands(click.Group):
         """Run the command; errors that are meant for people end it without a traceback."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(130)
+        except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or Ctrl-D at a prompt
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(_INTERRUPTED)
         except BrokenPipeError:
             raise
         except (HoldfastError, OSError) as error:
