@@ -49,6 +49,12 @@ class Following:
         """Those that were asked and not answered yet, in the order they were asked."""
         return [self._read(entry) for entry in self._questions.values()]
 
+    def full_key(self, name: str) -> str:
+        """The key that is meant: the last part of one, such as `price` of `offer/price`, is enough."""
+        known = (*self._questions, *self._answers)
+        meant = [key for key in known if key.rpartition("/")[2] == name]
+        return meant[0] if name not in known and len(meant) == 1 else name
+
     def answered(self, key: str | None) -> Entry | None:
         """The answer to a question, or the newest of all, if there is one."""
         if key is None:

@@ -58,7 +58,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
 def answer(
     core: Core, run_id: str, value: object, question: str | None = None, *, by: str | None = None
 ) -> Op[None]:
-    """Answer a run's open question; by name where it has several.
+    """Answer a run's open question; where it has several, by key, or its last part if only one has it.
 
     The answer is checked against what was asked for and recorded once, with who gave it: of two,
     one wins and the other raises `QuestionError`, which says whose it was. So does one that comes
@@ -233,6 +233,7 @@ def _has_to_undo(core: Core, run_id: str) -> bool:
 
 def _pick(following: Following, key: str | None) -> Question:
     waiting, run_id = following.open_questions(), following.run
+    key = None if key is None else following.full_key(key)
     for found in waiting:
         if found.key == key or (key is None and len(waiting) == 1):
             return found
