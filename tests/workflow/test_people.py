@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.appending import append_if
 from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.engine import requests
+from holdfast.engine.following import Following
 from holdfast.engine.requests import MAX_ANSWER_BYTES
+from holdfast.journal import Draft
 from holdfast.model import Kind
 from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (
@@ -424,6 +428,59 @@ def test_an_answer_survives_days_and_other_processes_that_resume(
     asyncio.run(say())
     clock.advance(86_400)
     assert asyncio.run(later()) == "yes"
+
+
+def test_an_answer_in_the_place_of_what_was_only_queued_is_not_overlooked(kept_url: str) -> None:
+    """The worker's entry was on its way when someone was asked about it, and never arrived."""
+    asyncio.run(_begin(kept_url))
+    with hf.SyncCheckpointer(kept_url) as here, hf.SyncCheckpointer(kept_url) as there:
+        journals = here.core.journals
+        following = Following(here.core, "r")
+        head = journals.checked_head("r")
+        assert head is not None
+        following.catch_up(head)
+        tip = journals.fetch_tip("r", with_state=False)
+        deadline = journals.clock.monotonic() + 60
+        placed = journals.extend(tip, [Draft("decision", "running", b"\xc0")], deadline)
+        assert placed is not None
+        ticket, (queued,) = placed
+        following.catch_up(queued)
+        assert len(following.open_questions()) == 1
+        there.core.drive(requests.answer(there.core, "r", "yes"))
+        journals.writer.wait(ticket)
+        assert isinstance(ticket.error, hf.ConflictError)
+        for drafts in range(3):
+            head = journals.checked_head("r")
+            assert head is not None
+            following.catch_up(head)
+            assert following.open_questions() == [], drafts
+            there.core.drive(requests.request(there.core, "r", "pause"))
+        with pytest.raises(hf.QuestionError, match="answered already"):
+            here.core.drive(requests.answer(here.core, "r", "no"))
+
+
+async def _begin(url: str) -> None:
+    async with hf.Checkpointer(url) as kept:
+        await _paused(WorkflowEngine(kept), _flow())
+
+
+def test_a_damaged_question_hides_no_other(
+    store: hf.Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with hf.Checkpointer(store) as cp:
+            engine = WorkflowEngine(cp)
+            await _paused(engine, _flow(), "fine")
+            draft = Draft("question", "paused", cp.core.journals.encode({"prompt": 3}), step="q")
+            opening = Draft("open", "running", parent=None)
+            await cp.core.drive_async(append_if(cp.core, "bad", lambda head: opening))
+            await cp.core.drive_async(append_if(cp.core, "bad", lambda head: draft))
+            assert [q.run_id for q in await engine.open_questions()] == ["fine"]
+            with pytest.raises(hf.CheckpointCorruptedError, match="no question"):
+                await engine.questions("bad")
+
+    asyncio.run(main())
+    assert "what run bad asks" in caplog.text
 
 
 def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from holdfast.engine.following import Following
 from holdfast.engine.history import History, meta
 from holdfast.engine.questions import DEADLINE, FAIL, Question
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointNotFoundError,
     InvalidAnswerError,
     QuestionError,
@@ -27,6 +29,8 @@ from holdfast.journal import Draft
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.reading import outages_named
 from holdfast.store import RunFilter
+
+log = logging.getLogger("holdfast")
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
@@ -148,7 +152,7 @@ def apply_deadlines(core: Core, run_id: str | None = None) -> Op[list[Question]]
 
 
 def overdue(core: Core, history: History) -> bool:
-    """Whether nobody answered in time what a run waits for. Blocks where something is asked."""
+    """Whether nobody answered in time what a run waits for."""
     following = Following(core, history.run)
     following.take(history.entries)
     return any(found.is_overdue(_now(core)) for found in following.open_questions())
@@ -159,7 +163,10 @@ def _expire(core: Core, question: Question) -> Op[None]:
 
     def decide(head: Entry | None) -> Draft:
         following.catch_up(_standing(question.run_id, head))
-        return _by_default(core, _pick(following, question.key))
+        found = _pick(following, question.key)
+        if not found.is_overdue(_now(core)):
+            raise QuestionError(found.run_id, found.key, "was asked again since")
+        return _by_default(core, found)
 
     yield from append_if(core, question.run_id, decide, behind_queued=True)
 
@@ -192,10 +199,15 @@ def _all_open(core: Core) -> Iterator[Question]:
     for status in (Status.PAUSED, Status.RUNNING):
         after = ""
         while True:
-            heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
+            with outages_named("*"):
+                heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
             for head in heads:
-                with suppress(CheckpointNotFoundError):  # deleted since
+                try:
                     yield from _asked_by(core, head)
+                except CheckpointNotFoundError:  # deleted since
+                    continue
+                except CheckpointCorruptedError as error:  # what others ask is still to be seen
+                    log.warning("what run %s asks can't be read: %s", head.run, error)
             if not heads:
                 break
             after = heads[-1].run
