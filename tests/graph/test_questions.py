@@ -157,6 +157,39 @@ def test_each_branch_waits_for_its_own_answer(url: str) -> None:
     _with(url, main)
 
 
+def test_an_answer_does_not_revive_a_run_that_failed_and_counts_when_it_is_resumed(
+    url: str,
+) -> None:
+    broken = True
+
+    def work(state: dict[str, Any]) -> dict[str, Any]:
+        if broken:
+            raise OSError("no network")
+        return {"work": True}
+
+    app = (
+        Graph(dict, merge=merge_changes)
+        .add_node("start", lambda state: None)
+        .add_question("legal", "Legal?", into="legal", returns=bool)
+        .add_node("work", work)
+        .add_edge("start", "legal").add_edge("start", "work")
+        .add_edge("legal", END).add_edge("work", END).set_entry("start").compile()
+    )  # fmt: skip
+
+    async def main(cp: hf.Checkpointer) -> None:
+        nonlocal broken
+        with pytest.raises(hf.StepFailedError):
+            await app.run({}, store=cp, run_id="r")
+        await app.answer("r", True, store=cp)
+        info = await cp.run("r")
+        assert info is not None
+        assert info.status == "failed"
+        broken = False
+        assert await app.resume("r", store=cp) == {"legal": True, "work": True}
+
+    _with(url, main)
+
+
 @pytest.mark.parametrize("default", [{"approved": True, "comment": ""}, FAIL])
 def test_a_deadline_is_applied_by_whoever_resumes(url: str, default: Any) -> None:
     clock = FakeClock(to_micros(datetime(2026, 1, 5, tzinfo=UTC)))

@@ -483,6 +483,28 @@ def test_a_damaged_question_hides_no_other(
     assert "what run bad asks" in caplog.text
 
 
+def test_recover_goes_on_with_what_was_answered_and_what_is_overdue(
+    people: WorkflowEngine, clock: FakeClock
+) -> None:
+    """Though the process that asked is alive and well: it is this one."""
+    flow = _flow(returns=str, deadline=HOUR, default="late")
+
+    async def main() -> None:
+        for run_id in ("answered", "overdue", "held"):
+            await _paused(people, flow, run_id)
+        assert await people.recover(flow) == {}
+        await people.answer("answered", "yes")
+        await people.pause("held")
+        await people.answer("held", "yes")
+        assert people.get_result("held").status == "paused", "someone wants it to be"
+        assert await people.recover(flow) == {"answered": "yes"}
+        clock.advance(HOUR)
+        assert await people.recover(flow) == {"overdue": "late"}
+        assert await people.run(flow, workflow_id="held", resume=True) == "yes"
+
+    asyncio.run(main())
+
+
 def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:
     flow = _flow(deadline=HOUR, default=1)
 

@@ -15,7 +15,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Record, Task
 from holdfast.errors import CheckpointSaveError, HoldfastError, StepFailedError
 from holdfast.journal import Draft
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import CARRY_STATE, EVIDENCE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
@@ -119,9 +119,9 @@ class Recorder:
         return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
 
     def _keep(self, drafts: Sequence[Draft]) -> None:
-        """Of whole states the newest is enough."""
+        """Of whole states the newest is enough, but for what was claimed with the others."""
         if any(draft.kind == Kind.CHECKPOINT for draft in drafts):
-            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE]
+            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE or EVIDENCE in d.meta]
         self._kept += drafts
 
     def announce(self, saved: Iterable[Entry]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from holdfast import composing
 from holdfast.appending import append_if
@@ -75,16 +75,17 @@ def answer(
     if by == DEADLINE:
         raise ValueError(f"{DEADLINE!r} stands for nobody; give another name in by=")
     encoding = composing.encode(core, run_id, value, root="answer")
-    facts = dump_meta({"by": by} if by else {})
+    facts = {"by": by} if by else {}
     following = Following(core, run_id)
 
     def decide(head: Entry | None) -> Draft:
-        following.catch_up(_standing(run_id, head))
+        standing = _standing(run_id, head)
+        following.catch_up(standing)
         found = _pick(following, question)
         if found.is_overdue(_now(core)):
-            return _by_default(core, found)
+            return _by_default(core, found, standing)
         _check_answer(core, found, encoding, by)
-        return Draft(Kind.ANSWER.value, Status.RUNNING.value, encoding, step=found.key, meta=facts)
+        return _answered(found, standing, encoding, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if meta(entry).get("by") == DEADLINE:
@@ -162,23 +163,31 @@ def _expire(core: Core, question: Question) -> Op[None]:
     following = Following(core, question.run_id)
 
     def decide(head: Entry | None) -> Draft:
-        following.catch_up(_standing(question.run_id, head))
+        standing = _standing(question.run_id, head)
+        following.catch_up(standing)
         found = _pick(following, question.key)
         if not found.is_overdue(_now(core)):
             raise QuestionError(found.run_id, found.key, "was asked again since")
-        return _by_default(core, found)
+        return _by_default(core, found, standing)
 
     yield from append_if(core, question.run_id, decide, behind_queued=True)
 
 
-def _by_default(core: Core, question: Question) -> Draft:
+def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
+    """What is recorded of an answer. A run that waited for it can go on; one that failed, or that
+    someone wants to be paused, stays so."""
+    waited = head.kind == Kind.QUESTION or meta(head).get("reason") in ("questions", "child")
+    status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
+    return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
+
+
+def _by_default(core: Core, question: Question, head: Entry) -> Draft:
     """What is recorded when a deadline has passed."""
     fails = question.default is FAIL
     value = None if fails else question.default
     encoding = composing.encode(core, question.run_id, value, root="default")
-    facts = {"by": DEADLINE} | ({"expired": True} if fails else {})
-    status = Status.RUNNING.value
-    return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
+    facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
+    return _answered(question, head, encoding, facts)
 
 
 def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:

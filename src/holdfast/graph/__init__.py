@@ -13,7 +13,7 @@ final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
 
 from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.graph.builder import Graph
+from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
 from holdfast.graph.plan import END
 from holdfast.graph.states import merge_changes
@@ -29,5 +29,6 @@ __all__ = [
     "GraphCheckpoint",
     "Question",
     "Retry",
+    "command",
     "merge_changes",
 ]
