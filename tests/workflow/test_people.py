@@ -473,6 +473,13 @@ def test_a_damaged_question_hides_no_other(
             await _paused(engine, _flow(), "fine")
             draft = Draft("question", "paused", cp.core.journals.encode({"prompt": 3}), step="q")
             opening = Draft("open", "running", parent=None)
+            odd = {"prompt": "?", "schema": {"properties": 5, "pattern": "(?=a)"}}
+            odd_draft = draft._replace(encoding=cp.core.journals.encode(odd))
+            await cp.core.drive_async(append_if(cp.core, "odd", lambda head: opening))
+            await cp.core.drive_async(append_if(cp.core, "odd", lambda head: odd_draft))
+            with pytest.raises(hf.InvalidAnswerError, match="can't be told"):
+                await engine.answer("odd", {"a": 1})
+            await engine.cancel("odd")
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: opening))
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: draft))
             assert [q.run_id for q in await engine.open_questions()] == ["fine"]

@@ -129,6 +129,10 @@ class Question:
 
     def problems_with(self, answer: Any) -> str:
         """What speaks against an answer (plain data), in words; empty if it fits."""
+        try:
+            check_schema(self.schema)
+        except ValueError as error:
+            return f"what may be answered can't be told: {error}"
         return problems_with(answer, self.schema)
 
 
