@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.engine import events as ev
-from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of
+from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
 from holdfast.errors import (
@@ -210,6 +210,7 @@ class Steps:
         attempt = self._first_attempt(task)
         failures = self._failed.get(task.key, 0)
         began, tries = perf_counter(), 0
+        called_with = None if task.policy.claims is None else inputs_of(task)
         if self._hopeless(task):
             words = f"its process died {self._deaths} times; resume the run to try once more"
             error = StepFailedError(task.key, "crash", words, attempt - 1)
@@ -221,7 +222,7 @@ class Steps:
                 with self._interruptible(here and task.child is None):
                     read = await self._before(task, here)
                     value, said = await self._attempt(task, attempt, here)
-                    claims = await self._claims(task, value, read, said, here)
+                    claims = await self._claims(task, value, read, said, called_with, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as error:
                 own = asyncio.current_task()
@@ -276,14 +277,26 @@ class Steps:
         return read
 
     async def _claims(
-        self, task: Task, value: Any, read: Sequence[Evidence], said: Sequence[Any], here: bool
+        self,
+        task: Task,
+        value: Any,
+        read: Sequence[Evidence],
+        said: Sequence[Any],
+        called_with: str | None,
+        here: bool,
     ) -> Mapping[str, Any]:
         """What the entry of a finished step says about the world."""
         claims: Mapping[str, Any] = _NONE
         if said or task.policy.claims is not None:
+            if task.policy.claims is not None and self._run.program.unfolds(task, value):
+                raise TypeError(
+                    f"{task.name!r} gave a step instead of doing the work: say .outputs(...) there"
+                )
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
             found = await self._aside(here, claiming.after, verifier, task, value, read, said)
-            claims = {**found, CALLED_WITH: inputs_of(task)}
+            if called_with is None and is_unchangeable(task):
+                called_with = inputs_of(task)
+            claims = {**found, CALLED_WITH: called_with}
         return claims if task.within is None else {**claims, CHILD: task.within}
 
     async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:

@@ -181,12 +181,13 @@ async def _take_over(
     started = ev.RunStarted(run_id, program.flow, True, restored)
 
     async def again(stale: StaleStepError) -> Plan:
-        back = await look(partial(trusting.retreat_before, core, run_id, stale))
-        await drive(append_if(core, run_id, lambda head: [back.draft]))
-        return await _take_over(
-            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
-            rejected=back.rejected,
-        )  # fmt: skip
+        with live.claiming(core, run_id):
+            back = await look(partial(trusting.retreat_before, core, history, stale))
+            written = await drive(append_at(core, run_id, hold.seq, [back.draft]))
+            return await _take_over(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
+                rejected=back.rejected if written else (),
+            )  # fmt: skip
 
     return Plan(run, started, rejected, again)
 
@@ -360,10 +361,19 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
     else:
+        anew = None
+        if task.policy.claims is not None and parent.behind.repairs:
+            within: History = await look(partial(History, core, run_id, whole=True))
+            begin_anew = partial(trusting.begin_anew, core, parent.run_id, task.key, within)
+            anew = await look(partial(begin_anew, options))
+        if anew is not None:
+            written = append_at(core, run_id, within.head.seq, [anew.draft])
+            await _drive(core, written, options)
         try:
             plan = await resume(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
             )
+            plan = plan if anew is None else plan._replace(rejected=anew.rejected + plan.rejected)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise
