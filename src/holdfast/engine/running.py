@@ -27,6 +27,7 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
     InputMismatchError,
+    RunActiveError,
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
@@ -155,6 +156,8 @@ async def _take_over(
             break
         retreat = await look(partial(trusting.examine, core, history, options))
         if completed and retreat is None:
+            if await look(partial(core.journals.head_seq, run_id)) != history.head.seq:
+                continue  # another took it up again, and put right what was wrong
             raise RunFinishedError(run_id, history.head.status)
         if completed:
             _check(program, history, inputs)
@@ -225,11 +228,14 @@ async def carry_out(plan: Plan) -> Any:
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
-    """The recorded result of a completed run, if it was begun with these inputs. Blocks."""
+    """The recorded result of a completed run, if it was begun with these inputs. Blocks.
+
+    Raises `RunActiveError` if another has taken it up again since.
+    """
     program = make()
     history = History(core, run_id, whole=program.replays)
     if history.head.status != Status.COMPLETED:
-        raise RunFinishedError(run_id, history.head.status)
+        raise RunActiveError(run_id, history.head.status)
     _check_begun(program, history, inputs)
     end = history.entries[-1]
     if not program.keeps_result or not end.size:

@@ -51,7 +51,9 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     from holdfast.evidence.checking import Checker, reason
 
     verifier = options.checks_with if options.trust == "verify" else None
-    found = Checker(core, verifier).newest(history.run, lambda entry: True, unclaimed=True)
+    found = Checker(core, verifier).newest(
+        history.run, lambda entry: True, unclaimed=True, head=history.head
+    )
     if not found.rejected:
         return None
     return Retreat(

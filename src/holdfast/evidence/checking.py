@@ -59,9 +59,14 @@ class Checker:
         return next(holding.standings([records.claims_of(CheckpointInfo(entry))], look))
 
     def newest(
-        self, run: str, wanted: Callable[[Entry], bool], *, unclaimed: bool = False
+        self,
+        run: str,
+        wanted: Callable[[Entry], bool],
+        *,
+        unclaimed: bool = False,
+        head: Entry | None = None,
     ) -> Found:
-        """The newest wanted checkpoint on the run's branch that holds now.
+        """The newest wanted checkpoint on the branch of the run, or of this `head`, that holds now.
 
         One that failed is passed over, and so is one that was checked and never held. Raises
         `VerificationError` for one that can't be told now but held before, or was never checked:
@@ -69,7 +74,8 @@ class Checker:
         nothing was claimed at all will do, too, and what can't be told is never passed over: it
         was there when it was claimed.
         """
-        branch = list(self._core.journals.branch(run))[::-1]
+        journals = self._core.journals
+        branch = list(journals.branch(run) if head is None else journals.branch_of(head))[::-1]
         at = {entry.seq: entry for entry in branch}
         look = _Look(self, branch)
         standings: list[Standing] = []
