@@ -65,13 +65,13 @@ def made(name: str) -> Any:
 
 
 @workflow("within")
-def within() -> Generator[Any, Any, str]:
+def within() -> Generator[Any, Any, Any]:
     d = yield made("d")
     return d + (yield made("e"))
 
 
 @workflow("repaired")
-def repaired() -> Generator[Any, Any, str]:
+def repaired() -> Generator[Any, Any, Any]:
     a = yield made("a")
     b, c = yield parallel(made("b"), made("c"), concurrency=1)
     de = yield step("sub").subworkflow(within)

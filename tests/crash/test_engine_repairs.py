@@ -179,7 +179,8 @@ def test_two_that_go_back_in_the_same_run_at_once_do_not_get_in_each_others_way(
         (place.desk / "c").unlink()
         place.take_notes()
         workers = [place.start(pace=0.002, blocking=rng.random() < 0.5) for _ in range(2)]
-        assert not any([place.wait(pid) for pid in workers])
+        for pid in workers:
+            assert not place.wait(pid)
         notes = place.take_notes()
         ends = [note for note in notes if note["what"] in ("ended", "lost")]
         assert len(ends) == 2

@@ -247,6 +247,23 @@ def test_a_file_that_is_read_and_written_is_claimed_as_it_was_written(
     assert desk.take() == ["b"]
 
 
+def test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it(
+    memory: WorkflowEngine, desk: Desk
+) -> None:
+    """The step did not say that it writes it: what it was given is not there any more."""
+    (desk / "input").write_text("1")
+
+    @workflow("eats")
+    def flow() -> Flow:
+        made = step("a").python(desk.write, args=("input", "eaten"))
+        yield made.reads(desk / "input")
+        yield step("b").python(desk.call, args=("b",))
+
+    stopped(memory, flow, desk, "a")
+    by_run(memory, flow)
+    assert desk.take() == ["input", "b"]
+
+
 def test_where_nothing_was_claimed_nothing_is_passed_over(
     engine: WorkflowEngine, desk: Desk
 ) -> None:
