@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
@@ -115,11 +115,30 @@ def _open_memory(url: str, **options: Any) -> Store:
     return _store_class("memory", "MemoryStore")(**options)
 
 
+def _open_postgres(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "schema", "connections", "pool_seconds", "work_seconds")
+    return _store_class("postgres", "PostgresStore")(where, **own)
+
+
+def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
+    """A URL without the options that are ours, and those; what is left in its query is the driver's."""
+    query = dict(parse_qsl(urlsplit(url).query))
+    rest = {name: value for name, value in query.items() if name not in names}
+    own = {name: value for name, value in options.items() if name in names or name not in query}
+    return urlsplit(url)._replace(query=urlencode(rest, quote_via=quote)).geturl(), own
+
+
 def _store_class(module: str, name: str) -> Opener:
-    opener: Opener = getattr(importlib.import_module(f"holdfast.stores.{module}"), name)
+    try:
+        found = importlib.import_module(f"holdfast.stores.{module}")
+    except ImportError as error:  # the driver is an extra, and the error says which
+        raise StoreURLError(f"{module}://", str(error)) from error
+    opener: Opener = getattr(found, name)
     return opener
 
 
 register_store("sqlite", _open_sqlite)
 register_store("file", _open_file)
 register_store("memory", _open_memory)
+register_store("postgresql", _open_postgres)
+register_store("postgres", _open_postgres)
