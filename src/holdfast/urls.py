@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
+from holdfast.stores._server import masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
@@ -38,7 +39,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     opener = _openers.get(scheme)
     if opener is None:
         known = ", ".join(sorted(_openers))
-        raise StoreURLError(text, f"no store speaks {scheme}://; known are {known}")
+        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
         # Only SQLite can be told what to survive; whoever requires it of another store probes it.
@@ -46,7 +47,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
             options.pop("survives", None)
         return opener(text, **query, **options)
     except TypeError as error:
-        raise StoreURLError(text, f"an option does not fit this store: {error}") from None
+        raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -120,12 +121,19 @@ def _open_postgres(url: str, **options: Any) -> Store:
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
+def _open_redis(url: str, **options: Any) -> Store:
+    own = ("prefix", "ttl", "replicas", "cluster", "connections", "pool_seconds")
+    where, options = _without(url, options, *own)
+    return _store_class("redis", "RedisStore")(where, **options)
+
+
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
     """A URL without the options that are ours, and those; what is left in its query is the driver's."""
     query = dict(parse_qsl(urlsplit(url).query))
     rest = {name: value for name, value in query.items() if name not in names}
     own = {name: value for name, value in options.items() if name in names or name not in query}
-    return urlsplit(url)._replace(query=urlencode(rest, quote_via=quote)).geturl(), own
+    place = url.partition("?")[0]
+    return (f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place), own
 
 
 def _store_class(module: str, name: str) -> Opener:
@@ -142,3 +150,5 @@ register_store("file", _open_file)
 register_store("memory", _open_memory)
 register_store("postgresql", _open_postgres)
 register_store("postgres", _open_postgres)
+for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
+    register_store(_scheme, _open_redis)

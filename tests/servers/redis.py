@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 
 import redis
 
 from holdfast.seams import new_id
-from holdfast.stores.redis import RedisStore
 from tests.servers.server import HOST, Server
 
 
@@ -68,6 +66,12 @@ def server_url() -> str:
     return os.environ.get("HOLDFAST_TEST_REDIS") or Redis.shared().url
 
 
-def new_opener(server: str | None = None) -> partial[RedisStore]:
-    """What opens a part of the server that nobody else uses."""
-    return partial(RedisStore, server or server_url(), prefix=f"t-{new_id()}")
+def new_url(server: str | None = None) -> str:
+    """A part of the server that nobody else uses."""
+    return f"{server or server_url()}?prefix=t-{new_id()}"
+
+
+def cut_connections(url: str) -> int:
+    """Hang up on everyone but us; how many that were."""
+    with redis.Redis.from_url(url.partition("?")[0]) as client:
+        return int(client.execute_command("CLIENT KILL", "TYPE", "normal", "SKIPME", "yes"))

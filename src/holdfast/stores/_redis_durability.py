@@ -52,12 +52,12 @@ def _by_info(link: Link, server: Any) -> Survives:
     """Without its settings a server still says whether it keeps a log of what it did."""
     try:
         with link.translated():
-            raw: bytes = server.execute_command("INFO", "persistence", NEVER_DECODE=True)
+            found: dict[str, Any] = server.info("persistence")
     except (StoreClosedError, StoreUnavailableError):
         raise
     except HoldfastError:
         return "nothing"
-    return "process-crash" if b"aof_enabled:1" in raw else "nothing"
+    return "process-crash" if found.get("aof_enabled") == 1 else "nothing"
 
 
 def _texts(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 import redis
@@ -21,13 +23,16 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.seams import on_fork
 from holdfast.stores._redis_scripts import Script
 
 Client = redis.Redis | RedisCluster
 
-MAX_CONNECTIONS: Final = 20
-CONNECTION_SECONDS: Final = 5.0  # for a connection of the pool, and to make one
+CONNECTIONS: Final = 20
+CONNECT_SECONDS: Final = 5.0
+POOL_SECONDS: Final = 10.0
 REPLY_SECONDS: Final = 10.0
+REPLICA_SECONDS: Final = 5.0
 
 _TEMPORARY: Final = (
     "LOADING", "BUSY", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "UNKILLABLE",
@@ -41,7 +46,9 @@ _SCHEMES: Final = {
 }
 
 
-def connect(url: str, *, cluster: bool, options: Mapping[str, Any]) -> Client:
+def connect(
+    url: str, *, cluster: bool, connections: int, pool_seconds: float, options: Mapping[str, Any]
+) -> Client:
     """A client for a URL that waits for a free connection and never sends a command twice.
 
     A command whose reply was lost may have been carried out: to find out is the caller's part.
@@ -55,20 +62,22 @@ def connect(url: str, *, cluster: bool, options: Mapping[str, Any]) -> Client:
         url += ("&" if "?" in url else "?") + urlencode(texts)
     settings: dict[str, Any] = {
         "socket_timeout": REPLY_SECONDS,
-        "socket_connect_timeout": CONNECTION_SECONDS,
+        "socket_connect_timeout": CONNECT_SECONDS,
+        "max_connections": connections,
         "retry": Retry(NoBackoff(), 0),
         **{name: value for name, value in options.items() if name not in texts},
     }
     if cluster:
         return RedisCluster.from_url(url, **settings)
-    settings = {"max_connections": MAX_CONNECTIONS, "timeout": CONNECTION_SECONDS, **settings}
-    return redis.Redis.from_pool(redis.BlockingConnectionPool.from_url(url, **settings))
+    pool = redis.BlockingConnectionPool.from_url(url, timeout=pool_seconds, **settings)
+    return redis.Redis.from_pool(pool)
 
 
 def url_of(client: Client) -> str:
     """Where a client of the user's own leads, without its secrets."""
     if isinstance(client, RedisCluster):
-        return f"redis://{client.get_primaries()[0].name}"
+        nodes: Any = client.nodes_manager.startup_nodes
+        return f"redis://{next(iter(nodes), '')}"
     settings = client.connection_pool.connection_kwargs
     if "path" in settings:
         return f"redis+unix://{settings['path']}"
@@ -76,21 +85,48 @@ def url_of(client: Client) -> str:
 
 
 class Link:
-    """A client, driven so that it is always known whether a write may have happened."""
+    """A client, driven so that it is always known whether a write may have happened.
 
-    def __init__(self, client: Client, url: str, *, replicas: int, timeout: float) -> None:
+    It is made when it is first needed, and the server is then asked whether it fits (`first_use`).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], Client],
+        *,
+        clustered: bool,
+        replicas: int,
+        first_use: Callable[[Any], None],
+    ) -> None:
         self.url = url
-        self.clustered = isinstance(client, RedisCluster)
+        self.clustered = clustered
         self.closed = False
-        self._client: Any = client  # redis-py's own annotations promise both colours at once
+        self._connect = connect
         self._replicas = replicas
-        self._timeout = timeout
+        self._first_use = first_use
+        self._made: Any = None  # redis-py's own annotations promise both colours at once
+        self._fits = False
+        self._renew_lock()
+        on_fork(self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    @property
+    def _client(self) -> Any:
+        self.refuse_if_closed()
+        if not self._fits:
+            with self._lock, self.translated():
+                self._made = self._made or self._connect()
+                self._first_use(self._made)
+                self._fits = True
+        return self._made
 
     def write(
         self, script: Script, keys: Sequence[bytes], arguments: Sequence[object], run: str
     ) -> Any:
         """Run a script that writes. Raises `OutcomeUnknownError` when it may have been run."""
-        self.refuse_if_closed()
         with self.translated():
             try:
                 return self._send(_evalsha(script, keys, arguments), run)
@@ -123,7 +159,7 @@ class Link:
             pool.release(connection)
 
     def _wait_for_replicas(self, connection: Any, run: str) -> None:
-        connection.send_command("WAIT", self._replicas, int(self._timeout * 1000))
+        connection.send_command("WAIT", self._replicas, int(REPLICA_SECONDS * 1000))
         have = connection.read_response(disable_decoding=True)
         if have < self._replicas:
             reason = f"{self.url}: only {have} of {self._replicas} replicas have it"
@@ -138,36 +174,35 @@ class Link:
 
     def command(self, *command: object) -> Any:
         """One command that may be sent twice."""
-        self.refuse_if_closed()
+        client = self._client
         with self.translated():
-            return self._client.execute_command(*command, NEVER_DECODE=True)
+            return client.execute_command(*command, NEVER_DECODE=True)
 
     def commands(self, commands: Sequence[Sequence[object]]) -> list[Any]:
         """Several of them, in one round trip to each server."""
-        self.refuse_if_closed()
-        with self.translated(), self._client.pipeline(transaction=False) as pipeline:
+        client = self._client
+        with self.translated(), client.pipeline(transaction=False) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command, NEVER_DECODE=True)
             return list(pipeline.execute())
 
     def primaries(self) -> list[Any]:
         """A client for every server that takes writes."""
-        self.refuse_if_closed()
+        client = self._client
         if not self.clustered:
-            return [self._client]
-        with self.translated():
-            return [node.redis_connection for node in self._client.get_primaries()]
+            return [client]
+        return [client.get_redis_connection(node) for node in client.get_primaries()]
 
-    def listener(self) -> Any:
-        """A subscription, on a connection of its own."""
-        self.refuse_if_closed()
-        with self.translated():
-            return self._client.pubsub(ignore_subscribe_messages=True)
+    def watch(self, channel: bytes, run: str | None) -> RedisWatch:
+        """Subscribe, on a connection of its own."""
+        return RedisWatch(self._client, self, channel, run)
 
-    def disconnect(self) -> None:
-        """Close every connection."""
-        with self.translated():
-            self._client.close()
+    def close(self, *, owned: bool) -> None:
+        """Close every connection, if they are ours, and refuse to make others."""
+        self.closed = True
+        if owned and self._made is not None:
+            with self.translated():
+                self._made.close()
 
     def refuse_if_closed(self) -> None:
         """After `close` nothing works."""
@@ -187,6 +222,48 @@ class Link:
             raise StoreError(f"{self.url}: {error}") from error
 
 
+class RedisWatch:
+    """One who waits, by SUBSCRIBE."""
+
+    def __init__(self, client: Any, link: Link, channel: bytes, run: str | None) -> None:
+        self._link = link
+        self._run = run
+        with link.translated():
+            self._subscription = client.pubsub()
+            try:
+                self._subscription.subscribe(channel)
+                self._subscription.get_message(timeout=REPLY_SECONDS)  # from now on
+            except BaseException:
+                self._subscription.close()
+                raise
+
+    def wait(self, seconds: float) -> set[str]:
+        """Block until a run may have new entries, or the time is over; return which may."""
+        until = time.monotonic() + seconds
+        found: set[str] = set()
+        with self._link.translated():
+            while not found and (left := until - time.monotonic()) > 0:
+                told = self._subscription.get_message(ignore_subscribe_messages=True, timeout=left)
+                while told is not None:
+                    data = told["data"]
+                    run = data.decode() if isinstance(data, bytes) else data
+                    if self._run in (None, run):
+                        found.add(run)
+                    told = self._subscription.get_message(ignore_subscribe_messages=True)
+        return found
+
+    def close(self) -> None:
+        """Stop watching."""
+        with self._link.translated():
+            self._subscription.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def _evalsha(
     script: Script, keys: Sequence[bytes], arguments: Sequence[object]
 ) -> tuple[object, ...]:
@@ -203,7 +280,7 @@ def _translate(error: Exception, url: str) -> HoldfastError:
         return StoreUnavailableError(f"{said} The server is full: delete runs or raise maxmemory")
     if isinstance(error, rx.ReadOnlyError) or "READONLY" in said:
         return StoreUnavailableError(f"{said} This is a replica: connect to its primary")
-    if isinstance(error, rx.MovedError | rx.AskError) and not isinstance(error, rx.ClusterError):
+    if isinstance(error, rx.AskError | rx.ClusterCrossSlotError):
         return StoreError(f"{url}: this server is part of a cluster; add ?cluster=true to the URL")
     if isinstance(
         error,
@@ -213,8 +290,10 @@ def _translate(error: Exception, url: str) -> HoldfastError:
         | rx.NoPermissionError,
     ):
         return StoreError(f"{said}; check the user, the password and what they may do")
-    if isinstance(error, rx.MaxConnectionsError):
-        return StoreUnavailableError(f"{said}; raise max_connections")
+    if isinstance(error, rx.MaxConnectionsError) or "No connection available" in said:
+        return StoreUnavailableError(
+            f"{url}: all connections were in use; open the store with connections=, or do less at a time"
+        )
     if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ClusterError):
         if "WRONGTYPE" in said:
             return SchemaError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
     """What to say when a store's driver is not installed."""
@@ -13,11 +11,12 @@ def missing_extra(extra: str, error: ImportError) -> ImportError:
 
 def masked(url: str) -> str:
     """The URL without its password and without its query, which may hold one."""
-    parts = urlsplit(url)
-    user, at, host = parts.netloc.rpartition("@")
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    place, slash, path = rest.partition("/")
+    user, at, host = place.rpartition("@")
     if ":" in user:
         user = user.partition(":")[0] + ":***"
-    return urlunsplit(parts._replace(netloc=user + at + host, query="", fragment=""))
+    return scheme + separator + user + at + host + slash + path
 
 
 def as_flag(value: str | bool) -> bool:

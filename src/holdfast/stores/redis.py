@@ -21,6 +21,7 @@ second of two shards, is an `OutcomeUnknownError`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
@@ -34,17 +35,16 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.model import HIDDEN, Entry, Kind, Status, stub, verdict_journal
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
+from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
 from holdfast.stores._server import as_flag, masked, missing_extra
 from holdfast.stores._totals import totals
 
 try:
-    import redis
-
-    from holdfast.stores._redis_link import REPLY_SECONDS, Client, Link, connect, url_of
+    from redis.cluster import RedisCluster
 except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
 from holdfast.stores._redis_durability import probe
+from holdfast.stores._redis_link import CONNECTIONS, POOL_SECONDS, Client, Link, connect, url_of
 from holdfast.stores._redis_scripts import (
     APPEND,
     ERASE,
@@ -65,15 +65,15 @@ _LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value)
 _VERDICTS: Final = verdict_journal("")
 
 
-class RedisStore(Store):
+class RedisStore(Store, Notifying):
     """Journals on a Redis or Valkey server, for any number of threads, processes and machines.
 
     Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
-    client of your own, which stays yours to close. With `ttl`, a run expires when nothing was
+    client of your own, which stays yours to close. Nothing is connected before the first call. With `ttl`, a run expires when nothing was
     saved to it for so many seconds, unless it is running or paused. `replicas` is how many of them
     must have received a save before it is acknowledged. Stores with another `prefix` share a
-    server without seeing each other. Further options are the driver's, such as `max_connections`
-    or `socket_timeout`.
+    server without seeing each other. Further options are the driver's, such as
+    `socket_timeout`.
     """
 
     def __init__(
@@ -84,26 +84,38 @@ class RedisStore(Store):
         ttl: float | None = None,
         replicas: int = 0,
         cluster: bool | str = False,
+        connections: int = CONNECTIONS,
+        pool_seconds: float = POOL_SECONDS,
         **driver: Any,
     ) -> None:
         if not prefix or "{" in prefix or "}" in prefix:
             raise ValueError("prefix must be text without braces: they decide about cluster slots")
         self._prefix = prefix.encode()
+        self._channel = self._prefix + b":new"
         self._ttl = 0 if ttl is None else int(float(ttl) * 1000)
         if ttl is not None and self._ttl <= 0:
             raise ValueError("ttl must be a number of seconds, or None to keep runs for good")
         self._owned = isinstance(where, str)
-        if isinstance(where, str):
-            self.url = masked(where)
-            client = connect(where, cluster=as_flag(cluster), options=driver)
-        else:
-            client = where
-            self.url = url_of(client)
-        replicas = int(replicas)
-        if replicas and isinstance(client, redis.RedisCluster):
+        clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
+        if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
-        self._link = Link(client, self.url, replicas=replicas, timeout=REPLY_SECONDS)
-        self._check_format()
+        self.url = masked(where) if isinstance(where, str) else url_of(where)
+        self._link = Link(
+            self.url,
+            (lambda: where)
+            if not isinstance(where, str)
+            else partial(
+                connect,
+                where,
+                cluster=clustered,
+                connections=int(connections),
+                pool_seconds=float(pool_seconds),
+                options=driver,
+            ),
+            clustered=clustered,
+            replicas=int(replicas),
+            first_use=self._check_format,
+        )
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         self._link.refuse_if_closed()
@@ -209,11 +221,12 @@ class RedisStore(Store):
     def survives(self) -> Survives:
         return probe(self._link, expiring=bool(self._ttl))
 
+    def watch(self, run: str | None = None) -> Watch:
+        """Watch one run, or all of them; this takes one of the store's connections."""
+        return self._link.watch(self._channel, run)
+
     def close(self) -> None:
-        if not self._link.closed:
-            self._link.closed = True
-            if self._owned:
-                self._link.disconnect()
+        self._link.close(owned=self._owned)
 
     # --- the list of runs
 
@@ -299,10 +312,6 @@ class RedisStore(Store):
             *(base + kind + name.encode() for name in (run, companion) for kind in (b"e:", b"b:")),
         ]
 
-    @property
-    def _channel(self) -> bytes:
-        return self._prefix + b":new"
-
     def _fate(self, entry: Entry) -> bytes:
         if entry.run.startswith(_VERDICTS):
             return FOLLOWS
@@ -328,12 +337,12 @@ class RedisStore(Store):
         except (ValueError, TypeError) as error:
             raise CheckpointCorruptedError(run, None, f"{self.url}: {error}") from error
 
-    # --- opening
-
-    def _check_format(self) -> None:
+    def _check_format(self, client: Any) -> None:
         key = self._prefix + b":format"
-        self._link.command("SET", key, FORMAT, "NX")
-        found = self._link.command("GET", key)
+        found = client.execute_command("GET", key, NEVER_DECODE=True)
+        if found is None:
+            client.execute_command("SET", key, FORMAT, "NX")
+            found = client.execute_command("GET", key, NEVER_DECODE=True)
         if found != FORMAT:
             raise SchemaError(self.url, f"its keys have the format {found!r}; upgrade holdfast")
 
