@@ -121,6 +121,13 @@ def _open_postgres(url: str, **options: Any) -> Store:
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
+def _open_duckdb(url: str, **options: Any) -> Store:
+    path = unquote(urlsplit(url).path)
+    if urlsplit(url).netloc or len(path) < 2:
+        raise StoreURLError(url, "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb")
+    return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
+
+
 def _open_redis(url: str, **options: Any) -> Store:
     own = ("prefix", "ttl", "replicas", "cluster", "connections", "pool_seconds")
     where, options = _without(url, options, *own)
@@ -152,3 +159,4 @@ register_store("postgresql", _open_postgres)
 register_store("postgres", _open_postgres)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
+register_store("duckdb", _open_duckdb)
