@@ -46,7 +46,9 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         if scheme != "sqlite":
             options.pop("survives", None)
         return opener(text, **query, **options)
-    except TypeError as error:
+    except StoreURLError:
+        raise
+    except (TypeError, ValueError) as error:
         raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
 

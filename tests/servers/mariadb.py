@@ -70,3 +70,22 @@ def new_url(server: str | None = None) -> str:
     with connect(server) as db:
         db.cursor().execute(f"CREATE DATABASE {name}")
     return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
+def cut_connections(url: str) -> int:
+    """Hang up on everyone but us; how many that were."""
+    with connect(url) as db, db.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM information_schema.processlist "
+            "WHERE id <> connection_id() AND db = database()"
+        )
+        found = cursor.fetchall()
+        for (each,) in found:
+            cursor.execute("KILL %s", (each,))
+        while True:
+            cursor.execute(
+                "SELECT count(*) FROM information_schema.processlist "
+                "WHERE id <> connection_id() AND db = database()"
+            )
+            if cursor.fetchone() == (0,):
+                return len(found)

@@ -51,3 +51,14 @@ def new_url(server: str | None = None) -> str:
     with psycopg.connect(server, autocommit=True) as db:
         db.execute(f"CREATE SCHEMA {name}".encode())
     return f"{server}?schema={name}&options=-csearch_path%3D{name}"
+
+
+def cut_connections(url: str) -> int:
+    """Hang up on everyone but us; how many that were."""
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as db:
+        found = db.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' "
+            "AND application_name = 'holdfast'"
+        ).fetchall()
+    return len(found)

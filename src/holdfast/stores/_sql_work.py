@@ -47,7 +47,7 @@ class Rules:
     def check(self, statement: object) -> None:
         """Raise `PermissionError` if it does."""
         text = statement.decode() if isinstance(statement, bytes) else str(statement)
-        code = _NOT_CODE.sub(" '' ", text)
+        code = _NOT_CODE.sub(lambda found: " " if found[0][0] in "-/" else "''", text)
         for part in code.split(";"):
             found = _FIRST_WORDS.match(part)
             first, second = (
@@ -123,10 +123,7 @@ class WorkCursor:
     def check(self) -> None:
         """Raise if the time is over or the transaction gone."""
         if self.late:
-            raise TimeoutError(
-                "commit= took too long, and others waited; "
-                "do the long work in the step's body and keep commit= short"
-            )
+            raise _too_long()
         if not self._in_transaction():
             raise RuntimeError(
                 "the transaction was undone by a statement that failed; nothing was written"
@@ -164,5 +161,16 @@ def run_work(cursor: WorkCursor, work: Work) -> None:
         if threading.current_thread() is threading.main_thread():
             raise
         raise WorkFailedError(error) from error
+    except Exception as error:
+        # A server that stopped it has its own words for that.
+        failure = _too_long() if cursor.late and not isinstance(error, TimeoutError) else error
+        raise WorkFailedError(failure) from error
     except BaseException as error:
         raise WorkFailedError(error) from error
+
+
+def _too_long() -> TimeoutError:
+    return TimeoutError(
+        "commit= took too long, and others waited; "
+        "do the long work in the step's body and keep commit= short"
+    )

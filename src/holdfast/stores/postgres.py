@@ -188,15 +188,8 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         )
         info = cursor.connection.info
         own = psycopg.Cursor(cursor.connection, row_factory=tuple_row)
-        run_work(
-            WorkCursor(
-                own,
-                self._rules,
-                lambda: info.transaction_status == TransactionStatus.INTRANS,
-                self._work_seconds,
-            ),
-            work,
-        )
+        in_transaction = lambda: info.transaction_status == TransactionStatus.INTRANS  # noqa: E731
+        run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
 
     def _written(self, runs: Iterable[str]) -> None:
         """After the commit: a commit that notifies would keep all others of its server waiting."""
