@@ -100,14 +100,14 @@ class File:
 
     def query(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         """What a query finds."""
-        with self._lock, self._translated():
+        with self._lock, self.translated():
             found: list[tuple[Any, ...]] = self._connection().execute(text, parameters).fetchall()
             return found
 
     @contextmanager
     def transaction(self, run: str) -> Iterator[Any]:
         """Everything or nothing. Raises `OutcomeUnknownError` when the commit may have happened."""
-        with self._lock, self._translated():
+        with self._lock, self.translated():
             db = self._connection()
             if len(self.heads) > _MAX_HEADS:
                 self.heads.clear()
@@ -129,7 +129,7 @@ class File:
 
     def _connection(self) -> Any:
         if self._db is None:
-            with self._translated():
+            with self.translated():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 db = duckdb.connect(str(self.path))
             try:
@@ -161,7 +161,8 @@ class File:
             self._db = None
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes."""
         try:
             yield
         except HoldfastError:
@@ -187,6 +188,14 @@ class File:
         if isinstance(error, duckdb.OperationalError | duckdb.FatalException):
             return StoreUnavailableError(f"{self.url}: {said}")
         return StoreError(f"{self.url}: {said}")
+
+
+@contextmanager
+def connect(path: Path) -> Iterator[Any]:
+    """A plain connection to a file of one's own, with errors in our words."""
+    file = File(path)
+    with file.translated(), duckdb.connect(str(path)) as db:
+        yield db
 
 
 _files: weakref.WeakValueDictionary[Path, File] = weakref.WeakValueDictionary()

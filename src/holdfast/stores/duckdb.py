@@ -19,9 +19,11 @@ from holdfast.stores._server import missing_extra
 from holdfast.stores._sql import bounds
 
 try:
-    from holdfast.stores._duckdb_file import COLUMNS, INSERT, NO_BODY, File, shared
+    from holdfast.stores._duckdb_file import COLUMNS, INSERT, NO_BODY, File, connect, shared
 except ModuleNotFoundError as error:
     raise missing_extra("duckdb", error) from error
+
+__all__ = ["DuckDBStore", "connect"]
 
 _EMPTY: Final = ", ''::BLOB"
 _HEADS: Final = (
