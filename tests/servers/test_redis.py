@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -417,3 +419,23 @@ def test_threads_that_watch_and_save_do_not_disturb_each_other(store: Store) -> 
         while len(heard) < 50:
             heard |= watch.wait(60)
         assert all(save.result() == [True] for save in saves)
+
+
+def test_a_user_with_the_rights_that_the_guide_names_can_do_everything(admin: Admin) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "redis.md"
+    (rights,) = re.findall(r"ACL SETUSER holdfast (.*?)```", guide.read_text(), re.DOTALL)
+    admin.execute_command("ACL", "SETUSER", "holdfast", *rights.split())
+    url = server_url().replace("//", "//holdfast:password@")
+    with closing(hf.open_store(url)) as store:
+        assert isinstance(store, Notifying)
+        assert store.survives() == "power-loss"
+        with store.watch() as watch:
+            assert store.append([entry("run", seq, b"x") for seq in range(3)]) == [True] * 3
+            assert watch.wait(60) == {"run"}
+        assert store.trim(entry("run", 3), rewrite={1: b"y"}, drop=[0])
+        assert check_store(store) == []
+        assert store.erase(tombstone("run", 4))
+    with closing(hf.open_store(url, ttl=60)) as store:
+        assert store.append([entry("run", 5)]) == [True]
+    with closing(hf.open_store(f"{url}?prefix=elsewhere")) as store, pytest.raises(hf.StoreError):
+        store.append([entry("run", 0)])
