@@ -7,6 +7,8 @@ anything). An HTML comment right before a block says what else it is:
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
     <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
     <!-- no-run: reason -->       not run
+
+Servers that pages speak of as the reader's own are private ones here.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import sqlite3
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -30,12 +32,17 @@ from typing import Final, NamedTuple
 import pytest
 
 from holdfast import urls
+from tests.servers.redis import Redis
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
 )
+
+SERVERS: Final[dict[str, Callable[[], str]]] = {
+    "redis://localhost:6379/0": lambda: Redis.shared().url
+}
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
 _MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
@@ -128,7 +135,7 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
-        source = "\n" * (block.line - 1) + block.text
+        source = "\n" * (block.line - 1) + on_our_servers(block.text)
         code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         with redirect_stdout(StringIO()) as output:
             result = eval(code, module.__dict__)
@@ -136,6 +143,13 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
                 runner.run(result)
         return output.getvalue()
     return None
+
+
+def on_our_servers(text: str) -> str:
+    for theirs, ours in SERVERS.items():
+        if theirs in text:
+            text = text.replace(theirs, ours())
+    return text
 
 
 def compare(where: str, wanted: str, printed: str) -> None:
