@@ -11,8 +11,8 @@ MUTATIONS ?= 100000
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
-demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it was
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
+	$(BIN)/python -m holdfast.demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
