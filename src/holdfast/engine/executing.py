@@ -269,7 +269,11 @@ class Steps:
     async def _before(self, task: Task, here: bool) -> Sequence[Evidence]:
         """What is claimed of the files that a step is about to read."""
         claiming = task.policy.claims
-        if claiming is None or not claiming.reads:
+        if claiming is None:
+            return ()
+        if task.called_with is None and self._run.program.replays:
+            task.called_with = inputs_of(task)  # before the step may change what it was given
+        if not claiming.reads:
             return ()
         verifier = self._run.options.checks_with
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
@@ -282,8 +286,9 @@ class Steps:
         claims: Mapping[str, Any] = _NONE
         if said or task.policy.claims is not None:
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
-            found = await self._aside(here, claiming.after, verifier, task, value, read, said)
-            claims = {**found, CALLED_WITH: inputs_of(task)}
+            claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
+        if task.called_with is not None:
+            claims = {**claims, CALLED_WITH: task.called_with}
         return claims if task.within is None else {**claims, CHILD: task.within}
 
     async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:

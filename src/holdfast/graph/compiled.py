@@ -18,6 +18,7 @@ from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.program import is_async
+from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.errors import RunIdRequiredError
@@ -235,6 +236,20 @@ class CompiledGraph(Generic[S]):
         """Have a run stop after the nodes that are under way, to be resumed later."""
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.request(core, run_id, "pause", reason))
+
+    async def recover(
+        self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
+    ) -> dict[str, Any]:
+        """Go on with every orphaned run of this graph, for example when a program starts.
+
+        A run is orphaned when its worker is dead; that of another machine is taken to be after
+        `silent` seconds without a record. Returns what each came to by its id: its final state,
+        or the error it raised.
+        """
+        options = self._options(CheckpointStrategy.EVERY_NODE, None, None, store)
+        async with _kept(store, "") as core:
+            makes = {self.name: self._make}
+            return await recover(core, makes, options, silent=silent, at_once=at_once)
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""

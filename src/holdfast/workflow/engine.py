@@ -14,6 +14,7 @@ from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
+from holdfast.engine.recovering import SILENT_SECONDS, Orphan, orphans, recover
 from holdfast.engine.requests import Question
 from holdfast.engine.running import Link, Plan
 from holdfast.engine.stream import Stream
@@ -164,6 +165,24 @@ class WorkflowEngine:
         """What a run waits for."""
         core = self._core
         return await core.off_loop(lambda: requests.questions(core, workflow_id))
+
+    async def orphans(self, *, silent: float = SILENT_SECONDS) -> list[Orphan]:
+        """The runs of this store that are under way and whose worker is dead.
+
+        A worker on another machine is taken to be dead after `silent` seconds without a record.
+        """
+        core = self._core
+        return await core.off_loop(lambda: orphans(core, silent=silent))
+
+    async def recover(
+        self, *flows: Workflow[Any, Any], silent: float = SILENT_SECONDS, at_once: int = 10
+    ) -> dict[str, Any]:
+        """Go on with every orphaned run of these workflows, for example when a program starts.
+
+        Returns what each came to by its id: its result, or the error it raised.
+        """
+        makes = {flow.name: _maker(flow) for flow in flows}
+        return await recover(self._core, makes, self._options, silent=silent, at_once=at_once)
 
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """What a run came to: the last one of this engine, or the one of this id. Blocks.
