@@ -15,7 +15,7 @@ from holdfast.appending import append_at, append_if
 from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
-from holdfast.engine import live, trusting
+from holdfast.engine import live, requests, trusting
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
@@ -183,6 +183,9 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
         completed = history.head.status == Status.COMPLETED
         if not completed:
             _check(program, history, inputs)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            continue
         if _still_waits(history):
             return _Claimed(history, program, program.restore(history), history.head.seq)
         retreat = await _look(core, partial(trusting.examine, core, history, options), options)
