@@ -60,11 +60,20 @@ class Example:
         """The steps whose outcome is in the store."""
         if "://" not in self.store and not Path(self.store).exists():
             return set()
+        steps: Counter[str] = Counter()
         with hf.SyncCheckpointer(self.store) as cp:
-            runs = [run.run_id for run in cp.runs(limit=500)]
-            assert all(cp.verify(run).ok for run in runs)
-            found = [info for run in runs for info in cp.list_checkpoints(run, limit=500)]
-        return {info.step for info in found if info.step and info.status == "completed"}
+            for run in cp.runs(limit=500):
+                assert cp.verify(run.run_id).ok
+                infos = cp.list_checkpoints(run.run_id, limit=500)
+                steps.update(
+                    info.step for info in infos if info.step and info.status == "completed"
+                )
+        # A node of a graph is saved under its name each time that it runs.
+        return {
+            step if number == 1 else f"{step}#{number}"
+            for step, times in steps.items()
+            for number in range(1, times + 1)
+        }
 
     def begun(self) -> Counter[str]:
         """How often each step began."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections import Counter
@@ -73,16 +74,16 @@ def test_the_training_does_not_go_on_from_a_damaged_model(tmp_path: Path) -> Non
     assert list(example.begun().values()) == [1, 1, 1, 2, 2, 2], "from the third epoch on"
 
 
-@killed
 @pytest.mark.parametrize(
-    ("item", "effects"),
+    ("kill_at", "item", "effects"),
     [
-        ("lamp", ["reserve lamp", "charge 40 EUR", "ship lamp"]),
-        ("piano", ["reserve piano", "charge 4000 EUR", "refund", "release"]),
+        (2, "lamp", ["reserve lamp", "charge 40 EUR", "ship lamp"]),
+        (1, "piano", ["reserve piano", "charge 4000 EUR", "refund", "release"]),
+        (2, "piano", ["reserve piano", "charge 4000 EUR", "refund", "release"]),
     ],
 )
 def test_the_order_has_each_effect_once(
-    tmp_path: Path, item: str, effects: list[str], kill_at: int
+    tmp_path: Path, kill_at: int, item: str, effects: list[str]
 ) -> None:
     example = Example(tmp_path, "order_saga.py", "order-1", item, store="orders.db")
     last = example.run_to_the_end(kill_at)
@@ -102,6 +103,22 @@ def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int) -> Non
     assert example.run() == "done: 40 invoices, 264.60 EUR"
     assert rows(tmp_path / "nightly.db", query) == [(40, 40, 26460)]
     assert (tmp_path / "statement-2026-11-15.csv").exists()
+
+
+@killed
+def test_the_agent_asks_once_and_pays_once(tmp_path: Path, kill_at: int) -> None:
+    example = Example(tmp_path, "agent.py", "chat", "back for order 7", store="agent.db")
+    assert example.run_to_the_end(kill_at) == "waits: Refund 40 EUR for order 7?"
+    last = example.run("--answer", "yes", kill_at=kill_at) or example.run_to_the_end(kill_at)
+    assert last == "done: Order 7: 40 EUR refunded."
+    assert len(json.loads((tmp_path / "refunds.json").read_text())) == 1
+
+
+def test_the_agent_does_not_pay_when_a_person_says_no(tmp_path: Path) -> None:
+    example = Example(tmp_path, "agent.py", "chat", "back for order 8", store="agent.db")
+    assert example.run() == "waits: Refund 90 EUR for order 8?"
+    assert example.run("--answer", "no") == "done: Order 8: a person refused it."
+    assert not (tmp_path / "refunds.json").exists()
 
 
 @contextmanager
