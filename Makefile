@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
@@ -57,8 +59,9 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
 
-docs: $(VENV)/tools  ## run every example in the docs
+docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
 tools:
 	@command -v strace >/dev/null && command -v ps >/dev/null || { \
@@ -84,4 +87,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
