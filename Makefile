@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
-demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it was
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
+	$(BIN)/python -m holdfast.demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -59,8 +61,9 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
 		$(BIN)/python -m pytest tests/servers/test_faults.py -k redis
 
-docs: $(VENV)/tools  ## run every example in the docs
+docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
@@ -91,4 +94,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

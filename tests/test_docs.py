@@ -6,6 +6,7 @@ anything). An HTML comment right before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
     <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
+    <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
 
 Servers that pages speak of as the reader's own are private ones here.
@@ -18,6 +19,7 @@ import asyncio
 import doctest
 import gc
 import inspect
+import os
 import re
 import sqlite3
 import subprocess
@@ -45,7 +47,7 @@ SERVERS: Final[dict[str, Callable[[], str]]] = {
 }
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
-_MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
+_MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
 
@@ -133,6 +135,8 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
         with closing(sqlite3.connect(f"file:{value}?mode=ro", uri=True)) as db:
             rows = db.execute(block.text).fetchall()
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
+    elif block.language == "console" and mark == "shell":
+        run_commands(block, page)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
         source = "\n" * (block.line - 1) + on_our_servers(block.text)
@@ -150,6 +154,21 @@ def on_our_servers(text: str) -> str:
         if theirs in text:
             text = text.replace(theirs, ours())
     return text
+
+
+def run_commands(block: Block, page: Path) -> None:
+    bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = session.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", line],
+            env=os.environ | bin_first,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
 
 
 def compare(where: str, wanted: str, printed: str) -> None:
