@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.store import Store, Transactional
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
-from tests.servers import postgres
+from tests.servers import mariadb, postgres
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
 
@@ -32,14 +32,9 @@ class Kind(NamedTuple):
 
 
 KINDS = [
-    Kind(
-        "postgres",
-        postgres.Postgres,
-        postgres.server_url,
-        postgres.new_url,
-        postgres.cut_connections,
-    ),
-]
+    Kind("postgres", postgres.Postgres, postgres.server_url, postgres.new_url, postgres.cut_connections),
+    Kind("mysql", mariadb.MariaDB, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
+]  # fmt: skip
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
