@@ -154,6 +154,11 @@ def _open_redis(url: str, **options: Any) -> Store:
     return _store_class("redis", "RedisStore")(where, **options)
 
 
+def _open_mysql(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", "connections", "pool_seconds", "work_seconds")
+    return _store_class("mysql", "MySQLStore")(where, **own)
+
+
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
     """A URL without the options that are ours, and those; what is left in its query is the driver's."""
     query = dict(parse_qsl(urlsplit(url).query))
@@ -180,3 +185,5 @@ register_store("postgres", _open_postgres)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
 register_store("duckdb", _open_duckdb)
+register_store("mysql", _open_mysql)
+register_store("mariadb", _open_mysql)
