@@ -17,6 +17,7 @@ from holdfast import (
     reading,
     saving,
     sweeping,
+    tables,
     timeline,
     transfer,
 )
@@ -222,6 +223,7 @@ class Checkpointer(_Face):
 
     verify = _off_loop(integrity.verify)
     export_run = _off_loop(transfer.export_run)
+    export_checkpoints = _off_loop(tables.export_checkpoints)
     export_runs = _off_loop(transfer.export_runs)
     import_run = _off_loop(transfer.import_run)
     import_runs = _off_loop(transfer.import_runs)
@@ -273,6 +275,7 @@ class SyncCheckpointer(_Face):
 
     verify = _calls(integrity.verify)
     export_run = _calls(transfer.export_run)
+    export_checkpoints = _calls(tables.export_checkpoints)
     export_runs = _calls(transfer.export_runs)
     import_run = _calls(transfer.import_run)
     import_runs = _calls(transfer.import_runs)
