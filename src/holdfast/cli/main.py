@@ -84,10 +84,9 @@ class Commands(click.Group):
         except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or Ctrl-D at a prompt
             click.echo("\ninterrupted", err=True)
             ctx.exit(_INTERRUPTED)
-        except BrokenPipeError:
-            raise
-        except (HoldfastError, OSError) as error:
-            if ctx.meta.get("holdfast.debug"):
+        except (HoldfastError, OSError, ImportError) as error:
+            unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
+            if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
                 raise
             from holdfast.cli._exits import code_of
             from holdfast.cli._show import clean
