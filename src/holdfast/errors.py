@@ -31,11 +31,12 @@ HoldfastError
 │   ├── CommandFailedError            a command that a step ran did not end as it should
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made more steps than it may
+│   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
 │   └── LeaseLostError                another worker took the run over; this one wrote nothing more
 ├── InvalidFlowError                  a flow that can't run as it is put together (also a ValueError)
-├── QuestionError                     there is no such open question
+├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
@@ -98,6 +99,7 @@ __all__ = [
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
+    "UnansweredError",
     "VerificationError",
 ]
 
@@ -534,6 +536,21 @@ class RunPausedError(RunError):
             return f"run {self.run_id!r} is paused; resume it to go on"
         waiting = ", ".join(map(repr, self.questions))
         return f"run {self.run_id!r} waits for an answer to {waiting}; answer it, then resume"
+
+
+class UnansweredError(RunError, TimeoutError):
+    """Nobody answered a question before its deadline, and it has no default."""
+
+    def __init__(self, run_id: str, step: str) -> None:
+        super().__init__(run_id, step)
+        self.run_id = run_id
+        self.step = step  # the question
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r}: nobody answered {self.step!r} before its deadline; "
+            "resume the run to ask again"
+        )
 
 
 class RunCancelledError(RunError):

@@ -60,8 +60,9 @@ class Claiming:
     ) -> dict[str, Any]:
         """What the step's entry says about the world, now that it is finished. Blocks.
 
-        `read` is what was found `before`, `said` what the step itself claimed while it ran. Files are claimed as they are. Other evidence is checked right away, except where the step
-        has a transaction yet to come: raises `ClaimFailedError` where it is not so.
+        `read` is what was found `before`, `said` what the step itself claimed while it ran. Files
+        are claimed as they are. Other evidence is checked right away, except where the step has a
+        transaction yet to come: raises `ClaimFailedError` where it is not so.
         """
         from holdfast.evidence import EvidencePack
         from holdfast.evidence.records import evidence_meta

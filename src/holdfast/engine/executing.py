@@ -210,7 +210,6 @@ class Steps:
         attempt = self._first_attempt(task)
         failures = self._failed.get(task.key, 0)
         began, tries = perf_counter(), 0
-        called_with = None if task.policy.claims is None else inputs_of(task)
         if self._hopeless(task):
             words = f"its process died {self._deaths} times; resume the run to try once more"
             error = StepFailedError(task.key, "crash", words, attempt - 1)
@@ -222,7 +221,7 @@ class Steps:
                 with self._interruptible(here and task.child is None):
                     read = await self._before(task, here)
                     value, said = await self._attempt(task, attempt, here)
-                    claims = await self._claims(task, value, read, said, called_with, here)
+                    claims = await self._claims(task, value, read, said, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as error:
                 own = asyncio.current_task()
@@ -270,20 +269,18 @@ class Steps:
     async def _before(self, task: Task, here: bool) -> Sequence[Evidence]:
         """What is claimed of the files that a step is about to read."""
         claiming = task.policy.claims
-        if claiming is None or not claiming.reads:
+        if claiming is None:
+            return ()
+        if task.called_with is None and self._run.program.replays:
+            task.called_with = inputs_of(task)  # before the step may change what it was given
+        if not claiming.reads:
             return ()
         verifier = self._run.options.checks_with
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
         return read
 
     async def _claims(
-        self,
-        task: Task,
-        value: Any,
-        read: Sequence[Evidence],
-        said: Sequence[Any],
-        called_with: str | None,
-        here: bool,
+        self, task: Task, value: Any, read: Sequence[Evidence], said: Sequence[Any], here: bool
     ) -> Mapping[str, Any]:
         """What the entry of a finished step says about the world."""
         claims: Mapping[str, Any] = _NONE
@@ -293,10 +290,11 @@ class Steps:
                     f"{task.name!r} gave a step instead of doing the work: say .outputs(...) there"
                 )
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
-            found = await self._aside(here, claiming.after, verifier, task, value, read, said)
-            if called_with is None and is_unchangeable(task):
-                called_with = inputs_of(task)
-            claims = {**found, CALLED_WITH: called_with}
+            claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
+            if is_unchangeable(task) and self._run.program.replays:
+                task.called_with = inputs_of(task)
+        if task.called_with is not None:
+            claims = {**claims, CALLED_WITH: task.called_with}
         return claims if task.within is None else {**claims, CHILD: task.within}
 
     async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:
@@ -312,7 +310,7 @@ class Steps:
             return await run.child(task, hands_over=here and run.hands_over), []
         info = StepInfo(
             run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow,
-            self._reporter(task) if run.options.listening else None, self._stopping,
+            self._reporter(task) if run.options.listening else None, self._stopping, run.core,
         )  # fmt: skip
         if task.policy.timeout is None:
             return await self._call(task, info, here), info.claimed

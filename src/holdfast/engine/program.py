@@ -78,6 +78,7 @@ class Task:
     child: Child | None = None
     fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
     recorded: bool = True  # False: only waited for
+    called_with: str | None = None  # names its arguments, where that is to be recorded
     within: str | None = None  # the id of the run that it stands for, once that is known
 
     @property
@@ -242,7 +243,7 @@ class Program(ABC):
         return []
 
     def answer(self, key: str, value: Any) -> None:
-        """An answer came, as it is stored."""
+        """An answer came, as it is stored; `questions.FAIL` where nobody answered in time."""
         raise NotImplementedError(f"{self.flow} asked no question {key!r}")
 
     def at_failure(self, task: Task | None) -> list[Record]:

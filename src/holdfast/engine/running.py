@@ -15,7 +15,7 @@ from holdfast.appending import append_at, append_if
 from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
-from holdfast.engine import live, trusting
+from holdfast.engine import live, requests, trusting
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
@@ -23,6 +23,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
+from holdfast.engine.workers import WORKER, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
@@ -84,6 +85,7 @@ async def start(
         "structure": program.structure(),
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
+        WORKER: str(this_worker()),
     }
     opening = Draft(
         Kind.OPEN.value,
@@ -142,57 +144,82 @@ async def _take_over(
     hands_over: bool,
     rejected: tuple[ev.CheckpointRejected, ...] = (),
 ) -> Plan:
-    claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(make().stamp))
-    drive, look = partial(_drive, core, options=options), partial(_look, core, options=options)
-    for attempt in count(1):
-        program = _fresh(make, run_id, options)
-        read = partial(History, core, run_id, whole=program.replays)
-        history: History = await look(read)
-        completed = history.head.status == Status.COMPLETED
-        if not completed:
-            _check(program, history, inputs)
-        entry, moved = history.head, False
-        if _still_waits(history):
-            break
-        retreat = await look(partial(trusting.examine, core, history, options))
-        if completed and retreat is None:
-            if await look(partial(core.journals.head_seq, run_id)) != history.head.seq:
-                continue  # another took it up again, and put right what was wrong
-            raise RunFinishedError(run_id, history.head.status)
-        if completed:
-            _check(program, history, inputs)
-        if retreat is None:
-            entry = await drive(append_if(core, run_id, partial(_behind_any, claim)))
-            moved = entry.seq != history.head.seq + 1  # its worker was still saving; now it can't
-            break
-        drafts = [retreat.draft, claim]
-        written = await drive(append_at(core, run_id, history.head.seq, drafts))
-        if written is not None:
-            entry, moved, rejected = written, True, rejected + retreat.rejected
-            break
-        if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
-            await drive(append_if(core, run_id, partial(_behind_any, claim)))
-    if moved:
-        program = _fresh(make, run_id, options)
-        history = await look(read)
-        history.entries = [e for e in history.entries if e.seq < entry.seq]
-        check_flow(program, history, inputs)
-    restored = program.restore(history)
-    hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-    behind = _behind(history)
+    claimed = await _claim(core, make, run_id, inputs, options)
+    program = claimed.program
+    hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
+    behind = _behind(claimed.history)
     run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
-    started = ev.RunStarted(run_id, program.flow, True, restored)
 
     async def again(stale: StaleStepError) -> Plan:
         with live.claiming(core, run_id):
-            back = await look(partial(trusting.retreat_before, core, history, stale))
-            written = await drive(append_at(core, run_id, hold.seq, [back.draft]))
+            retreat = partial(trusting.retreat_before, core, claimed.history, stale)
+            back = await _look(core, retreat, options)
+            await hold.append([back.draft])
             return await _take_over(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
-                rejected=back.rejected if written else (),
+                rejected=back.rejected,
             )  # fmt: skip
 
-    return Plan(run, started, rejected, again)
+    started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
+    return Plan(run, started, rejected + claimed.rejected, again)
+
+
+class _Claimed(NamedTuple):
+    """A run that is ours, or one that only waits."""
+
+    history: History  # what stood before it was
+    program: Program
+    restored: int  # steps
+    seq: int
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+
+
+async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> _Claimed:
+    """Take a run over at the newest checkpoint that can be trusted."""
+    facts = {**make().stamp, WORKER: str(this_worker())}
+    claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
+    behind_any = partial(append_if, core, run_id, partial(_behind_any, claim))
+    read = partial(History, core, run_id, whole=make().replays)
+    for attempt in count(1):
+        history: History = await _look(core, read, options)
+        program = _fresh(make, run_id, options)
+        completed = history.head.status == Status.COMPLETED
+        if not completed:
+            _check(program, history, inputs)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            continue
+        if _still_waits(history):
+            return _Claimed(history, program, program.restore(history), history.head.seq)
+        retreat = await _look(core, partial(trusting.examine, core, history, options), options)
+        if completed:
+            if retreat is None:
+                if (
+                    await _look(core, partial(core.journals.head_seq, run_id), options)
+                    == history.head.seq
+                ):
+                    raise RunFinishedError(run_id, history.head.status)
+                continue  # another took it up again, and put right what was wrong
+            _check(program, history, inputs)
+        if retreat is None:
+            restored = program.restore(history)
+            entry = await _drive(core, behind_any(), options)
+            if entry.seq == history.head.seq + 1:
+                return _Claimed(history, program, restored, entry.seq)
+            break  # its worker was still saving; from here on it can't
+        drafts = [retreat.draft, claim]
+        written = await _drive(core, append_at(core, run_id, history.head.seq, drafts), options)
+        if written is not None:
+            entry = written
+            break
+        if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
+            await _drive(core, behind_any(), options)
+    history = await _look(core, read, options)
+    history.entries = [e for e in history.entries if e.seq < entry.seq]
+    program = _fresh(make, run_id, options)
+    check_flow(program, history, inputs)
+    rejected = () if retreat is None else retreat.rejected
+    return _Claimed(history, program, program.restore(history), entry.seq, rejected)
 
 
 def _fresh(make: Make, run_id: str, options: Options) -> Program:

@@ -15,7 +15,7 @@ from holdfast.evidence.commands import CommandResult
 from holdfast.evidence.hashing import ChangedError, sha256_of
 from holdfast.evidence.paths import locate, look, open_file
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.processes import start_of
+from holdfast.processes import start_of
 
 _ATTEMPTS: Final = 3
 _MAX_FILES: Final = 1000

@@ -11,6 +11,7 @@ app = (
 final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
 """
 
+from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
@@ -20,10 +21,13 @@ from holdfast.graph.views import GraphCheckpoint
 
 __all__ = [
     "END",
+    "FAIL",
+    "Approval",
     "CheckpointStrategy",
     "CompiledGraph",
     "Graph",
     "GraphCheckpoint",
+    "Question",
     "Retry",
     "command",
     "merge_changes",

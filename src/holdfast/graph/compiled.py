@@ -18,6 +18,8 @@ from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.program import is_async
+from holdfast.engine.questions import Question
+from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.errors import RunIdRequiredError
@@ -205,6 +207,8 @@ class CompiledGraph(Generic[S]):
             before = await core.off_loop(
                 lambda: going_back.input_of(core, self._plan, run_id, node, seq)
             )
+            if self._plan.nodes[node].question is not None:
+                raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
             info = StepInfo(run_id, node, node, 1, flow=self.name)
@@ -235,6 +239,42 @@ class CompiledGraph(Generic[S]):
         """Have a run stop after the nodes that are under way, to be resumed later."""
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.request(core, run_id, "pause", reason))
+
+    async def recover(
+        self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
+    ) -> dict[str, Any]:
+        """Go on with every orphaned run of this graph, for example when a program starts.
+
+        A run is orphaned when its worker is dead; that of another machine is taken to be after
+        `silent` seconds without a record. Returns what each came to by its id: its final state,
+        or the error it raised.
+        """
+        options = self._options(CheckpointStrategy.EVERY_NODE, None, None, store)
+        async with _kept(store, "") as core:
+            makes = {self.name: self._make}
+            return await recover(core, makes, options, silent=silent, at_once=at_once)
+
+    async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
+        """What a run waits for."""
+        async with _kept(store, run_id) as core:
+            return await core.off_loop(lambda: requests.questions(core, run_id))
+
+    async def answer(
+        self,
+        run_id: str,
+        value: object,
+        *,
+        store: StoreLike = None,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
+        async with _kept(store, run_id) as core:
+            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from holdfast.codec.revive import revive
 from holdfast.engine.history import History
 from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
-from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError
+from holdfast.engine.questions import FAIL
+from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
 from holdfast.graph import versions
-from holdfast.graph.plan import END, Plan
+from holdfast.graph.plan import END, Node, Plan
 from holdfast.graph.states import revived, stored_form, updated
 from holdfast.model import CARRY_STATE, Kind, Status
 
@@ -59,6 +62,10 @@ class GraphProgram(Program):
         self._stored: dict[str, Stored] = {}
         self._recorded: dict[str, tuple[Stored, list[str]]] = {}
         self._steps = 0
+        self._notes: list[Record] = []  # questions that are to be recorded
+        self._asked: dict[str, tuple[Walk, str]] = {}  # by key: who waits for an answer, and where
+        self._known: set[str] = set()  # what was asked before
+        self._answers: dict[str, Any] = {}
         self._end: Stored | None = None
         self._main: Walk | None = None
 
@@ -84,6 +91,10 @@ class GraphProgram(Program):
         state, targets, after = versions.state_of(plan, history, None), [plan.entry], ""
         visits: dict[str, int] = {}
         for entry in history.entries:
+            if entry.kind == Kind.QUESTION:
+                self._known.add(str(entry.step))
+            elif entry.kind == Kind.ANSWER:
+                self._known.discard(str(entry.step))  # where it is asked again, that is recorded
             if entry.kind not in CARRY_STATE:
                 continue
             stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, entry)
@@ -123,7 +134,18 @@ class GraphProgram(Program):
         return tasks
 
     def take_records(self) -> list[Record]:
-        return []
+        notes, self._notes = self._notes, []
+        return notes
+
+    def questions(self) -> list[str]:
+        return list(self._asked)
+
+    def answer(self, key: str, value: Any) -> None:
+        self._answers[key] = value
+        if key in self._asked:
+            walk, name = self._asked.pop(key)
+            walk.visits[name] -= 1  # it comes there once more
+            self._walks.append((walk, [name], ""))
 
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
@@ -208,16 +230,43 @@ class GraphProgram(Program):
                 if self._steps + len(self._busy) >= self._plan.max_steps:
                     raise LoopLimitError(self.run_id, name, self._plan.max_steps)
                 node = self._plan.nodes[name]
+                if node.question is not None and key not in self._answers:
+                    self._ask(walk, key, node)
+                    return None
                 self._busy[key] = (walk, None)
-                arguments = self._arguments(walk.state)
+                arguments = self._arguments(walk.state, key, node)
                 at_hand, walk.at_hand = walk.at_hand, None
-                first = arguments() if at_hand is None else (at_hand,)
+                plain = at_hand is not None and node.question is None
+                first = (at_hand,) if plain else arguments()
                 return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
             walk.state, targets = known
             after = name
 
-    def _arguments(self, state: Stored) -> Callable[[], tuple[Any]]:
-        return lambda: (revived(state.value(), self._plan.state),)
+    def _ask(self, walk: Walk, key: str, node: Node) -> None:
+        """Have a walk wait for the answer to its node's question."""
+        assert node.question is not None
+        if key not in self._known:
+            state = revived(walk.state.value(), self._plan.state)
+            self._notes.append(node.question.inquiry(state).record(key, node.name))
+            self._known.add(key)
+        self._asked[key] = (walk, node.name)
+
+    def _arguments(self, state: Stored, key: str, node: Node) -> Callable[[], tuple[Any, ...]]:
+        """Makes what a node is given: the state, and the answer to what it asked."""
+        kind, asking = self._plan.state, node.question
+        if asking is None:
+            return lambda: (revived(state.value(), kind),)
+        answer = self._answers[key]
+        if answer is FAIL:
+            raise UnansweredError(self.run_id, key)
+
+        def arguments() -> tuple[Any, ...]:
+            value = copy.deepcopy(answer)
+            if asking.returns is not None:
+                value = revive(value, asking.returns, root=f"answer to {key}")
+            return revived(state.value(), kind), value
+
+        return arguments
 
     def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
         key = _key(walk, after)
