@@ -6,7 +6,10 @@ anything). An HTML comment right before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
     <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
+    <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
+
+Servers that pages speak of as the reader's own are private ones here.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ import asyncio
 import doctest
 import gc
 import inspect
+import os
 import re
 import sqlite3
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -30,6 +34,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from holdfast import urls
+from tests.servers.redis import Redis
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -37,8 +42,12 @@ LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
 )
 
+SERVERS: Final[dict[str, Callable[[], str]]] = {
+    "redis://localhost:6379/0": lambda: Redis.shared().url
+}
+
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
-_MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
+_MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
 
@@ -126,9 +135,11 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
         with closing(sqlite3.connect(f"file:{value}?mode=ro", uri=True)) as db:
             rows = db.execute(block.text).fetchall()
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
+    elif block.language == "console" and mark == "shell":
+        run_commands(block, page)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
-        source = "\n" * (block.line - 1) + block.text
+        source = "\n" * (block.line - 1) + on_our_servers(block.text)
         code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         with redirect_stdout(StringIO()) as output:
             result = eval(code, module.__dict__)
@@ -136,6 +147,28 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
                 runner.run(result)
         return output.getvalue()
     return None
+
+
+def on_our_servers(text: str) -> str:
+    for theirs, ours in SERVERS.items():
+        if theirs in text:
+            text = text.replace(theirs, ours())
+    return text
+
+
+def run_commands(block: Block, page: Path) -> None:
+    bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = session.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", line],
+            env=os.environ | bin_first,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
 
 
 def compare(where: str, wanted: str, printed: str) -> None:

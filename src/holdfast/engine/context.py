@@ -166,7 +166,7 @@ def _decided(name: str, make: Callable[[], T]) -> T:
     return value
 
 
-def call_in_step(step: StepInfo, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a step's function where an executor runs it: another thread, process or machine."""
     with in_step(step):
         return fn(*args, **kwargs)

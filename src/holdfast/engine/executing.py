@@ -291,7 +291,7 @@ class Steps:
                 )
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
             claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
-            if task.policy.claims is None and self._run.program.replays and is_unchangeable(task):
+            if task.called_with is None and self._run.program.replays and is_unchangeable(task):
                 task.called_with = inputs_of(task)
         if task.called_with is not None:
             claims = {**claims, CALLED_WITH: task.called_with}

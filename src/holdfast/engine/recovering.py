@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.core import Core
-from holdfast.engine import live, running
+from holdfast.engine import live, requests, running
 from holdfast.engine.history import meta
+from holdfast.engine.hold import ABSORBED
 from holdfast.engine.options import Options
 from holdfast.engine.workers import WORKER, Worker, this_worker
 from holdfast.model import Entry, Kind, Status
@@ -66,6 +68,9 @@ async def recover(
 ) -> dict[str, Any]:
     """Go on with every orphaned run of these flows; returns what each came to: a result or an error.
 
+    What nobody answered in time is answered first, as it says, and runs that paused for an answer
+    which has come since go on, too.
+
     Runs of other flows are left alone. One that another worker takes first is that one's.
     """
     places = asyncio.Semaphore(at_once)
@@ -81,6 +86,7 @@ async def recover(
             except Exception as error:
                 came[orphan.run_id] = error
 
+    await core.drive_async(requests.apply_deadlines(core))
     found = await core.off_loop(lambda: orphans(core, silent=silent))
     await asyncio.gather(*(go_on(orphan) for orphan in found if orphan.flow in makes))
     return came
@@ -91,10 +97,13 @@ def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
     if live.is_carried_out(head.run) or opening is None or meta(opening).get("parent"):
         return None
     entries = core.journals.entries(head.run, newest_first=True, bodies=False)
-    taken_by = next((e for e in entries if e.kind == Kind.CLAIM), opening)
+    last = next((e for e in entries if e.kind not in ABSORBED), opening)  # of a worker's own
+    taken_by = next((e for e in chain([last], entries) if e.kind == Kind.CLAIM), opening)
     worker = Worker.parse(meta(taken_by).get(WORKER))
     since = to_datetime(head.at)
-    if worker is not None and worker.is_here:
+    if last.status == Status.PAUSED:
+        pass  # it stopped there, and what it waited for was answered since
+    elif worker is not None and worker.is_here:
         if worker != this_worker() and worker.is_alive:
             return None
     elif since > deadline:

@@ -152,12 +152,12 @@ async def _take_over(
 
     async def again(stale: StaleStepError) -> Plan:
         with live.claiming(core, run_id):
-            retreat = partial(trusting.retreat_before, core, claimed.history, stale)
-            back = await _look(core, retreat, options)
-            await hold.append([back.draft])
+            before = partial(trusting.retreat_before, core, claimed.history, stale)
+            back = await _look(core, before, options)
+            written = await _drive(core, append_at(core, run_id, hold.seq, [back.draft]), options)
             return await _take_over(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
-                rejected=back.rejected,
+                rejected=back.rejected if written else (),
             )  # fmt: skip
 
     started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
@@ -193,14 +193,15 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
             return _Claimed(history, program, program.restore(history), history.head.seq)
         retreat = await _look(core, partial(trusting.examine, core, history, options), options)
         if completed:
-            if retreat is None:
-                if (
-                    await _look(core, partial(core.journals.head_seq, run_id), options)
-                    == history.head.seq
-                ):
-                    raise RunFinishedError(run_id, history.head.status)
+            if retreat is not None:
+                _check(program, history, inputs)
+            elif (
+                await _look(core, partial(core.journals.head_seq, run_id), options)
+                == history.head.seq
+            ):
+                raise RunFinishedError(run_id, history.head.status)
+            else:
                 continue  # another took it up again, and put right what was wrong
-            _check(program, history, inputs)
         if retreat is None:
             restored = program.restore(history)
             entry = await _drive(core, behind_any(), options)

@@ -203,12 +203,13 @@ class CompiledGraph(Generic[S]):
 
         Returns what it makes of it. Nothing is recorded, and the run stays as it is.
         """
+        found = self._plan.nodes.get(node)
+        if found is not None and found.question is not None:
+            raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
         async with _kept(store, run_id) as core:
             before = await core.off_loop(
                 lambda: going_back.input_of(core, self._plan, run_id, node, seq)
             )
-            if self._plan.nodes[node].question is not None:
-                raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
             info = StepInfo(run_id, node, node, 1, flow=self.name)
