@@ -50,3 +50,15 @@ def test_a_demo_that_goes_wrong_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(demo, "_LAST_FILE", "chart.txt")  # more than one step will run again
     with pytest.raises(demo.DemoFailedError, match="please report it"):
         demo.main(tmp_path, StringIO())
+
+
+def test_the_readme_shows_what_the_demo_really_says(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    shown = readme[readme.index("   Run it, and kill it") :].partition("```")[0]
+    out = StringIO()
+    demo.main(tmp_path, out)
+    assert without_times(shown) in without_times(out.getvalue())
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d\d:\d\d:\d\d\.\d+|\d+\.\d+ s", "TIME", text)
