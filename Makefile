@@ -58,16 +58,23 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
 	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
+	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
+		$(BIN)/python -m pytest tests/servers/test_faults.py -k redis
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py
 	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
-tools:
-	@command -v strace >/dev/null && command -v ps >/dev/null || { \
+tools:  # what the tests need besides Python; they start servers of their own
+	@missing=""; \
+	for tool in strace:strace ps:procps postgres:postgresql mariadbd:mariadb-server redis-server:redis-server; do \
+		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
+			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && apt-get install -y -qq strace procps; \
-		else echo "the tests need strace and ps: sudo apt-get install strace procps" >&2; exit 1; fi; }
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+		else echo "the tests need: sudo apt-get install$$missing" >&2; exit 1; fi; fi
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from holdfast import backlog, deleting, integrity, reading, saving, sweeping, transfer
+from holdfast import backlog, deleting, integrity, reading, saving, sweeping, tables, transfer
 from holdfast.core import (
     DEADLINE,
     MAX_STATE_BYTES,
@@ -208,6 +208,7 @@ class Checkpointer(_Face):
 
     verify = _off_loop(integrity.verify)
     export_run = _off_loop(transfer.export_run)
+    export_checkpoints = _off_loop(tables.export_checkpoints)
     import_run = _off_loop(transfer.import_run)
     copy_to = _off_loop(transfer.copy_to)
 
@@ -253,6 +254,7 @@ class SyncCheckpointer(_Face):
 
     verify = _calls(integrity.verify)
     export_run = _calls(transfer.export_run)
+    export_checkpoints = _calls(tables.export_checkpoints)
     import_run = _calls(transfer.import_run)
     copy_to = _calls(transfer.copy_to)
 

@@ -22,6 +22,8 @@ Paths = PathLike | Iterable[PathLike] | Callable[[Any], PathLike | Iterable[Path
 CALLED_WITH: Final = "called_with"
 """In the `meta` of a result that claims something: names what its step was called with."""
 
+_SCALARS: Final = (str, bytes, int, float, bool, type(None))
+
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
@@ -86,6 +88,11 @@ def inputs_of(task: Task) -> str | None:
         return inputs_hash([list(task.args), dict(task.kwargs)])[:16]
     except (SerializeError, TypeError, ValueError):
         return None
+
+
+def is_unchangeable(task: Task) -> bool:
+    """Whether a step can't have changed what it was called with."""
+    return all(type(part) in _SCALARS for part in (*task.args, *task.kwargs.values()))
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.engine import events as ev
-from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of
+from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
 from holdfast.errors import (
@@ -285,8 +285,14 @@ class Steps:
         """What the entry of a finished step says about the world."""
         claims: Mapping[str, Any] = _NONE
         if said or task.policy.claims is not None:
+            if task.policy.claims is not None and self._run.program.unfolds(task, value):
+                raise TypeError(
+                    f"{task.name!r} gave a step instead of doing the work: say .outputs(...) there"
+                )
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
             claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
+            if task.called_with is None and self._run.program.replays and is_unchangeable(task):
+                task.called_with = inputs_of(task)
         if task.called_with is not None:
             claims = {**claims, CALLED_WITH: task.called_with}
         return claims if task.within is None else {**claims, CHILD: task.within}

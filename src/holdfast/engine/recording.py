@@ -15,7 +15,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Record, Task
 from holdfast.errors import CheckpointSaveError, HoldfastError, StepFailedError
 from holdfast.journal import Draft
-from holdfast.model import CARRY_STATE, EVIDENCE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import CARRY_STATE, CHILD, EVIDENCE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
@@ -87,8 +87,12 @@ class Recorder:
         return saved
 
     def forget_unsaved(self) -> None:
-        """The run is over: what its strategy does not save need not be saved any more."""
-        if not self._options.strategy.saves_all:
+        """The run is over: what its strategy does not save need not be saved any more.
+
+        Unless something was claimed in it: that may supersede what was claimed, and saved, before.
+        """
+        claims = any(word in draft.meta for draft in self._kept for word in (EVIDENCE, CHILD))
+        if not self._options.strategy.saves_all and not claims:
             self._kept = []
 
     def draft(self, record: Record) -> Draft:

@@ -28,6 +28,7 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
     InputMismatchError,
+    RunActiveError,
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
@@ -150,12 +151,14 @@ async def _take_over(
     run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
 
     async def again(stale: StaleStepError) -> Plan:
-        back = await _look(core, partial(trusting.retreat_before, core, run_id, stale), options)
-        await hold.append([back.draft])
-        return await _take_over(
-            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
-            rejected=back.rejected,
-        )  # fmt: skip
+        with live.claiming(core, run_id):
+            before = partial(trusting.retreat_before, core, claimed.history, stale)
+            back = await _look(core, before, options)
+            written = await _drive(core, append_at(core, run_id, hold.seq, [back.draft]), options)
+            return await _take_over(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
+                rejected=back.rejected if written else (),
+            )  # fmt: skip
 
     started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
     return Plan(run, started, rejected + claimed.rejected, again)
@@ -190,9 +193,15 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
             return _Claimed(history, program, program.restore(history), history.head.seq)
         retreat = await _look(core, partial(trusting.examine, core, history, options), options)
         if completed:
-            if retreat is None:
+            if retreat is not None:
+                _check(program, history, inputs)
+            elif (
+                await _look(core, partial(core.journals.head_seq, run_id), options)
+                == history.head.seq
+            ):
                 raise RunFinishedError(run_id, history.head.status)
-            _check(program, history, inputs)
+            else:
+                continue  # another took it up again, and put right what was wrong
         if retreat is None:
             restored = program.restore(history)
             entry = await _drive(core, behind_any(), options)
@@ -247,11 +256,14 @@ async def carry_out(plan: Plan) -> Any:
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
-    """The recorded result of a completed run, if it was begun with these inputs. Blocks."""
+    """The recorded result of a completed run, if it was begun with these inputs. Blocks.
+
+    Raises `RunActiveError` if another has taken it up again since.
+    """
     program = make()
     history = History(core, run_id, whole=program.replays)
     if history.head.status != Status.COMPLETED:
-        raise RunFinishedError(run_id, history.head.status)
+        raise RunActiveError(run_id, history.head.status)
     _check_begun(program, history, inputs)
     end = history.entries[-1]
     if not program.keeps_result or not end.size:
@@ -383,10 +395,19 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
     else:
+        anew = None
+        if task.policy.claims is not None and parent.behind.repairs:
+            within: History = await look(partial(History, core, run_id, whole=True))
+            begin_anew = partial(trusting.begin_anew, core, parent.run_id, task.key, within)
+            anew = await look(partial(begin_anew, options))
+        if anew is not None:
+            written = append_at(core, run_id, within.head.seq, [anew.draft])
+            await _drive(core, written, options)
         try:
             plan = await resume(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
             )
+            plan = plan if anew is None else plan._replace(rejected=anew.rejected + plan.rejected)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise

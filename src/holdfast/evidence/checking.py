@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast import reading
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
 from holdfast.errors import VerificationError
@@ -49,17 +48,34 @@ class Checker:
         """Check whether a checkpoint holds: everything that was claimed on its branch up to it."""
         return self._check_last(list(self._core.journals.branch_of(entry))[::-1])
 
+    def check_beside(self, entry: Entry) -> Standing:
+        """Check what a step claimed itself, beside the run that it stands for. Notes nothing."""
+
+        def look(asked: Sequence[Claim]) -> list[Verdict]:
+            if self.looks:
+                return self.verdicts(asked, lambda claim: (entry.run, claim.seq))
+            return self.recorded([entry], asked)
+
+        return next(holding.standings([records.claims_of(CheckpointInfo(entry))], look))
+
     def newest(
-        self, run: str, wanted: Callable[[Entry], bool], *, unclaimed: bool = False
+        self,
+        run: str,
+        wanted: Callable[[Entry], bool],
+        *,
+        unclaimed: bool = False,
+        head: Entry | None = None,
     ) -> Found:
-        """The newest wanted checkpoint on the run's branch that holds now.
+        """The newest wanted checkpoint on the branch of the run, or of this `head`, that holds now.
 
         One that failed is passed over, and so is one that was checked and never held. Raises
         `VerificationError` for one that can't be told now but held before, or was never checked:
         to go on from an older one would throw good work away. With `unclaimed`, one up to which
-        nothing was claimed at all will do, too.
+        nothing was claimed at all will do, too, and what can't be told is never passed over: it
+        was there when it was claimed.
         """
-        branch = list(self._core.journals.branch(run))[::-1]
+        journals = self._core.journals
+        branch = list(journals.branch(run) if head is None else journals.branch_of(head))[::-1]
         at = {entry.seq: entry for entry in branch}
         look = _Look(self, branch)
         standings: list[Standing] = []
@@ -72,7 +88,9 @@ class Checker:
             if standing.holds or (unclaimed and not standing.against):
                 held = entry
                 break
-            if standing.status in _UNTOLD and records.ever_held(self._core, entry) is not False:
+            if standing.status in _UNTOLD and (
+                unclaimed or records.ever_held(self._core, entry) is not False
+            ):
                 untold = VerificationError(checkpoint_id(run, entry.seq), standing.against)
                 break
             if standing.against:
@@ -119,7 +137,8 @@ class Checker:
         for claim in claims:
             verdict = known[claim.seq].verdicts.get(claim.evidence.digest)
             failed = verdict is not None and verdict.status is VerificationStatus.FAILED
-            found.append(verdict if verdict is not None and failed else verified())
+            fine = verified()._replace(evidence=claim.evidence.digest)
+            found.append(verdict if verdict is not None and failed else fine)
             claim.evidence.judge(found[-1])
         return found
 
@@ -165,8 +184,9 @@ class Checker:
         return holding.due([self._claims(entry, {}, depth) for entry in branch])
 
     def _snapshot(self, run: str, seq: int) -> Mapping[str, Any] | None:
-        loaded = reading.load(self._core, run, seq=seq)
-        state = None if loaded is None else loaded.state
+        """What was recorded with a claim: a whole state, or what the step itself came to."""
+        journals = self._core.journals
+        state = journals.decode(journals.chain(run, seq).encoding)
         return state if isinstance(state, Mapping) else None
 
 

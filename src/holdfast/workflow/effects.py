@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -313,8 +314,10 @@ def command(
     """
     from holdfast.evidence import CommandResult
 
-    runs = Command(argv, cwd, env, timeout, exit_codes)
-    made = Step(name or runs.name).python(runs.run, outputs=outputs).reads(reads)
+    named = Command(argv, cwd, env, timeout, exit_codes).name
+    words = tuple(os.fspath(word) for word in argv)
+    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes)
+    made = Step(name or named).python(runs.run, args=words, outputs=outputs).reads(reads)
     return made.returns(CommandResult)
 
 
@@ -391,6 +394,8 @@ def for_each(
     _check_concurrency(concurrency)
     again = Retry(retry) if isinstance(retry, int) else retry
     claims = Claiming().and_also(outputs).or_none()
+    if claims is not None and inspect.isgeneratorfunction(do):
+        raise TypeError("for_each: say .outputs(...) on the steps that the generator yields")
     policy = Policy(retry=again, timeout=timeout, claims=claims)
     return ForEach(tuple(items), do, name or _name_of(do), concurrency, policy)
 

@@ -274,7 +274,9 @@ class Interpreter:
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
         if isinstance(body, StepFunction):
-            return lambda: (key, body.step(item))
+            claims = effect.policy.claims
+            more = () if claims is None else claims.outputs
+            return lambda: (key, body.step(item).outputs(*more))
         if inspect.isgeneratorfunction(getattr(body, "fn", body)):
             return lambda: (key, body(item))
         known = self._records.found.get(key)
