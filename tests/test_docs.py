@@ -5,7 +5,8 @@ anywhere. A `text` block that directly follows one that ran is what it prints (`
 anything). An HTML comment right before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
-    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
+    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL,
+                                  which names an empty database on a private server
     <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
 
@@ -29,11 +30,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import psycopg
 import pytest
 
 from holdfast import urls
+from tests.servers import mariadb, postgres
 from tests.servers.redis import Redis
 
 ROOT: Final = Path(__file__).parents[1]
@@ -45,6 +48,7 @@ LANGUAGES: Final = frozenset(
 SERVERS: Final[dict[str, Callable[[], str]]] = {
     "redis://localhost:6379/0": lambda: Redis.shared().url
 }
+DATABASES: Final = {"postgresql": postgres.new_database, "mysql": mariadb.new_url}
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
 _MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
@@ -73,6 +77,8 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    if page.stem in DATABASES:
+        monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
     module = types.ModuleType(f"docs_{page.stem}".replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -132,8 +138,9 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
     if mark == "file":
         Path(value).write_text(block.text)
     elif block.language == "sql" and mark == "database":
-        with closing(sqlite3.connect(f"file:{value}?mode=ro", uri=True)) as db:
-            rows = db.execute(block.text).fetchall()
+        with closing(connect(value)) as db, closing(db.cursor()) as cursor:
+            cursor.execute(block.text)
+            rows = cursor.fetchall()
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
     elif block.language == "console" and mark == "shell":
         run_commands(block, page)
@@ -169,6 +176,13 @@ def run_commands(block: Block, page: Path) -> None:
             check=False,
         )
         compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
+
+
+def connect(database: str) -> Any:
+    if database != "$DATABASE_URL":
+        return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    url = os.environ["DATABASE_URL"]
+    return psycopg.connect(url) if url.startswith("postgres") else mariadb.connect(url)
 
 
 def compare(where: str, wanted: str, printed: str) -> None:

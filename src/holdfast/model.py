@@ -11,6 +11,9 @@ from holdfast.errors import InvalidIdError
 MAX_ID_BYTES: Final = 512
 """An id's longest UTF-8 form: every backend can index it, MySQL included."""
 
+SHORTENED: Final = 64
+"""How much of its parent's id a run within it keeps where the whole would be too long."""
+
 HIDDEN: Final = "\x1f"
 """Journals whose name starts with this stand beside the runs and are not listed with them.
 No run id may hold a control character, so no user can name one."""

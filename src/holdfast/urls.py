@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
-from holdfast.stores._server import masked
+from holdfast.stores._server import masked as masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
@@ -62,6 +62,14 @@ def default_url() -> str:
     from_environment = os.environ.get("HOLDFAST_STORE")
     if from_environment:
         return from_environment
+    project, tool = project_settings()
+    if project is None or "store" not in tool:
+        return DEFAULT_URL
+    return _beside(project.parent, tool["store"])
+
+
+def project_settings() -> tuple[Path | None, dict[str, Any]]:
+    """The nearest pyproject.toml, and what it says under `[tool.holdfast]`."""
     for directory in (Path.cwd(), *Path.cwd().parents):
         project = directory / "pyproject.toml"
         if project.is_file():
@@ -69,8 +77,18 @@ def default_url() -> str:
                 tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
             except (tomllib.TOMLDecodeError, OSError) as error:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return _beside(directory, tool["store"]) if "store" in tool else DEFAULT_URL
-    return DEFAULT_URL
+            return project, tool
+    return None, {}
+
+
+def local_path(where: str) -> Path | None:
+    """The file or directory that a URL or path of a local store names; None for any other store."""
+    scheme, separator, _ = where.partition("://")
+    if not separator:
+        return Path(where).expanduser()
+    path = unquote(urlsplit(where).path)
+    local = {"sqlite": path[1:], "file": path}.get(scheme.lower())
+    return None if not local else Path(local)
 
 
 def _beside(project: Path, store: str) -> str:
@@ -136,6 +154,11 @@ def _open_redis(url: str, **options: Any) -> Store:
     return _store_class("redis", "RedisStore")(where, **options)
 
 
+def _open_mysql(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", "connections", "pool_seconds", "work_seconds")
+    return _store_class("mysql", "MySQLStore")(where, **own)
+
+
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
     """A URL without the options that are ours, and those; what is left in its query is the driver's."""
     query = dict(parse_qsl(urlsplit(url).query))
@@ -162,3 +185,5 @@ register_store("postgres", _open_postgres)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
 register_store("duckdb", _open_duckdb)
+register_store("mysql", _open_mysql)
+register_store("mariadb", _open_mysql)

@@ -17,7 +17,7 @@ import holdfast as hf
 from holdfast.store import Store, Transactional
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
-from tests.servers import postgres, redis
+from tests.servers import mariadb, postgres, redis
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
 
@@ -33,15 +33,10 @@ class Kind(NamedTuple):
 
 
 KINDS = [
-    Kind(
-        "postgres",
-        postgres.Postgres,
-        postgres.server_url,
-        postgres.new_url,
-        postgres.cut_connections,
-    ),
+    Kind("postgres", postgres.Postgres, postgres.server_url, postgres.new_url, postgres.cut_connections),
+    Kind("mysql", mariadb.MariaDB, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
     Kind("redis", redis.Redis, redis.server_url, redis.new_url, redis.cut_connections),
-]
+]  # fmt: skip
 WITHOUT_WORK = ("redis",)  # they run no SQL of a user's in their transactions
 
 

@@ -37,7 +37,7 @@ from holdfast.errors import (
     StepFailedError,
 )
 from holdfast.journal import Draft
-from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id
+from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_id
 
 T = TypeVar("T")
 
@@ -449,7 +449,7 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
     )
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
-    return f"{run_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{run_id[:SHORTENED]}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:

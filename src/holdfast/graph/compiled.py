@@ -121,7 +121,9 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
-            return await running.start(core, self._make, name, self._fitting(state), options, link)
+            return await running.start(
+                core, self.program, name, self._fitting(state), options, link
+            )
 
         return running.stream(plan, place.close)
 
@@ -192,7 +194,7 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             await self._go_back(core, run_id, **where)
-            return await running.resume(core, self._make, run_id, None, options)
+            return await running.resume(core, self.program, run_id, None, options)
 
         return running.stream(plan, place.close)
 
@@ -252,8 +254,27 @@ class CompiledGraph(Generic[S]):
         """
         options = self._options(CheckpointStrategy.EVERY_NODE, None, None, store)
         async with _kept(store, "") as core:
-            makes = {self.name: self._make}
+            makes = {self.name: self.program}
             return await recover(core, makes, options, silent=silent, at_once=at_once)
+
+    def program(self) -> GraphProgram:
+        """What the engine carries out: one for each attempt."""
+        return GraphProgram(self._plan)
+
+    def state_from(self, data: Any) -> S:
+        """A state of this graph from plain data, such as JSON. Raises `ReviveError`."""
+        state: S = revived(data, self._plan.state)
+        return state
+
+    @property
+    def state_type(self) -> Any:
+        """The type of the graph's states."""
+        return self._plan.state
+
+    @property
+    def verifier(self) -> EvidenceVerifier | None:
+        """What checks the claims of its nodes, if another than the usual one was given."""
+        return self._verifier
 
     async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
         """What a run waits for."""
@@ -303,9 +324,6 @@ class CompiledGraph(Generic[S]):
             trust=trust, verifier=self._verifier,
         )  # fmt: skip
 
-    def _make(self) -> GraphProgram:
-        return GraphProgram(self._plan)
-
     def _fitting(self, state: S) -> S:
         """The state, if the graph can run on it. Raises `SerializeError` and `ReviveError`."""
         stored_form(state, self._plan.state)
@@ -328,7 +346,7 @@ class CompiledGraph(Generic[S]):
         options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
             name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
-            plan = await running.start(core, self._make, name, fitting, options, link)
+            plan = await running.start(core, self.program, name, fitting, options, link)
             result: S = await running.carry_out(plan)
             return result
 
@@ -337,7 +355,7 @@ class CompiledGraph(Generic[S]):
     ) -> S:
         async with _kept(store, run_id) as core:
             await self._go_back(core, run_id, *where)
-            plan = await running.resume(core, self._make, run_id, None, options)
+            plan = await running.resume(core, self.program, run_id, None, options)
             result: S = await running.carry_out(plan)
             return result
 

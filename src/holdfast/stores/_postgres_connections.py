@@ -19,7 +19,6 @@ from holdfast.errors import (
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
-    StoreURLError,
 )
 from holdfast.seams import fault
 from holdfast.stores._pool import Pool
@@ -172,7 +171,7 @@ def _settings(where: str) -> dict[str, Any]:
     try:
         return _DEFAULTS | conninfo_to_dict(where)
     except psycopg.Error as error:
-        raise StoreURLError("postgresql://…", str(error).strip()) from error
+        raise ValueError(str(error).strip()) from error
 
 
 def _url(settings: dict[str, Any], schema: str) -> str:

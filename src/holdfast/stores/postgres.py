@@ -37,29 +37,13 @@ from holdfast.stores._sql_work import Rules, WorkCursor, run_work
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints)"?'
-_ARRAYS: Final = ", ".join(
-    f"%b::{of}[]"
-    for of in [
-        "text",
-        "int8",
-        "text",
-        "bytea",
-        "int8",
-        "bytea",
-        "text",
-        "int8",
-        "text",
-        "text",
-        "int8",
-        "float8",
-        "int8",
-        "text",
-        "text",
-        "text",
-        "text",
-        "bytea",
-    ]
+_TYPES: Final = (
+    dict.fromkeys(Entry._fields, "text")
+    | dict.fromkeys(("seq", "parent", "step_index", "at", "size"), "int8")
+    | dict.fromkeys(("entry_id", "digest", "body"), "bytea")
+    | {"duration": "float8"}
 )
+_ARRAYS: Final = ", ".join(f"%b::{of}[]" for of in _TYPES.values())
 _INSERT: Final = f"""
     WITH new AS (
         INSERT INTO {{schema}}.entries ({COLUMNS}) SELECT * FROM unnest({_ARRAYS})
