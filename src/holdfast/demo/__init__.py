@@ -36,7 +36,15 @@ class DemoFailedError(HoldfastError):
         return f"that is not what should have happened, please report it; steps: {self.began}"
 
 
-def main(directory: Path | None = None, out: TextIO | None = None) -> None:
+class Shown(NamedTuple):
+    """What happened."""
+
+    began: list[list[str]]  # the steps that each of the three processes began
+    resumed_after: float  # seconds from the second one's start to its first step
+    proved: int  # journal entries, by their digests
+
+
+def main(directory: Path | None = None, out: TextIO | None = None) -> Shown:
     """Show it in this directory, which is kept, or in a temporary one.
 
     Raises `FileExistsError` if there is something in the directory, `DemoFailedError` if anything
@@ -44,15 +52,14 @@ def main(directory: Path | None = None, out: TextIO | None = None) -> None:
     """
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as temporary:
-            _show(Path(temporary), out or sys.stdout)
-        return
+            return _show(Path(temporary), out or sys.stdout)
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise FileExistsError(f"{directory} is not empty; name a directory for the demo alone")
-    _show(directory, out or sys.stdout)
+    return _show(directory, out or sys.stdout)
 
 
-def _show(directory: Path, out: TextIO) -> None:
+def _show(directory: Path, out: TextIO) -> Shown:
     def say(text: str = "") -> None:
         print(text, file=out, flush=True)
 
@@ -86,6 +93,7 @@ def _show(directory: Path, out: TextIO) -> None:
         raise DemoFailedError(began)
     say("\nNo finished step ran twice, but for the one whose file was gone.")
     say(f"{report.proved} journal entries, each proved by its digest.")
+    return Shown(began, second.waited, report.proved)
 
 
 class _Began(NamedTuple):
