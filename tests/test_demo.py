@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from holdfast import demo
 from holdfast.cli.main import holdfast
+from holdfast.errors import HoldfastError
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def test_the_demo_does_not_touch_a_directory_that_holds_something(tmp_path: Path
 
 def test_a_demo_that_goes_wrong_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_LAST_FILE", "chart.txt")  # more than one step will run again
-    with pytest.raises(demo.DemoFailedError, match="please report it"):
+    with pytest.raises(HoldfastError, match="please report it"):
         demo.main(tmp_path, StringIO())
 
 
