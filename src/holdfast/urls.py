@@ -87,7 +87,7 @@ def local_path(where: str) -> Path | None:
     if not separator:
         return Path(where).expanduser()
     path = unquote(urlsplit(where).path)
-    local = {"sqlite": path[1:], "file": path}.get(scheme.lower())
+    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
     return None if not local else Path(local)
 
 
