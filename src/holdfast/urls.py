@@ -130,6 +130,18 @@ def _open_duckdb(url: str, **options: Any) -> Store:
     return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
 
 
+def _open_dynamodb(url: str, **options: Any) -> Store:
+    table = unquote(urlsplit(url).netloc)
+    if not table or urlsplit(url).path.strip("/"):
+        raise StoreURLError(url, "use dynamodb://table?region=eu-central-1")
+    return _store_class("dynamodb", "DynamoDBStore")(table, **options)
+
+
+def _open_mongodb(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", "database")
+    return _store_class("mongodb", "MongoDBStore")(where, **own)
+
+
 def _open_redis(url: str, **options: Any) -> Store:
     own = ("prefix", "ttl", "replicas", "cluster", "connections", "pool_seconds")
     where, options = _without(url, options, *own)
@@ -162,3 +174,6 @@ register_store("postgres", _open_postgres)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
 register_store("duckdb", _open_duckdb)
+register_store("dynamodb", _open_dynamodb)
+register_store("mongodb", _open_mongodb)
+register_store("mongodb+srv", _open_mongodb)
