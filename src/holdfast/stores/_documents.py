@@ -23,7 +23,7 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import ormsgpack
 
@@ -40,9 +40,6 @@ from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats
 from holdfast.stores._totals import totals
 
-INLINE: Final = 32 << 10  # a larger body gets a place of its own
-HEAVY: Final = 64 << 10  # of a document; it is written whole at each save
-CROWDED: Final = 32  # entries in one
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _MAX_KNOWN: Final = 10_000
 _TRIES: Final = 100
@@ -98,6 +95,12 @@ class Document:
 
 class DocumentStore(Store):
     """Journals in documents. A driver says how to get, replace and list them."""
+
+    inline_bytes: ClassVar[int] = 32 << 10  # bytes; a larger body gets a place of its own
+    heavy_bytes: ClassVar[int] = (
+        64 << 10
+    )  # bytes of a document, which is written whole at each save
+    crowded: ClassVar[int] = 32  # entries in one
 
     def __init__(self) -> None:
         self._closed = False
@@ -157,7 +160,7 @@ class DocumentStore(Store):
         outcomes = [False] * len(entries)
         written = False
         for run, its in places.items():
-            for part in _parts(its, entries):
+            for part in self._parts(its, entries):
                 try:
                     won = self._append(run, [entries[place] for place in part])
                 except HoldfastError as error:
@@ -190,6 +193,20 @@ class DocumentStore(Store):
                 return won
             document = self._document(run)
         raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
+
+    def _parts(self, places: Sequence[int], entries: Sequence[Entry]) -> Iterator[list[int]]:
+        """As many at a time as a document can take."""
+        part: list[int] = []
+        weight = 0
+        for place in places:
+            heavy = len(entries[place].body) > self.inline_bytes
+            part.append(place)
+            weight += 0 if heavy else len(entries[place].body)
+            if weight >= self.heavy_bytes or len(part) >= 4 * self.crowded:
+                yield part
+                part, weight = [], 0
+        if part:
+            yield part
 
     def read(
         self,
@@ -250,7 +267,7 @@ class DocumentStore(Store):
     ) -> bool:
         run = marker.run
         dropped = frozenset(seq for seq in drop if seq < marker.seq)
-        inline = HEAVY // max(1, len(rewrite or ()))
+        inline = self.heavy_bytes // max(1, len(rewrite or ()))
         bodies = {
             seq: self._placed_body(run, body, inline)
             for seq, body in (rewrite or {}).items()
@@ -322,7 +339,7 @@ class DocumentStore(Store):
     def _lightened(self, run: str, document: Document) -> Document:
         """The document without what is now in items of its own."""
         document = self._done(run, document)
-        if document.weight < HEAVY and len(document.newest) < CROWDED:
+        if document.weight < self.heavy_bytes and len(document.newest) < self.crowded:
             return document
         for item in document.newest:
             self._put(run, item._replace(trims=document.trims))
@@ -420,8 +437,8 @@ class DocumentStore(Store):
         body, blob = self._placed_body(run, item.body)
         return item._replace(body=body, blob=blob) if blob else item
 
-    def _placed_body(self, run: str, body: bytes, inline: int = INLINE) -> tuple[bytes, str]:
-        if len(body) <= min(inline, INLINE):
+    def _placed_body(self, run: str, body: bytes, most: int | None = None) -> tuple[bytes, str]:
+        if len(body) <= min(self.inline_bytes if most is None else most, self.inline_bytes):
             return body, ""
         name = f"{secrets.token_hex(16)}-{len(body)}"
         self._put_blob(run, name, body)
@@ -460,21 +477,6 @@ class DocumentStore(Store):
 
     def _forget(self) -> None:
         self._known = {}
-
-
-def _parts(places: Sequence[int], entries: Sequence[Entry]) -> Iterator[list[int]]:
-    """As many at a time as a document can take."""
-    part: list[int] = []
-    weight = 0
-    for place in places:
-        heavy = len(entries[place].body) > INLINE
-        part.append(place)
-        weight += 0 if heavy else len(entries[place].body)
-        if weight >= HEAVY or len(part) >= 4 * CROWDED:
-            yield part
-            part, weight = [], 0
-    if part:
-        yield part
 
 
 def _split_top(top: bytes) -> tuple[int, bytes]:
