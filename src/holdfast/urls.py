@@ -16,6 +16,7 @@ from holdfast.store import Store
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SECRET: Final = re.compile(r"((?://[^/?#@:]*:|password=))[^@&#]*")
+_POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -120,12 +121,12 @@ def _open_memory(url: str, **options: Any) -> Store:
 
 
 def _open_postgres(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "schema", "connections", "pool_seconds", "work_seconds")
+    where, own = _without(url, options, "schema", *_POOLED)
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
 def _open_mysql(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "prefix", "connections", "pool_seconds", "work_seconds")
+    where, own = _without(url, options, "prefix", *_POOLED)
     return _store_class("mysql", "MySQLStore")(where, **own)
 
 
