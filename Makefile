@@ -55,9 +55,9 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
 	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
-		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
+	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(BIN)/python -m pytest tests/servers/test_faults.py -k redis
+		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers
 
 docs: $(VENV)/tools  ## run every example in the docs
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,10 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
-from holdfast.stores._server import masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
+_SECRET: Final = re.compile(r"((?://[^/?#@:]*:|password=))[^@&#]*")
+_POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -39,7 +41,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     opener = _openers.get(scheme)
     if opener is None:
         known = ", ".join(sorted(_openers))
-        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
+        raise StoreURLError(_masked(text), f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
         # Only SQLite can be told what to survive; whoever requires it of another store probes it.
@@ -49,7 +51,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     except StoreURLError:
         raise
     except (TypeError, ValueError) as error:
-        raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
+        raise StoreURLError(_masked(text), f"an option does not fit this store: {error}") from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -119,7 +121,7 @@ def _open_memory(url: str, **options: Any) -> Store:
 
 
 def _open_postgres(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "schema", "connections", "pool_seconds", "work_seconds")
+    where, own = _without(url, options, "schema", *_POOLED)
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
@@ -148,6 +150,16 @@ def _open_redis(url: str, **options: Any) -> Store:
     return _store_class("redis", "RedisStore")(where, **options)
 
 
+def _open_mysql(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", *_POOLED)
+    return _store_class("mysql", "MySQLStore")(where, **own)
+
+
+def _masked(url: str) -> str:
+    """A URL that is fit for a log."""
+    return _SECRET.sub(r"\1***", url)
+
+
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
     """A URL without the options that are ours, and those; what is left in its query is the driver's."""
     query = dict(parse_qsl(urlsplit(url).query))
@@ -171,6 +183,8 @@ register_store("file", _open_file)
 register_store("memory", _open_memory)
 register_store("postgresql", _open_postgres)
 register_store("postgres", _open_postgres)
+register_store("mysql", _open_mysql)
+register_store("mariadb", _open_mysql)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
 register_store("duckdb", _open_duckdb)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -62,3 +63,11 @@ def cut_connections(url: str) -> int:
             "AND application_name = 'holdfast'"
         ).fetchall()
     return len(found)
+
+
+def new_database() -> str:
+    """An empty database."""
+    name = f"t_{new_id()}"
+    with psycopg.connect(server_url(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    return urlsplit(server_url())._replace(path=f"/{name}").geturl()

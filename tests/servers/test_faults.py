@@ -17,7 +17,7 @@ import holdfast as hf
 from holdfast.store import Store, Transactional
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
-from tests.servers import postgres, redis
+from tests.servers import mariadb, postgres, redis
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
 
@@ -33,15 +33,10 @@ class Kind(NamedTuple):
 
 
 KINDS = [
-    Kind(
-        "postgres",
-        postgres.Postgres,
-        postgres.server_url,
-        postgres.new_url,
-        postgres.cut_connections,
-    ),
+    Kind("postgres", postgres.Postgres, postgres.server_url, postgres.new_url, postgres.cut_connections),
+    Kind("mysql", mariadb.MariaDB, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
     Kind("redis", redis.Redis, redis.server_url, redis.new_url, redis.cut_connections),
-]
+]  # fmt: skip
 WITHOUT_WORK = ("redis",)  # they run no SQL of a user's in their transactions
 
 
@@ -241,6 +236,19 @@ def test_when_all_connections_are_in_use_the_error_says_so(sql_url: str) -> None
                 leave.set()
             assert [held.result() for held in holding] == [[True], [True]]
         assert len(store.read("run")) == 1
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_forever(kind: Kind, url: str) -> None:
+    """Its connection seems to be alive all the while."""
+    stopped = (hf.OutcomeUnknownError, hf.StoreUnavailableError)  # it depends on what was asked
+    server = kind.server.shared()
+    with closing(hf.open_store(url, answer_seconds=0.3)) as store:
+        store.append([entry("run", 0)])
+        with server.frozen(), pytest.raises(stopped):
+            store.append([entry("run", 1)])
+        assert [item.seq for item in store.read("run")][:1] == [0]
+        store.append([entry("run", 1)])
+        assert [item.seq for item in store.read("run")] == [0, 1]
 
 
 def test_an_outage_is_an_error_and_never_an_absence(kind: Kind) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import compress
 from operator import itemgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry
@@ -52,6 +52,9 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
 
     _entries: str
     """The table, quoted."""
+
+    _stored: ClassVar[str] = "octet_length(body)"
+    """The size of a body, found without reading it."""
 
     @abstractmethod
     def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
@@ -171,7 +174,7 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
         which, value = ("run >= %s", " ") if run is None else ("run = %s", run)
         (row,) = self._rows(
             "SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), "  # noqa: S608 - constants
-            f"coalesce(sum(octet_length(body)), 0), min(at), max(at) FROM {self._entries} "
+            f"coalesce(sum({self._stored}), 0), min(at), max(at) FROM {self._entries} "
             f"WHERE size > 0 AND kind IN ('checkpoint', 'result') AND {which}",
             (value,),
         )

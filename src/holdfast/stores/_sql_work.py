@@ -17,7 +17,7 @@ from holdfast.store import Work, WorkFailedError
 _NOT_CODE: Final = re.compile(
     r"""--[^\n]*|/\*(?!!).*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$""", re.DOTALL
 )
-_FIRST_WORDS: Final = re.compile(r"[\s(]*(\w+)(?:\s+(\w+))?")
+_FIRST_WORDS: Final = re.compile(r"[(\s]*(\w+)(?:\s+(\w+))?")
 ALWAYS_FORBIDDEN: Final = frozenset(
     [
         "begin",
@@ -48,19 +48,18 @@ class Rules:
         """Raise `PermissionError` if it does."""
         text = statement.decode() if isinstance(statement, bytes) else str(statement)
         code = _NOT_CODE.sub(lambda found: " " if found[0][0] in "-/" else "''", text)
-        for part in code.split(";"):
+        for part in filter(None, map(str.strip, code.split(";"))):
             found = _FIRST_WORDS.match(part)
-            first, second = (
-                (word.lower() if word else "" for word in found.groups()) if found else ("", "")
-            )
-            if "/*!" in part or (first in self._words and (first, second) not in _ALLOWED):
+            first = found[1].lower() if found else ""
+            words = (first, (found[2] or "").lower()) if found else ()
+            if not first or "/*!" in part or (first in self._words and words not in _ALLOWED):
                 raise PermissionError(
                     "commit= runs inside holdfast's own transaction and can't begin or end one, "
-                    f"also not by what ends it in passing, or change the session: {part.strip()!r}"
+                    f"also not by what ends it in passing, or change the session: {part!r}"
                 )
             if first != "select" and self._table.search(part):
                 raise PermissionError(
-                    f"commit= can read holdfast's own tables, not change them: {part.strip()!r}"
+                    f"commit= can read holdfast's own tables, not change them: {part!r}"
                 )
 
 
@@ -73,17 +72,18 @@ class WorkCursor:
         self._cursor: Any = cursor
         self._rules = rules
         self._in_transaction = in_transaction
+        self._failed = False
         self._until = time.monotonic() + seconds
 
     def execute(self, query: Any, parameters: Any = None) -> Self:
         """As any cursor does, inside the transaction."""
-        inner = self._checked(query)
-        inner.execute(query) if parameters is None else inner.execute(query, parameters)
+        arguments = (query,) if parameters is None else (query, parameters)
+        self._do(query, lambda cursor: cursor.execute(*arguments))
         return self
 
     def executemany(self, query: Any, parameters: Any) -> Self:
         """As any cursor does, inside the transaction."""
-        self._checked(query).executemany(query, parameters)
+        self._do(query, lambda cursor: cursor.executemany(query, parameters))
         return self
 
     def fetchone(self) -> Any:
@@ -124,9 +124,9 @@ class WorkCursor:
         """Raise if the time is over or the transaction gone."""
         if self.late:
             raise _too_long()
-        if not self._in_transaction():
+        if self._failed or not self._in_transaction():
             raise RuntimeError(
-                "the transaction was undone by a statement that failed; nothing was written"
+                "a statement of commit= failed, and with it the transaction; nothing was written"
             )
 
     @property
@@ -139,11 +139,17 @@ class WorkCursor:
             raise RuntimeError("the cursor of commit= is closed once commit= is over")
         return self._cursor
 
-    def _checked(self, query: object) -> Any:
-        inner = self._open()
+    def _do(self, query: object, action: Callable[[Any], object]) -> None:
+        cursor = self._open()
         self.check()
         self._rules.check(query)
-        return inner
+        try:
+            action(cursor)
+        except BaseException:
+            self._failed = (
+                True  # a server may have undone all before it, and would go on from there
+            )
+            raise
 
 
 def run_work(cursor: WorkCursor, work: Work) -> None:
