@@ -29,8 +29,8 @@ class SmallDocuments(MongoDBStore):
     crowded = 3
 
 
-def new_opener(kind: type[MongoDBStore] = MongoDBStore) -> Callable[[], Store]:
-    return partial(kind, mongomock.MongoClient())
+def new_opener() -> Callable[[], Store]:
+    return partial(SmallDocuments, mongomock.MongoClient())
 
 
 class TestMongoDBStore(StoreContract):
@@ -39,13 +39,7 @@ class TestMongoDBStore(StoreContract):
         return new_opener()
 
 
-class TestMongoDBStoreWithSmallDocuments(StoreContract):
-    @pytest.fixture
-    def open_store(self) -> Callable[[], Store]:
-        return new_opener(SmallDocuments)
-
-
-TestMongoDBAgainstADict = make_store_machine(lambda: new_opener(SmallDocuments)).TestCase
+TestMongoDBAgainstADict = make_store_machine(new_opener).TestCase
 TestMongoDBAgainstADict.settings = settings(
     max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

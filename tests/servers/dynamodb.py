@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import make_server
 
 from holdfast.seams import new_id
@@ -19,7 +19,7 @@ def server() -> str:
     """The endpoint of the one that all tests of this process use."""
     os.environ.setdefault("AWS_ACCESS_KEY_ID", "testing")
     os.environ.setdefault("AWS_SECRET_ACCESS_KEY", "testing")
-    application = DomainDispatcherApplication(create_backend_app)
+    application = create_backend_app("dynamodb")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     made = make_server(HOST, 0, application, threaded=False)
     threading.Thread(target=made.serve_forever, daemon=True).start()

@@ -46,6 +46,9 @@ class DynamoDBStore(DocumentStore):
     about a hundred of one, are not saved as one: some may be there and others not.
     """
 
+    inline_bytes = 8 << 10  # a write is paid for by the kilobyte
+    heavy_bytes = 16 << 10
+
     def __init__(
         self,
         table: str = "holdfast",
