@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from heapq import merge
 from itertools import islice
 from typing import Any, Final
+from urllib.parse import urlsplit
 from zlib import crc32
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
@@ -68,7 +69,8 @@ class DynamoDBStore(DocumentStore):
 
     def survives(self) -> Survives:
         self._check_open()
-        host = self._db.meta.endpoint_url.split("//")[-1].split("/")[0].split(":")[0]
+        with self._translated():
+            host = urlsplit(self._db.meta.endpoint_url).hostname or ""
         # Amazon keeps what it acknowledged on disks in several places; who else answers, nobody knows.
         amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
         return "power-loss" if amazons else "nothing"
