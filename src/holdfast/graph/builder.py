@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, g
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import Policy, is_async
 from holdfast.engine.retry import Retry
+from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
-from holdfast.graph.plan import END, Node, Plan, Route
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
