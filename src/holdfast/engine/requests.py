@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 from holdfast import composing
 from holdfast.appending import append_if
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import live
 from holdfast.engine.history import History, meta
-from holdfast.engine.schema import problems_with
+from holdfast.engine.questions import Question, asked
 from holdfast.errors import (
     CheckpointNotFoundError,
     InvalidAnswerError,
@@ -22,15 +20,6 @@ from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.store import RunFilter
 
 _OVER = (Status.COMPLETED, Status.CANCELLED)
-
-
-class Question(NamedTuple):
-    """Something that a run asks a person."""
-
-    run_id: str
-    key: str  # unique in the run
-    prompt: str
-    schema: dict[str, Any]  # JSON Schema of the answer; empty: anything
 
 
 def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
@@ -67,11 +56,11 @@ def answer(core: Core, run_id: str, value: object, question: str | None = None) 
     def decide(head: Entry | None) -> Draft:
         _standing(run_id, head)
         waiting = open_questions(History(core, run_id, whole=True))
-        asked = _pick(run_id, waiting, question)
-        wrong = problems_with(core.journals.decode(encoding), asked.schema)
+        found = _pick(run_id, waiting, question)
+        wrong = found.problems_with(core.journals.decode(encoding))
         if wrong:
-            raise InvalidAnswerError(run_id, asked.key, wrong)
-        return Draft(Kind.ANSWER.value, Status.RUNNING.value, encoding, step=asked.key)
+            raise InvalidAnswerError(run_id, found.key, wrong)
+        return Draft(Kind.ANSWER.value, Status.RUNNING.value, encoding, step=found.key)
 
     yield from append_if(core, run_id, decide)
 
@@ -90,8 +79,7 @@ def open_questions(history: History) -> list[Question]:
         if entry.kind == Kind.ANSWER:
             waiting.pop(key, None)
         else:
-            asked = history.value(entry)
-            waiting[key] = Question(history.run, key, asked["prompt"], asked["schema"])
+            waiting[key] = asked(entry, history.value(entry))
     return list(waiting.values())
 
 
@@ -119,8 +107,8 @@ def _pick(run_id: str, waiting: list[Question], key: str | None) -> Question:
             names = ", ".join(repr(q.key) for q in waiting)
             raise QuestionError(run_id, None, f"it asks several things; name one of {names}")
         return waiting[0]
-    for asked in waiting:
-        if asked.key == key:
-            return asked
+    for found in waiting:
+        if found.key == key:
+            return found
     names = ", ".join(repr(q.key) for q in waiting)
     raise QuestionError(run_id, key, f"is not open; open are {names}")

@@ -30,7 +30,7 @@ from holdfast.engine.events import RunCompleted as WorkflowCompleted
 from holdfast.engine.events import RunFailed as WorkflowFailed
 from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
-from holdfast.engine.requests import Question
+from holdfast.engine.questions import Question
 from holdfast.engine.retry import Retry
 from holdfast.workflow.effects import Step, ask, branch, for_each, parallel, step
 from holdfast.workflow.engine import WorkflowEngine

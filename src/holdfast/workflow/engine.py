@@ -14,7 +14,7 @@ from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
-from holdfast.engine.requests import Question
+from holdfast.engine.questions import Question
 from holdfast.engine.running import Link, Plan
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
