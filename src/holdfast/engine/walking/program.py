@@ -25,6 +25,7 @@ class Walk:
         self.visits: dict[str, int] = {}  # how often it came to each node
         self.at_hand: Any = None  # the state, revived, for the next node alone
         self.before: tuple[str, ...] = ()  # the steps that led to where it stands
+        self.since: dict[str, int] = {}  # when it first came to nodes, where that matters
 
 
 class Fork:
@@ -79,6 +80,10 @@ class WalkingProgram(Program):
     @abstractmethod
     def targets(self, walk: Walk, task: Task, recorded: Any) -> list[str]:
         """Where to go after a node."""
+
+    def undecided(self, walk: Walk, after: str) -> list[str]:
+        """Where to go after a node that could not say so when it was done. Raises if it still can't."""
+        raise NotImplementedError(f"{self.flow} always says where to go after {after!r}")
 
     def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
         """The walk's state after a node, of which this was recorded."""
@@ -171,6 +176,7 @@ class WalkingProgram(Program):
         walk, _ = self._busy.pop(task.key)
         walk.state = self.moved(walk, task.name, self._stored.pop(task.key))
         walk.at_hand = value
+        walk.before = (task.name,)
         self._walks.append((walk, self._next.pop(task.key), task.name))
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
@@ -201,6 +207,8 @@ class WalkingProgram(Program):
     def _go(self, walk: Walk, targets: list[str], after: str) -> Task | None:
         """Take a walk on to its next node; None if it arrived, or has to wait for branches."""
         while True:
+            if not targets:
+                targets = self.undecided(walk, after)
             if len(targets) > 1:
                 self._fork(walk, targets, after)
                 return None
@@ -216,6 +224,7 @@ class WalkingProgram(Program):
                 return self.task(walk, key, name)
             stored, targets = known
             walk.state = self.moved(walk, name, stored)
+            walk.before = (name,)
             after = name
 
     def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
