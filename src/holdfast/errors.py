@@ -29,6 +29,7 @@ HoldfastError
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made more steps than it may
+│   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
 │   ├── NoPathError                   no path leads on from a step
 │   ├── UnresolvedError               a template or condition speaks of what is not there (also a LookupError)
 │   ├── EndedWithFailureError         the run came to an end that stands for failure
@@ -36,7 +37,7 @@ HoldfastError
 │   ├── RunCancelledError             the run was cancelled
 │   └── LeaseLostError                another worker took the run over; this one wrote nothing more
 ├── InvalidFlowError                  a flow that can't run as it is put together (also a ValueError)
-├── QuestionError                     there is no such open question
+├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
@@ -99,6 +100,7 @@ __all__ = [
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
+    "UnansweredError",
     "UnresolvedError",
     "VerificationError",
 ]
@@ -550,6 +552,21 @@ class RunPausedError(RunError):
             return f"run {self.run_id!r} is paused; resume it to go on"
         waiting = ", ".join(map(repr, self.questions))
         return f"run {self.run_id!r} waits for an answer to {waiting}; answer it, then resume"
+
+
+class UnansweredError(RunError, TimeoutError):
+    """Nobody answered a question before its deadline, and it has no default."""
+
+    def __init__(self, run_id: str, step: str) -> None:
+        super().__init__(run_id, step)
+        self.run_id = run_id
+        self.step = step  # the question
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r}: nobody answered {self.step!r} before its deadline; "
+            "resume the run to ask again"
+        )
 
 
 class RunCancelledError(RunError):

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from holdfast import reading
+from holdfast.core import Core
+from holdfast.errors import CheckpointNotFoundError
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -32,6 +36,7 @@ class StepInfo:
     flow: str = ""
     _report: Report | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    _core: Core | None = field(default=None, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -81,6 +86,40 @@ def current_step() -> StepInfo:
     if step is None:
         raise RuntimeError("current_step() was called outside a step that holdfast executes")
     return step
+
+
+def state_of(
+    run_id: str | None = None,
+    *,
+    thread: str | None = None,
+    step: str | None = None,
+    as_type: Any = None,
+) -> Any:
+    """In a step: the latest state of another run in the same store, or of a thread's newest one.
+
+    With `step`, as that step left it. It is what `load` gives: of a workflow, its results by
+    step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
+    `CheckpointNotFoundError` where there is none yet: give the step a `retry` to wait for it.
+    """
+    if (run_id is None) is (thread is None):
+        raise TypeError("state_of needs a run_id, or thread=")
+    here = current_step()
+    core = here._core  # noqa: SLF001 - the step's own
+    if core is None:
+        raise RuntimeError(
+            "state_of was called in another process than the run's; call it in a step that runs "
+            "in a thread, and hand on what it gives"
+        )
+    if run_id is not None:
+        wanted = [run_id]
+    else:
+        others = reading.thread(core, str(thread))
+        wanted = [info.run_id for info in others if info.run_id != here.run_id]
+    for name in wanted:
+        found = reading.load(core, name, step=step, as_type=as_type)
+        if found is not None:
+            return found.state
+    raise CheckpointNotFoundError(str(run_id or f"of thread {thread!r}"))
 
 
 def now() -> datetime:

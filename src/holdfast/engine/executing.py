@@ -263,7 +263,7 @@ class Steps:
             return await run.child(task, hands_over=here and run.hands_over)
         info = StepInfo(
             run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow,
-            self._reporter(task) if run.options.listening else None, self._stopping,
+            self._reporter(task) if run.options.listening else None, self._stopping, run.core,
         )  # fmt: skip
         if task.policy.timeout is None:
             return await self._call(task, info, here)

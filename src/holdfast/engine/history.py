@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
 from holdfast.engine.program import Stored
+from holdfast.engine.questions import FAIL
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.journal import Journals
 from holdfast.model import Entry, Kind, Status
@@ -83,8 +84,22 @@ class History:
         return self.stored(entry).value() if entry.size else None
 
     def answers(self) -> dict[str, Any]:
-        """What was answered, by question."""
-        return {str(e.step): self.value(e) for e in self.of(Kind.ANSWER)}
+        """What was answered, by question; FAIL where the deadline passed instead.
+
+        Where the run failed for that, it is asked again.
+        """
+        found: dict[str, Any] = {}
+        for entry in self.of(Kind.QUESTION, Kind.ANSWER, Kind.FAIL):
+            facts, key = meta(entry), str(entry.step)
+            if entry.kind == Kind.QUESTION:
+                found.pop(key, None)
+            elif entry.kind == Kind.ANSWER:
+                found[key] = answer_in(entry, self.value(entry))
+            elif facts.get("of") == "run":
+                for failed in (facts.get("step"), facts.get("cause")):
+                    if found.get(str(failed)) is FAIL:
+                        del found[str(failed)]
+        return found
 
     def deaths(self) -> int:
         """How many workers died since the run last made progress: attempts that left no trace."""
@@ -119,6 +134,11 @@ class History:
         for entry in self.of(Kind.FAIL):
             found = entry if meta(entry).get("of") == "rollback" else found
         return found
+
+
+def answer_in(entry: Entry, value: Any) -> Any:
+    """What an answer's entry says: its value, or FAIL where the deadline passed instead."""
+    return FAIL if meta(entry).get("expired") else value
 
 
 def meta(entry: Entry) -> dict[str, Any]:

@@ -229,7 +229,7 @@ class Program(ABC):
         return []
 
     def answer(self, key: str, value: Any) -> None:
-        """An answer came, as it is stored."""
+        """An answer came, as it is stored; `questions.FAIL` where nobody answered in time."""
         raise NotImplementedError(f"{self.flow} asked no question {key!r}")
 
     def at_failure(self, task: Task | None) -> list[Record]:

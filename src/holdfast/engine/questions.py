@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -52,7 +52,7 @@ class Inquiry:
     prompt: str
     schema: Mapping[str, Any] = field(default_factory=dict)
     choices: tuple[Any, ...] | None = None
-    assignees: tuple[str, ...] = ()
+    assignees: Iterable[str] = ()
     deadline: timedelta | float | datetime | None = None
     default: Any = FAIL
     show: Any = None
@@ -87,7 +87,7 @@ class Inquiry:
         told: dict[str, Any] = {"prompt": self.prompt, "schema": self.schema}
         if self.choices is not None:
             told["choices"] = list(self.choices)
-        if self.assignees:
+        if self.assignees:  # a tuple by now
             told["assignees"] = list(self.assignees)
         if isinstance(self.deadline, datetime):
             told["deadline"] = to_micros(self.deadline)

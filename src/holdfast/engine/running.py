@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast import composing, reading
 from holdfast.appending import append_if
 from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
-from holdfast.engine import live
+from holdfast.engine import live, requests
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
@@ -36,6 +36,8 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft
 from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id
+
+T = TypeVar("T")
 
 Make = Callable[[], Program]
 """Makes a flow's program anew: it is used for one attempt to carry a run out."""
@@ -140,6 +142,9 @@ async def _take_over(
         read = partial(History, core, run_id, whole=program.replays)
         history: History = read() if options.blocking else await core.off_loop(read)
         _check(program, history, inputs)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            continue
         restored = program.restore(history)
         behind = _behind(history)
         seen = history.head.seq
@@ -196,7 +201,7 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
     return program.revive_result(history.value(end))
 
 
-async def _drive(core: Core, op: Op[Entry], options: Options) -> Entry:
+async def _drive(core: Core, op: Op[T], options: Options) -> T:
     return core.drive(op) if options.blocking else await core.drive_async(op)
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
 
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import Policy, is_async
+from holdfast.engine.questions import FAIL
 from holdfast.engine.retry import Retry
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
+from holdfast.graph import asking
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
@@ -53,7 +56,7 @@ class Graph(Generic[S]):
     def add_node(
         self,
         name: str,
-        fn: Callable[[S], Any],
+        fn: Callable[..., Any],
         *,
         retry: int | Retry | None = None,
         timeout: float | None = None,
@@ -83,6 +86,50 @@ class Graph(Generic[S]):
         if executor is not None and not is_async(fn):
             fn = partial(_with_its_changes, fn)
         self._nodes[name] = Node(name, fn, policy, merge)
+        return self
+
+    def add_question(
+        self,
+        name: str,
+        prompt: str | Callable[[S], str],
+        *,
+        into: str | Callable[[S, Any], Any] | None = None,
+        edit: Iterable[str] = (),
+        returns: Any = None,
+        schema: Mapping[str, Any] | None = None,
+        choices: Iterable[Any] | None = None,
+        assignees: Iterable[str] = (),
+        deadline: timedelta | float | datetime | None = None,
+        default: Any = FAIL,
+        show: Iterable[str] | Callable[[S], Any] = (),
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
+    ) -> Self:
+        """Add a node that asks people, and goes on with their answer, days later if need be.
+
+        The answer goes `into` a field of the state, or `into(state, answer)` says what a node
+        may return. With `edit` it is a dict of these fields, those that are to change. It must be
+        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; only `assignees`
+        may give it, if there are any. When the `deadline` passes (a timedelta or seconds from
+        asking, or a datetime), `default` is the answer; without one the run fails with
+        `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
+        and `edit` name, or what `show(state)` gives, and nothing else of the state.
+        """
+        fn = asking.answered(into, edit)
+        self.add_node(name, fn, inline=True, merge=merge)
+        self._nodes[name] = self._nodes[name]._replace(
+            question=asking.question(
+                self._state,
+                prompt,
+                edit=edit,
+                returns=returns,
+                schema=schema,
+                choices=choices,
+                assignees=assignees,
+                deadline=deadline,
+                default=default,
+                show=show,
+            )
+        )
         return self
 
     def add_edge(self, source: str, target: str) -> Self:

@@ -18,6 +18,7 @@ from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import is_async
+from holdfast.engine.questions import Question
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import going_back
@@ -194,6 +195,8 @@ class CompiledGraph(Generic[S]):
             before = await core.off_loop(
                 lambda: going_back.input_of(core, self._make, self._plan, run_id, node, seq)
             )
+            if self._plan.nodes[node].question is not None:
+                raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
             info = StepInfo(run_id, node, node, 1, flow=self.name)
@@ -224,6 +227,28 @@ class CompiledGraph(Generic[S]):
         """Have a run stop after the nodes that are under way, to be resumed later."""
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.request(core, run_id, "pause", reason))
+
+    async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
+        """What a run waits for."""
+        async with _kept(store, run_id) as core:
+            return await core.off_loop(lambda: requests.questions(core, run_id))
+
+    async def answer(
+        self,
+        run_id: str,
+        value: object,
+        *,
+        store: StoreLike = None,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
+        async with _kept(store, run_id) as core:
+            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from holdfast.codec.revive import revive
 from holdfast.engine.program import PLAIN, Stored, Task
-from holdfast.engine.walking.plan import Plan
+from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
 from holdfast.engine.walking.states import revived, stored_form, updated
 
@@ -47,10 +49,14 @@ class GraphProgram(WalkingProgram):
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
         node = self._plan.nodes[name]
         self._busy[key] = (walk, None)
-        arguments = self._arguments(walk.state)
+        arguments = self._arguments(walk.state, key, node)
         at_hand, walk.at_hand = walk.at_hand, None
-        first = arguments() if at_hand is None else (at_hand,)
+        plain = at_hand is not None and node.question is None
+        first = (at_hand,) if plain else arguments()
         return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
+
+    def seen(self, walk: Walk) -> Any:
+        return revived(walk.state.value(), self._kind)
 
     def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
         return updated(self._kind, task.args[0], value)
@@ -93,8 +99,20 @@ class GraphProgram(WalkingProgram):
 
         return Task(key, key, merge, arguments(), policy=PLAIN, fresh=arguments)
 
-    def _arguments(self, state: Stored) -> Callable[[], tuple[Any]]:
-        return lambda: (revived(state.value(), self._kind),)
+    def _arguments(self, state: Stored, key: str, node: Node) -> Callable[[], tuple[Any, ...]]:
+        """Makes what a node is given: the state, and the answer to what it asked."""
+        kind, asking = self._kind, node.question
+        if asking is None:
+            return lambda: (revived(state.value(), kind),)
+        answer = self.answered(key)
+
+        def arguments() -> tuple[Any, ...]:
+            value = copy.deepcopy(answer)
+            if asking.returns is not None:
+                value = revive(value, asking.returns, root=f"answer to {key}")
+            return revived(state.value(), kind), value
+
+        return arguments
 
 
 def _names(name: str, said: Any, mapping: Mapping[Any, str] | None) -> list[str]:

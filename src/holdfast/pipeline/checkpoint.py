@@ -19,12 +19,19 @@ from holdfast.appending import append, thread_member
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, to_micros
 from holdfast.checkpointer import Checkpointer
 from holdfast.core import Core, Op
-from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike
 from holdfast.engine.viewing import CheckpointerView, outages_as
-from holdfast.errors import CheckpointSaveError, StoreURLError
-from holdfast.model import CARRY_STATE, MAX_ID_BYTES, Entry, Kind, check_id, split_checkpoint_id, thread_journal
-from holdfast.pipeline.going import standing
+from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, StoreURLError
+from holdfast.model import (
+    CARRY_STATE,
+    MAX_ID_BYTES,
+    Entry,
+    Kind,
+    check_id,
+    split_checkpoint_id,
+    thread_journal,
+)
+from holdfast.pipeline.going import name_of, standing
 from holdfast.store import PAGE
 from holdfast.urls import open_store
 
@@ -221,7 +228,9 @@ def _save(core: Core, thread_id: str, pipeline_id: str, **saved: Any) -> Op[Chec
 
 def _by_hand(thread_id: str, pipeline_id: str) -> str:
     """The same run for the same pair, and another for any other."""
-    name = "/".join(part.replace("%", "%25").replace("/", "%2f") for part in (thread_id, pipeline_id))
+    name = "/".join(
+        part.replace("%", "%25").replace("/", "%2f") for part in (thread_id, pipeline_id)
+    )
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
     return f"{thread_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
@@ -251,11 +260,18 @@ def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineChec
 
 def _loaded(core: Core, entry: Entry) -> PipelineCheckpoint:
     """A checkpoint with its whole state, also where it is that of a parallel branch."""
-    if entry.kind == Kind.CHECKPOINT:
-        encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
-    else:
-        history = History(core, entry.run, whole=True, up_to=entry.seq)
-        encoding = core.journals.encode(standing(None, history)[0])
+    journals = core.journals
+    encoding = journals.chain(entry.run, entry.seq, entry).encoding
+    if entry.kind == Kind.RESULT:
+        base, outputs = standing(core, entry)
+        base = base or journals.opening(entry.run)
+        if base is None:
+            raise CheckpointCorruptedError(entry.run, entry.seq, "the run's beginning is gone")
+        state, *values = (
+            journals.decode(journals.chain(e.run, e.seq, e).encoding) for e in (base, *outputs)
+        )
+        state["steps"] |= dict(zip(map(name_of, outputs), values, strict=True))
+        encoding = journals.encode(state)
     return PipelineCheckpoint(entry, encoding, core.journals.decode)
 
 
@@ -283,8 +299,12 @@ def _delete(
     count = 0
     for run in reading.thread(core, thread_id):
         kept = sum(1 for _ in islice(_all_of(core, run.run_id), keep_latest))
-        oldest = next(iter(reading.list_checkpoints(core, run.run_id, limit=1, oldest_first=True)), None)
-        if oldest is not None and (before is None or to_micros(oldest.created_at) < to_micros(before)):
+        oldest = next(
+            iter(reading.list_checkpoints(core, run.run_id, limit=1, oldest_first=True)), None
+        )
+        if oldest is not None and (
+            before is None or to_micros(oldest.created_at) < to_micros(before)
+        ):
             count += deleting.prune(
                 core, run.run_id, before=before, keep_latest=keep_latest, force=force
             )

@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from holdfast.engine.patterns import pattern
 from holdfast.engine.program import is_async
 from holdfast.errors import UnresolvedError
-from holdfast.pipeline import patterns, references
+from holdfast.pipeline import references
 from holdfast.pipeline.findings import Findings, Where, nearest, shown
 from holdfast.pipeline.references import Reference, Scope, Template
 from holdfast.pipeline.registry import Registry
@@ -24,10 +25,10 @@ def _text(value: Any) -> str:
     raise TypeError(f"{shown(value)} is no text")
 
 
-def _regex(actual: Any, pattern: Any) -> bool:
-    if not isinstance(pattern, str):
-        raise TypeError(f"{shown(pattern)} is no pattern")
-    return patterns.compiled(pattern).matches(_text(actual))
+def _regex(actual: Any, expected: Any) -> bool:
+    if not isinstance(expected, str):
+        raise TypeError(f"{shown(expected)} is no pattern")
+    return pattern(expected).found_in(_text(actual))
 
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -226,7 +227,7 @@ def _comparison(
         findings.say(where, f"{wanted!r} needs a value to compare with")
     if wanted == "regex":
         try:
-            patterns.compiled(value) if isinstance(value, str) else _regex("", value)
+            _regex("", value)
         except (TypeError, ValueError) as error:
             findings.say((*where, "value"), f"{shown(value)} can't be used as a pattern: {error}")
             return ALWAYS

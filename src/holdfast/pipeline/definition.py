@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from holdfast.engine.walking.plan import END, Node
+from holdfast.engine.questions import Inquiry
+from holdfast.engine.walking.plan import END, Asking, Node
 from holdfast.errors import InvalidIdError
 from holdfast.model import check_id
 from holdfast.pipeline.conditions import ALWAYS, condition_of
 from holdfast.pipeline.findings import Findings, Where, nearest, shown
 from holdfast.pipeline.plan import Loop, Path, PipelinePlan
-from holdfast.pipeline.references import Template
+from holdfast.pipeline.references import Scope, Template
 from holdfast.pipeline.registry import Registry
 from holdfast.pipeline.steps import (
     ENDS,
@@ -60,11 +62,15 @@ def plan_of(
     start, paths = _flow(given.get("flow"), steps, registry, findings)
     if findings:
         return None
+    inputs = {step.id: _inputs(step, steps, findings) for step in steps.values()}
     plan = PipelinePlan(
         flow=name,
         version=str(version),
         state=dict,
-        nodes={step.id: Node(step.id, step.call, step.policy, None) for step in steps.values()},
+        nodes={
+            step.id: Node(step.id, step.call, step.policy, None, _asking(step, inputs, parameters))
+            for step in steps.values()
+        },
         edges={source: _targets(ways) for source, ways in paths.items()},
         routes={},
         entry=start,
@@ -73,7 +79,7 @@ def plan_of(
         rename=dict(rename or {}),
         ends=ENDS,
         steps=steps,
-        inputs={step.id: _inputs(step, steps, findings) for step in steps.values()},
+        inputs=inputs,
         paths=paths,
         loop=loop,
         parameters=dict(parameters),
@@ -175,6 +181,22 @@ def _inputs(step: Step, steps: Collection[str], findings: Findings) -> Template 
     ):
         inputs = {item["name"]: item["source"] for item in inputs}
     return Template(inputs, steps, findings, (*where, "inputs"))
+
+
+def _asking(
+    step: Step, inputs: Mapping[str, Template | None], parameters: Mapping[str, Any]
+) -> Asking | None:
+    if not isinstance(step, HumanInputStep):
+        return None
+    template, asked = inputs[step.id], step.inquiry
+    assert template is not None
+
+    def inquiry(state: dict[str, Any]) -> Inquiry:
+        shown_to_people = template.render(Scope(state, parameters))
+        prompt, show = f"{shown_to_people['prompt']}", shown_to_people["show"]
+        return replace(asked, prompt=prompt, show=show)
+
+    return Asking(inquiry, None)
 
 
 # --- flow

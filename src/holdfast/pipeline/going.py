@@ -74,21 +74,24 @@ def _has_run(core: Core, plan: PipelinePlan, run_id: str, step: str) -> bool:
 def _skipping(
     core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step: str
 ) -> list[Draft]:
-    history = History(core, run_id, whole=True)
+    history = History(core, run_id, whole=False)
     if history.head.status in (Status.COMPLETED, Status.CANCELLED):
         raise RunFinishedError(run_id, history.head.status)
     running.check_flow(make(), history)
     skipped = dump_meta({"skipped_to": step})
     drafts = [
         Draft(Kind.ANSWER.value, Status.OPEN.value, step=question.key, meta=skipped)
-        for question in requests.open_questions(history)
+        for question in requests.questions(core, run_id)
     ]
-    state, entry, before = standing(plan, history)
+    entry, outputs = standing(core, history.head)
+    state = versions.state_of(plan, history, entry).value()
+    state["steps"] |= {name_of(output): history.value(output) for output in outputs}
+    before = [] if entry is None else meta(entry).get("after") or [versions.node_of(plan, entry)]
     facts: dict[str, Any] = {
         "flow_version": plan.version,
         "shape": plan.shape,
         "next_steps": [step],
-        "after": before,
+        "after": [name for name in before if name in plan.steps],
     }
     for name in ("visits", "since"):
         if entry is not None and name in meta(entry):
@@ -105,32 +108,19 @@ def _skipping(
     return [*drafts, kept]
 
 
-def standing(
-    plan: PipelinePlan | None, history: History, up_to: int | None = None
-) -> tuple[dict[str, Any], Entry | None, list[str]]:
-    """The state a run stands at, or stood at then, branches included.
+def standing(core: Core, entry: Entry) -> tuple[Entry | None, list[Entry]]:
+    """The last whole state up to an entry, None being the run's beginning, and the outputs since.
 
-    Also the last whole one's entry, and the steps that led there.
+    Those are of parallel branches, oldest first. Blocks.
     """
-    found: Entry | None = None
-    beside: list[Entry] = []
-    for entry in history.of(Kind.CHECKPOINT, Kind.RESULT):
-        if up_to is not None and entry.seq > up_to:
-            break
-        if entry.kind == Kind.CHECKPOINT:
-            found, beside = entry, []
-        else:
-            beside.append(entry)
-    if plan is None:
-        state = history.value(found or history.opening)
-    else:
-        state = versions.state_of(plan, history, found).value()
-    before = [] if found is None else meta(found).get("after") or [_name(found)]
-    for entry in beside:
-        state["steps"].pop(_name(entry), None)
-        state["steps"][_name(entry)] = history.value(entry)
-    return state, found, [name for name in before if plan is None or name in plan.steps]
+    outputs: list[Entry] = []
+    for found in core.journals.branch_of(entry):
+        if found.kind == Kind.CHECKPOINT:
+            return found, outputs[::-1]
+        outputs.append(found)
+    return None, outputs[::-1]
 
 
-def _name(entry: Entry) -> str:
+def name_of(entry: Entry) -> str:
+    """The step whose output an entry carries."""
     return str(meta(entry).get("step_name") or entry.step)

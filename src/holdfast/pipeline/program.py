@@ -25,7 +25,7 @@ from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
-from holdfast.pipeline.steps import HumanInputStep, Step
+from holdfast.pipeline.steps import Step
 from holdfast.seams import Clock
 
 INLINE: Final = Policy(inline=True, marked=True)
@@ -46,11 +46,7 @@ class PipelineProgram(WalkingProgram):
     def __init__(self, plan: PipelinePlan, clock: Clock) -> None:
         super().__init__(plan)
         self._clock = clock
-        self._records: list[Record] = []
         self._due: list[tuple[Walk, str, str]] = []  # steps that wait no longer: walk, key and id
-        self._asked: dict[str, tuple[Walk, str]] = {}  # by question, who waits for it
-        self._known_questions: set[str] = set()
-        self._answers: dict[str, Any] = {}
         self._failed: dict[str, dict[str, Any]] = {}  # by key: the failure that is to be answered
         self._beside: dict[str, Stored] = {}  # outputs of branches that are under way
         self._times: dict[str, int] = {}  # by key: when a branch's step was recorded
@@ -60,9 +56,7 @@ class PipelineProgram(WalkingProgram):
 
     def restore(self, history: History) -> int:
         for entry in history.entries:
-            if entry.kind == Kind.QUESTION:
-                self._known_questions.add(str(entry.step))
-            elif entry.kind == Kind.DECISION and meta(entry).get("failed"):
+            if entry.kind == Kind.DECISION and meta(entry).get("failed"):
                 self._fail(str(entry.step), history.value(entry))
             elif entry.kind == Kind.RESULT:
                 self._times[versions.key_of(self._plan, entry)] = entry.at
@@ -73,16 +67,11 @@ class PipelineProgram(WalkingProgram):
     def ready(self) -> list[Task]:
         tasks = super().ready()
         due, self._due = self._due, []
-        begun = (self._begin(walk, key, name) for walk, key, name in due)
-        tasks += [task for task in begun if task is not None]
+        tasks += [self._step(walk, key, name) for walk, key, name in due]
         if self._ended_at == FAILURE and not tasks and not self._busy:
             assert self._main is not None
             raise EndedWithFailureError(self.run_id, ", ".join(self._main.before))
         return tasks
-
-    def take_records(self) -> list[Record]:
-        records, self._records = self._records, []
-        return records
 
     def record(self, task: Task, value: Any) -> Record:
         made = super().record(task, value)
@@ -139,15 +128,6 @@ class PipelineProgram(WalkingProgram):
         assert self._main is not None
         return _outputs(self._main.before, self._main.state.value()["steps"])
 
-    def questions(self) -> list[str]:
-        return list(self._asked)
-
-    def answer(self, key: str, value: Any) -> None:
-        self._answers[key] = value
-        if key in self._asked:
-            walk, name = self._asked.pop(key)
-            self._due.append((walk, key, name))
-
     # --- WalkingProgram
 
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
@@ -160,11 +140,14 @@ class PipelineProgram(WalkingProgram):
             if most is not None and count > 1 and self._clock.now() - first > most * 1e6:
                 raise LoopLimitError(self.run_id, name, most, "max_loop_time_seconds")
         goes_back = name in walk.before or any(count > walk.visits.get(b, 0) for b in walk.before)
-        if loop.iteration_delay_seconds and count > 1 and goes_back:
+        if loop.iteration_delay_seconds and count > 1 and goes_back and key not in self._answers:
             self._busy[key + _DELAY] = (walk, None)
             pause = (loop.iteration_delay_seconds,)
             return Task(key + _DELAY, name, asyncio.sleep, pause, recorded=False)
-        return self._begin(walk, key, name)
+        return self._step(walk, key, name)
+
+    def seen(self, walk: Walk) -> Any:
+        return walk.state.value()
 
     def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
         if walk.path:
@@ -195,7 +178,7 @@ class PipelineProgram(WalkingProgram):
             again = Record(Kind.RESULT, key, output, facts, name, self._steps - 1)
         else:
             again = self._whole(walk, name, facts)
-        self._records.append(again)
+        self._notes.append(again)
         return targets
 
     def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
@@ -221,7 +204,7 @@ class PipelineProgram(WalkingProgram):
         target = FAILURE if FAILURE in places else fork.join if fork.join in places else "end"
         if not walk.path:
             facts = {"next_steps": [target], "after": list(walk.before), **self.facts(walk)}
-            self._records.append(self._whole(walk, fork.merge_key, facts))
+            self._notes.append(self._whole(walk, fork.merge_key, facts))
         self._walks.append((walk, [target], fork.merge_key))
         return None
 
@@ -244,20 +227,13 @@ class PipelineProgram(WalkingProgram):
 
     # --- steps
 
-    def _begin(self, walk: Walk, key: str, name: str) -> Task | None:
-        step = self._plan.steps[name]
-        if isinstance(step, HumanInputStep) and key not in self._answers:
-            self._ask(step, walk, key)
-            return None
-        return self._step(walk, key, name)
-
     def _step(self, walk: Walk, key: str, name: str) -> Task:
         """What carries a step out: itself, or what answers its failure; or just its answer."""
         step = self._plan.steps[name]
-        if key in self._answers:
-            answered = partial(_same, self._answers[key])
-            return self._busy_with(walk, Task(key, name, answered, policy=INLINE))
         failed = self._failed.get(key)
+        if key in self._answers and failed is None:
+            answered = Task(key, name, partial(self.answered, key), policy=INLINE)
+            return self._busy_with(walk, answered)
         if failed is not None and (step.on_failure is None or failed.get("again")):
             fail = partial(_same, _told(step, failed))
             return self._busy_with(walk, Task(key + _FALLBACK, name, fail, policy=INLINE))
@@ -295,16 +271,6 @@ class PipelineProgram(WalkingProgram):
         if inputs is not None:
             return inputs.render(scope)
         return _outputs(before, scope.get("steps")) if before else scope.get("pipeline_input")
-
-    def _ask(self, step: HumanInputStep, walk: Walk, key: str) -> None:
-        self._asked[key] = (walk, step.id)
-        if key in self._known_questions:
-            return
-        template = self._plan.inputs[step.id]
-        assert template is not None
-        shown = template.render(Scope(walk.state.value(), self._plan.parameters))
-        asked = replace(step.inquiry, prompt=f"{shown['prompt']}", show=shown["show"])
-        self._records.append(asked.record(key, step.id))
 
     def _answer_to_failure(self, task: Task) -> Step | None:
         """The step, if it has an answer to what failed."""

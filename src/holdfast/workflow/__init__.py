@@ -30,14 +30,25 @@ from holdfast.engine.events import RunCompleted as WorkflowCompleted
 from holdfast.engine.events import RunFailed as WorkflowFailed
 from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
-from holdfast.engine.questions import Question
+from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.workflow.effects import Step, ask, branch, for_each, parallel, step
+from holdfast.workflow.effects import (
+    Step,
+    approve,
+    ask,
+    branch,
+    for_each,
+    parallel,
+    read_run,
+    step,
+)
 from holdfast.workflow.engine import WorkflowEngine
 from holdfast.workflow.flow import Workflow, workflow
 from holdfast.workflow.results import StepResult, WorkflowResult
 
 __all__ = [
+    "FAIL",
+    "Approval",
     "CheckpointFailed",
     "CheckpointSaved",
     "CheckpointStrategy",
@@ -63,10 +74,12 @@ __all__ = [
     "WorkflowFailed",
     "WorkflowResult",
     "WorkflowStarted",
+    "approve",
     "ask",
     "branch",
     "for_each",
     "parallel",
+    "read_run",
     "step",
     "workflow",
 ]

@@ -8,18 +8,14 @@ docs/deviations.md says so.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from holdfast import backlog, deleting, reading, saving
+from holdfast import deleting, reading, saving
 from holdfast.checkpoint import to_datetime
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec.revive import revive
 from holdfast.core import Core
 from holdfast.engine.history import History
@@ -27,11 +23,8 @@ from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.opening import StoreLike
 from holdfast.engine.viewing import CheckpointerView, outages_as
 from holdfast.errors import (
-    CheckpointLoadError,
     CheckpointSaveError,
     ReviveError,
-    StoreClosedError,
-    StoreError,
 )
 from holdfast.model import Entry, Kind, check_id
 from holdfast.workflow.results import StepResult, steps_in

@@ -8,12 +8,15 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
-from holdfast.engine.context import DECIDING
+from holdfast.engine.context import DECIDING, state_of
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import PLAIN, Policy, is_async
+from holdfast.engine.questions import FAIL, Approval, Inquiry
 from holdfast.engine.retry import Retry
+from holdfast.engine.schema import schema_of
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
@@ -329,11 +332,10 @@ def for_each(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask(Effect):
-    """A question to a person."""
+    """A question to people."""
 
-    prompt: str
+    inquiry: Inquiry
     returns: Any
-    choices: tuple[Any, ...] | None
     name: str
 
 
@@ -341,16 +343,36 @@ def ask(
     prompt: str,
     *,
     returns: Any = None,
+    schema: Mapping[str, Any] | None = None,
     choices: Iterable[Any] | None = None,
+    assignees: Iterable[str] = (),
+    deadline: timedelta | float | datetime | None = None,
+    default: Any = FAIL,
+    show: Any = None,
     name: str = "ask",
 ) -> Ask:
-    """Ask a person, and pause the run until the answer comes, days later if need be.
+    """Ask people, and pause the run until an answer comes, days later if need be.
 
-    The answer must be of the type `returns`, or one of the `choices`.
+    The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
+    Only `assignees` may give it, if there are any. When the `deadline` passes, a timedelta or
+    seconds from now or a datetime, `default` is the answer; without one, `UnansweredError` is
+    raised here. `show` is what people may see of what the run works on: a value, to be edited if
+    you like, and given back as the answer.
     """
-    if not isinstance(prompt, str):
-        raise TypeError(f"ask needs a prompt, not {prompt!r}")
-    return Ask(prompt, returns, None if choices is None else tuple(choices), name)
+    if schema is None:
+        schema = {} if returns is None else schema_of(returns)
+    offered = None if choices is None else tuple(choices)
+    inquiry = Inquiry(prompt, schema, offered, assignees, deadline, default, show)
+    return Ask(inquiry, returns, check_id("question", name))
+
+
+def approve(prompt: str, *, name: str = "approve", **options: Any) -> Ask:
+    """Ask whether the run may go on; gives an `Approval`. Takes the options of `ask`."""
+    return ask(prompt, returns=Approval, name=name, **options)
+
+
+read_run = step(name="read_run")(state_of)
+"""`hf.state_of` as a step: `yield read_run("other-run")` gives its latest state, which is recorded."""
 
 
 def _check_concurrency(concurrency: int | None) -> None:

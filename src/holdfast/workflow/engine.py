@@ -139,15 +139,54 @@ class WorkflowEngine:
         """Have a run stop after the steps that are under way, to be resumed later."""
         await self._request("pause", workflow_id, reason)
 
-    async def answer(self, workflow_id: str, value: object, *, question: str | None = None) -> None:
-        """Answer a run's open question, by name where it has several; then resume it."""
+    async def answer(
+        self,
+        workflow_id: str,
+        value: object,
+        *,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
         core = self._core
-        await core.drive_async(requests.answer(core, workflow_id, value, question))
+        await core.drive_async(requests.answer(core, workflow_id, value, question, by=by))
 
     async def questions(self, workflow_id: str) -> list[Question]:
         """What a run waits for."""
         core = self._core
         return await core.off_loop(lambda: requests.questions(core, workflow_id))
+
+    async def open_questions(
+        self,
+        *,
+        assignee: str | None = None,
+        overdue: bool = False,
+        limit: int = 100,
+        after: Question | None = None,
+    ) -> list[Question]:
+        """What all runs in the store wait for, of any flow: those due first.
+
+        With `assignee`, what this person may answer; with `overdue`, what nobody answered in
+        time. Give the last of one page as `after` for the next.
+        """
+        core = self._core
+        return await core.off_loop(
+            lambda: requests.open_questions(
+                core, assignee=assignee, overdue=overdue, limit=limit, after=after
+            )
+        )
+
+    async def apply_deadlines(self, workflow_id: str | None = None) -> list[Question]:
+        """Answer what nobody answered in time, in one run or in all, as each question says.
+
+        Returns those questions: resume their runs to go on. `resume` does it for its own run.
+        """
+        core = self._core
+        return await core.drive_async(requests.apply_deadlines(core, workflow_id))
 
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """What a run came to: the last one of this engine, or the one of this id. Blocks.

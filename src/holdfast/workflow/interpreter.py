@@ -12,8 +12,8 @@ from typing import Any
 from holdfast.codec.revive import revive
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import Child, Program, Record, Task
-from holdfast.engine.schema import schema_of
-from holdfast.errors import SerializeError
+from holdfast.engine.questions import FAIL
+from holdfast.errors import SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -33,6 +33,8 @@ from holdfast.workflow.scopes import Mismatch, Scope
 
 class Interpreter:
     """The state of one execution, between what the engine does and what the flow asks for."""
+
+    run_id: str  # the engine says which run this is
 
     def __init__(self, name: str, program: Callable[[Workflow[Any, Any]], Program]) -> None:
         self._name = name
@@ -192,16 +194,14 @@ class Interpreter:
         if key in self._answers:
             return self._answered(effect, key)
         if key not in self._records.found:
-            schema: dict[str, Any] = {} if effect.returns is None else schema_of(effect.returns)
-            if effect.choices is not None:
-                schema = {"enum": list(effect.choices)}
-            question = {"prompt": effect.prompt, "schema": schema}
-            self._notes.append(Record(Kind.QUESTION, key, question, name=effect.name))
+            self._notes.append(effect.inquiry.record(key, effect.name))
         self._questions[key] = (fiber, effect)
         return None
 
     def _answered(self, effect: Ask, key: str) -> Outcome:
         value = self._answers[key]
+        if value is FAIL:
+            return Outcome(error=UnansweredError(self.run_id, key))
         try:
             if effect.returns is not None:
                 value = revive(value, effect.returns, root=f"answer to {key}")

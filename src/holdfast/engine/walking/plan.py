@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from holdfast.engine.program import Policy
+from holdfast.engine.questions import Inquiry
 
 END: Final = "__end__"
 
@@ -20,9 +21,17 @@ class Node(NamedTuple):
     """A function that turns the state into the next one."""
 
     name: str
-    fn: Callable[[Any], Any]
+    fn: Callable[..., Any]
     policy: Policy
     merge: Merge | None
+    question: Asking | None = None  # ask people first; the function is given the answer, too
+
+
+class Asking(NamedTuple):
+    """What a node asks people about the state it is given."""
+
+    inquiry: Callable[[Any], Inquiry]
+    returns: Any  # the type of the answer; None: as it is stored
 
 
 class Route(NamedTuple):

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from holdfast.engine.history import History
 from holdfast.engine.program import Program, Record, Stored, Task
+from holdfast.engine.questions import FAIL
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
-from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError
+from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 
 
@@ -64,6 +65,10 @@ class WalkingProgram(Program):
         self._stored: dict[str, Stored] = {}
         self._recorded: dict[str, tuple[Stored, list[str]]] = {}
         self._steps = 0
+        self._notes: list[Record] = []  # questions, and what else came up, that are to be recorded
+        self._asked: dict[str, tuple[Walk, str]] = {}  # by key: who waits for an answer, and where
+        self._known: set[str] = set()  # what was asked before
+        self._answers: dict[str, Any] = {}
         self._end: Stored | None = None
         self._main: Walk | None = None
 
@@ -72,6 +77,10 @@ class WalkingProgram(Program):
     @abstractmethod
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
         """What is to be executed where a walk came to a node; None where it has to wait."""
+
+    @abstractmethod
+    def seen(self, walk: Walk) -> Any:
+        """The walk's state as the flow's own code is to see it; another copy each time."""
 
     @abstractmethod
     def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
@@ -126,6 +135,10 @@ class WalkingProgram(Program):
         walk = self._main = Walk(versions.state_of(plan, history, None))
         targets, after = [plan.entry], ""
         for entry in history.entries:
+            if entry.kind == Kind.QUESTION:
+                self._known.add(str(entry.step))
+            elif entry.kind == Kind.ANSWER:
+                self._known.discard(str(entry.step))  # where it is asked again, that is recorded
             if entry.kind not in CARRY_STATE:
                 continue
             stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, entry)
@@ -156,7 +169,18 @@ class WalkingProgram(Program):
         return tasks
 
     def take_records(self) -> list[Record]:
-        return []
+        notes, self._notes = self._notes, []
+        return notes
+
+    def questions(self) -> list[str]:
+        return list(self._asked)
+
+    def answer(self, key: str, value: Any) -> None:
+        self._answers[key] = value
+        if key in self._asked:
+            walk, name = self._asked.pop(key)
+            walk.visits[name] -= 1  # it comes there once more
+            self._walks.append((walk, [name], ""))
 
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
@@ -221,11 +245,30 @@ class WalkingProgram(Program):
             if known is None:
                 if self._steps + len(self._busy) >= self._plan.max_steps:
                     raise LoopLimitError(self.run_id, name, self._plan.max_steps)
+                if self._plan.nodes[name].question is not None and key not in self._answers:
+                    self._ask(walk, key, name)
+                    return None
                 return self.task(walk, key, name)
             stored, targets = known
             walk.state = self.moved(walk, name, stored)
             walk.before = (name,)
             after = name
+
+    def _ask(self, walk: Walk, key: str, name: str) -> None:
+        """Have a walk wait for the answer to its node's question."""
+        asking = self._plan.nodes[name].question
+        assert asking is not None
+        if key not in self._known:
+            self._notes.append(asking.inquiry(self.seen(walk)).record(key, name))
+            self._known.add(key)
+        self._asked[key] = (walk, name)
+
+    def answered(self, key: str) -> Any:
+        """What was answered, as it is stored. Raises `UnansweredError` where nothing was, in time."""
+        answer = self._answers[key]
+        if answer is FAIL:
+            raise UnansweredError(self.run_id, key)
+        return answer
 
     def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
         key = visit_key(walk, after)
