@@ -16,6 +16,7 @@ result = await pipeline.resume("user-123", answer={"approved": True})
 
 from holdfast.engine.questions import Question
 from holdfast.engine.retry import Retry
+from holdfast.pipeline.definition import definition_schema
 from holdfast.pipeline.pipeline import Pipeline
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 from holdfast.pipeline.results import PipelineResult
@@ -30,4 +31,5 @@ __all__ = [
     "Retry",
     "ServiceRegistry",
     "Step",
+    "definition_schema",
 ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any, Final
 
 from holdfast.engine.questions import Inquiry
@@ -37,6 +39,13 @@ _HUMAN: Final = (
 _TYPES: Final = ("task", "human_input")
 
 
+def definition_schema() -> dict[str, Any]:
+    """The JSON Schema of a definition in a file: for editors, and to check one before it is used."""
+    text = files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
 def plan_of(
     given: Mapping[str, Any],
     registry: Registry,
@@ -56,6 +65,7 @@ def plan_of(
     if isinstance(version, bool) or not isinstance(version, str | int | float):
         findings.say(("version",), f"must be text or a number, not {shown(version)}")
     parameters = given.get("parameters", {})
+    findings.is_a(str, given.get("description", ""), ("description",), "text")
     findings.is_a(Mapping, parameters, ("parameters",), "a mapping of names to defaults")
     loop = _loop(given.get("loop_config"), findings)
     steps = _steps(given.get("steps"), registry, findings)
@@ -121,6 +131,8 @@ def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> S
         findings.say((*where, "type"), f"{shown(kind)} is no type of step{nearest(kind, _TYPES)}")
         return None
     findings.keys(given, _HUMAN if kind == "human_input" else _WORK, where)
+    for key in ("name", "description"):
+        findings.is_a(str, given.get(key, ""), (*where, key), "text")
     settings = {
         key: value
         for key, value in given.items()
@@ -177,7 +189,10 @@ def _inputs(step: Step, steps: Collection[str], findings: Findings) -> Template 
         return None
     inputs = step.inputs
     if isinstance(inputs, list) and all(
-        isinstance(item, Mapping) and set(item) == {"name", "source"} for item in inputs
+        isinstance(item, Mapping)
+        and set(item) == {"name", "source"}
+        and isinstance(item["name"], str)
+        for item in inputs
     ):
         inputs = {item["name"]: item["source"] for item in inputs}
     return Template(inputs, steps, findings, (*where, "inputs"))
@@ -226,7 +241,7 @@ def _flow(
         return "", {}
     findings.keys(given, ("start_at", "paths"), where)
     start = given.get("start_at")
-    if start not in steps:
+    if not isinstance(start, str) or start not in steps:
         findings.say((*where, "start_at"), f"{shown(start)} is no step{nearest(start, steps)}")
     listed = given.get("paths", [])
     if not findings.is_a(

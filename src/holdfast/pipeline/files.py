@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -109,7 +110,7 @@ class _Json:
         except ValueError as error:
             words = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise self._wrong(f"no JSON: {words}") from None
-        if isinstance(value, float) and not -1e308 <= value <= 1e308:
+        if isinstance(value, float) and not math.isfinite(value):
             raise self._wrong("no JSON: a number that is none, or too large")
         return value
 

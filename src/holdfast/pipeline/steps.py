@@ -187,6 +187,8 @@ class HumanInputStep(Step):
         for key in ("retry", "timeout", "inputs"):
             if settings.get(key) is not None:
                 raise SettingError(key, "means nothing for a step that a person takes")
+        if isinstance(schema, str | int | float | list | tuple):
+            raise SettingError("schema", f"must be a JSON Schema or a type, not {shown(schema)}")
         kind = (
             {} if schema is None else schema if isinstance(schema, Mapping) else schema_of(schema)
         )
