@@ -29,7 +29,7 @@ class Calls(Counter[str]):
         self.failing: set[str] = set()
         self.given: dict[str, Any] = {}
 
-    def step(self, name: str, **settings: Any) -> dict[str, Any]:
+    def step(self, name: str, /, **settings: Any) -> dict[str, Any]:
         def fn(data: Any) -> Any:
             self[name] += 1
             self.given[name] = data

@@ -61,7 +61,7 @@ class Pipeline:
 
     def __init__(
         self,
-        steps: Sequence[Step | Mapping[str, Any]],
+        steps: Sequence[object],
         flow: Mapping[str, Any],
         services: ServiceRegistry | Mapping[str, Any] | None = None,
         checkpointer: StoreLike = None,

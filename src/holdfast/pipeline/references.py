@@ -68,7 +68,8 @@ def _within(value: Any, part: str, reference: Reference, number: int) -> Any:
             return value[int(part)]
         reason = f"there are only {len(value)} items"
     else:
-        reason = f"{'.'.join(reference.parts[:number])} is {shown(value)}, which has no {part!r}"
+        kind = type(value).__name__
+        reason = f"{'.'.join(reference.parts[:number])} is of type {kind}, and has no {part!r}"
     raise UnresolvedError(reference.text, reason)
 
 
@@ -151,9 +152,11 @@ def _text(text: str, steps: Collection[str], findings: Findings, where: Where) -
             continue
         pieces += [text[end : found.start()], reference]
         end = found.end()
-    if not pieces:
-        return text
     pieces.append(text[end:])
+    if any(isinstance(piece, str) and "{{" in piece for piece in pieces):
+        findings.say(where, "has a '{{' that begins no reference: they are {{ words.with.dots }}")
+    if len(pieces) == 1:
+        return text
     return _Text(tuple(piece for piece in pieces if piece != ""))
 
 
