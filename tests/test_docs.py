@@ -34,7 +34,7 @@ from holdfast import urls
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
-    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
