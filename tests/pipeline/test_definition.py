@@ -38,11 +38,13 @@ VALIDATOR = jsonschema.Draft202012Validator(definition_schema())
 FULL: dict[str, Any] = {
     "name": "full",
     "version": "2",
+    "description": "All there is",
     "parameters": {"least": 3},
     "steps": [
         {
             "id": "fetch",
             "name": "Fetch it",
+            "description": "From far away",
             "function": "work",
             "inputs": {"n": "{{ parameters.least }}"},
             "retry": {"attempts": 2, "backoff": 0.5, "longest": 9, "jitter": 0.1},
@@ -111,6 +113,7 @@ def test_a_definition_comes_back_as_it_was_given() -> None:
     assert told["steps"][0] == FULL["steps"][0]
     assert told["steps"][3:] == FULL["steps"][3:]
     assert told["loop_config"] == FULL["loop_config"]
+    assert told["description"] == FULL["description"]
     VALIDATOR.validate(told)
 
 

@@ -278,6 +278,45 @@ def test_a_fork_from_within_a_branch_keeps_the_other_branches_outputs(
     assert calls["b"] + calls["c"] <= 3
 
 
+def test_a_fork_of_another_pipeline_is_refused_and_leaves_nothing(cp: hf.SyncCheckpointer) -> None:
+    result = run(Calls().line("a", checkpointer=cp, name="other").run(1, "t"))
+    checkpoint = cp.load(result.run_id)
+    by_hand = cp.save("by hand", {"steps": {}}, flow="pipeline", thread_id="t")
+    assert checkpoint is not None
+    for foreign in (checkpoint, by_hand):
+        with pytest.raises(hf.FlowChangedError):
+            run(Calls().line("a", checkpointer=cp).resume_from_checkpoint(foreign))
+    assert len(cp.runs()) == 2
+
+
+def test_going_back_into_a_branch_runs_it_again_from_there(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    paths = [
+        path("a", ["b", "c"]),
+        path("b", "x"),
+        path("x", "d"),
+        path("c", "d"),
+        path("d", "end"),
+    ]
+    flow = {"start_at": "a", "paths": paths}
+    pipeline = Pipeline([calls.step(name) for name in "abcdx"], flow, checkpointer=cp)
+    run(pipeline.run(1, "t"))
+    result = run(pipeline.resume("t", from_step="x"))
+    assert (calls["a"], calls["b"], calls["x"], calls["d"]) == (1, 1, 2, 2)
+    assert calls.given["x"] == {"by": "b", "call": 1}
+    assert calls.given["d"] == {"x": result["x"], "c": result["c"]}
+
+
+def test_only_who_was_asked_may_answer_and_is_remembered(cp: hf.SyncCheckpointer) -> None:
+    steps = [HumanInputStep("ask", "Well?", assignees=["ann"])]
+    pipeline = Pipeline(steps, line("ask"), checkpointer=cp)
+    run(pipeline.run(1, "t"))
+    for by in (None, "bob"):
+        with pytest.raises(hf.QuestionError):
+            run(pipeline.resume("t", answer=1, by=by))
+    assert run(pipeline.resume("t", answer=2, by="ann")) == {"ask": 2}
+
+
 # --- from outside
 
 

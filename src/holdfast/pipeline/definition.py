@@ -27,6 +27,7 @@ from holdfast.pipeline.steps import (
 
 MAX_STEPS: Final = 1_000
 MAX_PATHS: Final = 5_000
+MAX_VISITS: Final = 1_000_000_000  # each step has a limit of its own
 
 KEYS: Final = ("name", "version", "description", "parameters", "steps", "flow", "loop_config")
 _COMMON: Final = (
@@ -93,6 +94,8 @@ def plan_of(
         paths=paths,
         loop=loop,
         parameters=dict(parameters),
+        description=given.get("description", ""),
+        max_steps=MAX_VISITS,
     )
     if not findings:
         _see_that_it_ends(plan, findings)
@@ -136,7 +139,7 @@ def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> S
     settings = {
         key: value
         for key, value in given.items()
-        if key not in ("type", "description", "function", "class", "step_class", "module")
+        if key not in ("type", "function", "class", "step_class", "module")
     }
     try:
         if "fallback" in given:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from holdfast import saving
 from holdfast.checkpoint import CheckpointInfo
@@ -15,6 +15,7 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
+from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.running import Link
@@ -44,6 +45,14 @@ class _Nothing:
 
 
 NOTHING: Final = _Nothing()
+
+
+class _Said(NamedTuple):
+    """An answer, to what, and whose."""
+
+    answer: Any
+    question: str | None
+    by: str | None
 
 
 class Pipeline:
@@ -192,6 +201,8 @@ class Pipeline:
         """
         plan = self._plan
         told: dict[str, Any] = {"name": plan.flow, "version": plan.version}
+        if plan.description:
+            told["description"] = plan.description
         if plan.parameters:
             told["parameters"] = dict(plan.parameters)
         told["steps"] = [step.to_dict(self._registry) for step in plan.steps.values()]
@@ -284,19 +295,21 @@ class Pipeline:
         *,
         answer: Any = NOTHING,
         question: str | None = None,
+        by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
     ) -> PipelineResult:
         """Go on with the thread's newest run where it stopped.
 
         `answer` is given to the person's step that it waits for, or to the `question` of that
-        key where there are several; without one, a run that still waits is returned as it is.
+        key where there are several; `by` says who gives it, and is kept. Without one, a run that
+        still waits is returned as it is.
         `from_step` goes on with another step: back to one that has run, with the state before
         it, or forward with the newest state. Raises `CheckpointNotFoundError`,
-        `RunFinishedError`, `FlowChangedError`, `InvalidAnswerError`, and what `run` raises.
+        `RunFinishedError`, `FlowChangedError`, `QuestionError`, and what `run` raises.
         """
         options = replace(self._options, timeout=timeout)
-        return await self._resume(thread_id, answer, question, from_step, options)
+        return await self._resume(thread_id, _Said(answer, question, by), from_step, options)
 
     def resume_sync(
         self,
@@ -304,13 +317,14 @@ class Pipeline:
         *,
         answer: Any = NOTHING,
         question: str | None = None,
+        by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
     ) -> PipelineResult:
         """`resume`, for programs without an event loop."""
         options = replace(self._options, timeout=timeout, blocking=True)
         return block_on(
-            lambda: self._resume(thread_id, answer, question, from_step, options),
+            lambda: self._resume(thread_id, _Said(answer, question, by), from_step, options),
             "pipeline.resume",
         )
 
@@ -320,6 +334,7 @@ class Pipeline:
         *,
         answer: Any = NOTHING,
         question: str | None = None,
+        by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
     ) -> Stream:
@@ -329,7 +344,8 @@ class Pipeline:
 
         async def plan() -> running.Plan:
             core = place.checkpointer.core
-            return await self._take_up(core, thread_id, answer, question, from_step, options)
+            said = _Said(answer, question, by)
+            return await self._take_up(core, thread_id, said, from_step, options)
 
         return running.stream(plan, self._releasing(place))
 
@@ -342,10 +358,13 @@ class Pipeline:
         and what `run` raises.
         """
         core, options = self._kept().checkpointer.core, replace(self._options, timeout=timeout)
-        run_id = new_id()
-        fork = saving.fork(core, checkpoint.run_id, seq=checkpoint.seq, run_id=run_id)
-        await core.drive_async(fork)
-        make = self._maker(core)
+        run_id, origin, make = new_id(), checkpoint.run_id, self._maker(core)
+
+        def check() -> None:
+            running.check_flow(make(), History(core, origin, whole=False))
+
+        await core.off_loop(check)  # before there is a fork that nobody could carry out
+        await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
         return await self._carry_out(await running.resume(core, make, run_id, None, options))
 
     async def pause(self, thread_id: str, reason: str = "") -> None:
@@ -434,27 +453,26 @@ class Pipeline:
     async def _resume(
         self,
         thread_id: str,
-        answer: Any,
-        question: str | None,
+        said: _Said,
         from_step: str | None,
         options: Options,
     ) -> PipelineResult:
         core = self._kept().checkpointer.core
-        plan = await self._take_up(core, thread_id, answer, question, from_step, options)
+        plan = await self._take_up(core, thread_id, said, from_step, options)
         return await self._carry_out(plan)
 
     async def _take_up(
         self,
         core: Core,
         thread_id: str,
-        answer: Any,
-        question: str | None,
+        said: _Said,
         from_step: str | None,
         options: Options,
     ) -> running.Plan:
         run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
-        if answer is not NOTHING:
-            await core.drive_async(requests.answer(core, run_id, answer, question))
+        if said.answer is not NOTHING:
+            given = requests.answer(core, run_id, said.answer, said.question, by=said.by)
+            await core.drive_async(given)
         make = self._maker(core)
         if from_step is not None:
             await core.drive_async(go_to(core, make, self._plan, run_id, from_step))

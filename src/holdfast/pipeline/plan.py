@@ -43,6 +43,7 @@ class PipelinePlan(Plan):
     paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
     loop: Loop = NO_LOOP
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
 
     def ways_on(self, name: str) -> tuple[str, ...]:
         """Where a step leads to, without the ends that a branch may come to before it joins.

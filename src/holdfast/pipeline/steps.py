@@ -62,6 +62,7 @@ class Step:
         config: Mapping[str, Any] | None = None,
         *,
         name: str | None = None,
+        description: str = "",
         inputs: Any = None,
         retry: int | Retry | Mapping[str, Any] | None = None,
         timeout: float | None = None,
@@ -73,6 +74,7 @@ class Step:
     ) -> None:
         self.id = _checked_id(id)
         self.name = id if name is None else name
+        self.description = description
         self.config = dict(_mapping("config", config))
         handling = _mapping("config", self.config.get("error_handling"))
         if continue_on_error is None:
@@ -121,6 +123,7 @@ class Step:
         told: dict[str, Any] = {
             "id": self.id,
             "name": None if self.name == self.id else self.name,
+            "description": self.description or None,
             **self._kind(registry),
             "config": self.config or None,
             "inputs": self.inputs,
