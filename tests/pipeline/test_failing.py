@@ -179,6 +179,33 @@ def test_a_failure_that_was_answered_is_not_asked_for_again(cp: hf.SyncCheckpoin
     assert calls["a"] == 1
 
 
+def test_a_run_that_failed_in_a_fallback_tries_the_step_itself_again(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    calls = Calls()
+    calls.failing = {"a"}
+
+    def instead(data: Any, error: Any) -> Any:
+        raise KeyError("nothing instead")
+
+    pipeline = Pipeline([calls.step("a", fallback=instead)], line("a"), checkpointer=cp)
+    with pytest.raises(hf.StepFailedError, match="nothing instead"):
+        run(pipeline.run(1, "t"))
+    calls.failing = set()
+    assert run(pipeline.resume("t"))["a"] == {"by": "a", "call": 2}
+
+
+def test_a_failure_that_does_not_fit_into_the_state_either_ends_the_run() -> None:
+    def fail(data: Any) -> Any:
+        raise RuntimeError("x" * 100)
+
+    steps = [{"id": "a", "function": fail, "continue_on_error": True}]
+    cp = hf.Checkpointer("memory://", max_state_bytes=2000)
+    with pytest.raises(hf.StepFailedError) as caught:
+        run(Pipeline(steps, line("a"), checkpointer=cp).run("y" * 1850, "t"))
+    assert "StateTooLargeError" in caught.value.error_type
+
+
 def test_inputs_that_can_not_be_rendered_fail_their_step() -> None:
     calls = Calls()
     steps = [calls.step("a"), calls.step("b", inputs={"x": "{{ a.missing }}"})]
@@ -186,6 +213,9 @@ def test_inputs_that_can_not_be_rendered_fail_their_step() -> None:
         run(Pipeline(steps, line("a", "b")).run(1))
     assert caught.value.step == "b"
     assert isinstance(caught.value.__cause__, hf.UnresolvedError)
+    steps[1]["fallback"] = lambda data, error: "never"
+    with pytest.raises(hf.StepFailedError, match="there is no 'missing'"):
+        run(Pipeline(steps, line("a", "b")).run(1))
     steps[1]["continue_on_error"] = True
     assert run(Pipeline(steps, line("a", "b")).run(1))["b"]["step_error"]
     assert calls["b"] == 0

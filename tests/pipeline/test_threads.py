@@ -85,6 +85,11 @@ def test_a_person_is_asked_anew_in_each_round(cp: hf.SyncCheckpointer) -> None:
     for _ in range(2):
         assert run(pipeline.resume("t", answer="again")).status == "paused"
     assert run(pipeline.resume("t", answer="no")) == {"ask": "no"}
+    twice = Pipeline([HumanInputStep("ask", "Again?")], flow, None, cp, {"max_iterations": 2})
+    run(twice.run(1, "u"))
+    assert run(twice.resume("u", answer="again")).status == "paused"
+    with pytest.raises(hf.LoopLimitError):  # before anyone is asked in vain
+        run(twice.resume("u", answer="again"))
 
 
 def test_without_a_checkpointer_nobody_can_be_asked() -> None:
@@ -121,6 +126,10 @@ def test_a_deadline_gives_the_default_or_fails_the_step(cp: hf.SyncCheckpointer)
     assert run(pipeline.resume("v"))["ask"]["step_error"]
     with pytest.raises(ValueError, match="for one run only"):
         pipeline.to_dict()
+    instead = HumanInputStep("ask", "Well?", deadline=past, fallback=lambda data, error: [data])
+    pipeline = Pipeline([instead], line("ask"), checkpointer=cp, name="falls back")
+    assert run(pipeline.run(1, "w")).status == "paused"
+    assert run(pipeline.resume("w")) == {"ask": [1]}
 
 
 # --- threads

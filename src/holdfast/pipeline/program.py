@@ -18,6 +18,7 @@ from holdfast.errors import (
     EndedWithFailureError,
     LoopLimitError,
     NoPathError,
+    RunError,
     StepFailedError,
     UnresolvedError,
 )
@@ -130,20 +131,24 @@ class PipelineProgram(WalkingProgram):
 
     # --- WalkingProgram
 
-    def task(self, walk: Walk, key: str, name: str) -> Task | None:
+    def guard(self, walk: Walk, name: str) -> None:
+        super().guard(walk, name)
+        if name not in self._plan.loops:
+            return
         loop, count = self._plan.loop, walk.visits[name]
-        if name in self._plan.loops:
-            first = walk.since.setdefault(name, self._clock.now())
-            if count > loop.max_iterations:
-                raise LoopLimitError(self.run_id, name, loop.max_iterations, "max_iterations")
-            most = loop.max_loop_time_seconds
-            if most is not None and count > 1 and self._clock.now() - first > most * 1e6:
-                raise LoopLimitError(self.run_id, name, most, "max_loop_time_seconds")
+        first, now = walk.since.setdefault(name, self._clock.now()), self._clock.now()
+        if count > loop.max_iterations:
+            raise LoopLimitError(self.run_id, name, loop.max_iterations, "max_iterations")
+        most = loop.max_loop_time_seconds
+        if most is not None and count > 1 and now - first > most * 1e6:
+            raise LoopLimitError(self.run_id, name, most, "max_loop_time_seconds")
+
+    def task(self, walk: Walk, key: str, name: str) -> Task | None:
+        pause, count = self._plan.loop.iteration_delay_seconds, walk.visits[name]
         goes_back = name in walk.before or any(count > walk.visits.get(b, 0) for b in walk.before)
-        if loop.iteration_delay_seconds and count > 1 and goes_back and key not in self._answers:
+        if pause and count > 1 and goes_back and key not in self._answers:
             self._busy[key + _DELAY] = (walk, None)
-            pause = (loop.iteration_delay_seconds,)
-            return Task(key + _DELAY, name, asyncio.sleep, pause, recorded=False)
+            return Task(key + _DELAY, name, asyncio.sleep, (pause,), recorded=False)
         return self._step(walk, key, name)
 
     def seen(self, walk: Walk) -> Any:
@@ -166,7 +171,7 @@ class PipelineProgram(WalkingProgram):
         state["steps"][task.name] = values.decode(values.encode(output))
         try:
             return self._decided(task.name, state)
-        except Exception:  # noqa: BLE001 - the step is done: it is saved, and the run fails after it
+        except RunError:  # the step is done: it is saved, and the run fails after it
             return []
 
     def undecided(self, walk: Walk, after: str) -> list[str]:
@@ -228,56 +233,61 @@ class PipelineProgram(WalkingProgram):
     # --- steps
 
     def _step(self, walk: Walk, key: str, name: str) -> Task:
-        """What carries a step out: itself, or what answers its failure; or just its answer."""
-        step = self._plan.steps[name]
-        failed = self._failed.get(key)
-        if key in self._answers and failed is None:
-            answered = Task(key, name, partial(self.answered, key), policy=INLINE)
-            return self._busy_with(walk, answered)
-        if failed is not None and (step.on_failure is None or failed.get("again")):
-            fail = partial(_same, _told(step, failed))
-            return self._busy_with(walk, Task(key + _FALLBACK, name, fail, policy=INLINE))
-        state = walk.state
+        """What carries a step out: itself, its answer, or what answers its failure."""
+        step, failed = self._plan.steps[name], self._failed.get(key)
+        if failed is not None:
+            task = self._instead(walk, key + _FALLBACK, step, failed)
+        elif key in self._answers:
+            task = Task(key, name, partial(self.answered, key), policy=INLINE)
+        else:
+            task = self._calling(walk, key, step, step.call, step.policy)
+        self._busy[task.key] = (walk, None)
+        return task
+
+    def _instead(self, walk: Walk, key: str, step: Step, failed: Mapping[str, Any]) -> Task:
+        fallback = step.on_failure
+        if fallback is None or failed["again"]:
+            return Task(key, step.id, partial(_same, _told(step, failed)), policy=INLINE)
+        policy = replace(step.policy, retry=None)
+        return self._calling(walk, key, step, fallback, policy, _error(failed))
+
+    def _calling(
+        self,
+        walk: Walk,
+        key: str,
+        step: Step,
+        fn: Callable[..., Any],
+        policy: Policy,
+        *more: Any,
+    ) -> Task:
+        state, before = walk.state, walk.before
 
         def arguments() -> tuple[Any, ...]:
-            scope = Scope(state.value(), self._plan.parameters)
-            data = self._data(walk.before, name, scope)
-            return (data,) if failed is None else (data, _error(failed))
+            return self._data(step.id, before, state.value()), *more
 
         try:
             first = arguments()
-        except UnresolvedError as error:
-            task = Task(key, name, partial(_raise, error), policy=INLINE)
-        else:
-            fn: Callable[..., Any] = step.call
-            policy = step.policy
-            if failed is not None:
-                assert step.on_failure is not None
-                fn, policy = step.on_failure, replace(policy, retry=None)
-                key += _FALLBACK
-            task = Task(key, name, fn, first, policy=policy, fresh=arguments)
-        return self._busy_with(walk, task)
+        except UnresolvedError as error:  # a failure like any other
+            return Task(key, step.id, partial(_raise, error), policy=INLINE)
+        return Task(key, step.id, fn, first, policy=policy, fresh=arguments)
+
+    def _data(self, name: str, before: tuple[str, ...], state: dict[str, Any]) -> Any:
+        inputs = self._plan.inputs[name]
+        if inputs is not None and self._plan.nodes[name].question is None:
+            return inputs.render(Scope(state, self._plan.parameters))
+        return _outputs(before, state["steps"]) if before else state["pipeline_input"]
 
     def _fail(self, key: str, told: dict[str, Any]) -> None:
         step = key.removesuffix(_FALLBACK)
         self._failed[step] = told | {"again": step != key}
 
-    def _busy_with(self, walk: Walk, task: Task) -> Task:
-        self._busy[task.key] = (walk, None)
-        return task
-
-    def _data(self, before: tuple[str, ...], name: str, scope: Scope) -> Any:
-        inputs = self._plan.inputs[name]
-        if inputs is not None:
-            return inputs.render(scope)
-        return _outputs(before, scope.get("steps")) if before else scope.get("pipeline_input")
-
     def _answer_to_failure(self, task: Task) -> Step | None:
         """The step, if it has an answer to what failed."""
         step = self._plan.steps[task.name]
-        if task.key.endswith(_FALLBACK):
-            return step if step.continue_on_error and task.policy is not INLINE else None
-        return step if step.on_failure is not None or step.continue_on_error else None
+        failed = self._failed.get(task.key.removesuffix(_FALLBACK))
+        falls_back = step.on_failure is not None and failed is None
+        passed_over = step.continue_on_error and not (failed and failed["again"])
+        return step if falls_back or passed_over else None
 
     def _decided(self, name: str, state: dict[str, Any]) -> list[str]:
         """Where the first path leads whose condition holds."""

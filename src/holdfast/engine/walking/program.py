@@ -74,6 +74,11 @@ class WalkingProgram(Program):
 
     # --- what a front door says
 
+    def guard(self, walk: Walk, name: str) -> None:
+        """Raise `LoopLimitError` where a walk has come to a node once too often."""
+        if self._steps + len(self._busy) >= self._plan.max_steps:
+            raise LoopLimitError(self.run_id, name, self._plan.max_steps)
+
     @abstractmethod
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
         """What is to be executed where a walk came to a node; None where it has to wait."""
@@ -243,8 +248,7 @@ class WalkingProgram(Program):
             key = visit_key(walk, name)
             known = self._recorded.pop(key, None)
             if known is None:
-                if self._steps + len(self._busy) >= self._plan.max_steps:
-                    raise LoopLimitError(self.run_id, name, self._plan.max_steps)
+                self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:
                     self._ask(walk, key, name)
                     return None
