@@ -49,6 +49,7 @@ FULL: dict[str, Any] = {
             "inputs": {"n": "{{ parameters.least }}"},
             "retry": {"attempts": 2, "backoff": 0.5, "longest": 9, "jitter": 0.1},
             "timeout": 5,
+            "inline": True,
             "continue_on_error": True,
             "fallback": "work",
             "checkpoint": False,

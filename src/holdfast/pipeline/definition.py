@@ -33,7 +33,17 @@ KEYS: Final = ("name", "version", "description", "parameters", "steps", "flow", 
 _COMMON: Final = (
     "id", "name", "description", "type", "config", "continue_on_error", "fallback", "checkpoint",
 )  # fmt: skip
-_WORK: Final = (*_COMMON, "function", "class", "step_class", "module", "inputs", "retry", "timeout")
+_WORK: Final = (
+    *_COMMON,
+    "function",
+    "class",
+    "step_class",
+    "module",
+    "inputs",
+    "retry",
+    "timeout",
+    "inline",
+)
 _HUMAN: Final = (
     *_COMMON, "prompt", "schema", "choices", "assignees", "deadline", "default", "show",
 )  # fmt: skip
@@ -147,9 +157,7 @@ def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> S
         return _made(kind, given, settings, registry)
     except SettingError as error:
         findings.say((*where, error.key) if error.key else where, error.words)
-    except (
-        TypeError
-    ) as error:  # of the constructor of a class of the program's own, or no text as a key
+    except (TypeError, ValueError) as error:  # a class of the program's own may raise them
         findings.say(where, str(error))
     return None
 

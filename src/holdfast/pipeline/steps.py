@@ -48,6 +48,7 @@ class Step:
 
     - `retry`: how often it may be tried in all, or a `Retry`.
     - `timeout`: seconds that an attempt may take.
+    - `executor` is where a sync one runs instead; `inline=True` calls it right on the event loop.
     - `fallback(data, error)`: gives the output where all attempts failed; a subclass may have it
       as a method instead.
     - `continue_on_error`: a failure becomes the output: a dict with `step_error`.
@@ -81,7 +82,8 @@ class Step:
             continue_on_error = handling.get("continue_on_error", False)
         if checkpoint is None:
             checkpoint = self.config.get("checkpoint", True)
-        for key, flag in (("continue_on_error", continue_on_error), ("checkpoint", checkpoint)):
+        flags = {"continue_on_error": continue_on_error, "checkpoint": checkpoint, "inline": inline}
+        for key, flag in flags.items():
             if not isinstance(flag, bool):
                 raise SettingError(key, f"must be true or false, not {shown(flag)}")
         if fallback is not None and not callable(fallback):
@@ -135,6 +137,7 @@ class Step:
                 "jitter": retry.jitter,
             },
             "timeout": self.policy.timeout,
+            "inline": self.policy.inline or None,
             "continue_on_error": self.continue_on_error or None,
             "fallback": self._fallback and registry.name_of(self._fallback),
             "checkpoint": None if self.checkpoint else False,
