@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
-demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it was
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
+	$(BIN)/python -m holdfast.demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -56,16 +58,24 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
 	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
-		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash
+	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
+	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
+		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers
 
-docs: $(VENV)/tools  ## run every example in the docs
+docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
-tools:
-	@command -v strace >/dev/null && command -v ps >/dev/null || { \
+tools:  # what the tests need besides Python; they start servers of their own
+	@missing=""; \
+	for tool in strace:strace ps:procps postgres:postgresql mariadbd:mariadb-server redis-server:redis-server; do \
+		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
+			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
+	done; \
+	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && apt-get install -y -qq strace procps; \
-		else echo "the tests need strace and ps: sudo apt-get install strace procps" >&2; exit 1; fi; }
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+		else echo "the tests need: sudo apt-get install$$missing" >&2; exit 1; fi; fi
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'
@@ -85,4 +95,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

@@ -5,8 +5,12 @@ anywhere. A `text` block that directly follows one that ran is what it prints (`
 anything). An HTML comment right before a block says what else it is:
 
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
-    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file
+    <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL,
+                                  which names an empty database on a private server
+    <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
+
+Servers that pages speak of as the reader's own are private ones here.
 """
 
 from __future__ import annotations
@@ -16,20 +20,24 @@ import asyncio
 import doctest
 import gc
 import inspect
+import os
 import re
 import sqlite3
 import subprocess
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import psycopg
 import pytest
 
 from holdfast import urls
+from tests.servers import mariadb, postgres
+from tests.servers.redis import Redis
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -37,8 +45,13 @@ LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
+SERVERS: Final[dict[str, Callable[[], str]]] = {
+    "redis://localhost:6379/0": lambda: Redis.shared().url
+}
+DATABASES: Final = {"postgresql": postgres.new_database, "mysql": mariadb.new_url}
+
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
-_MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
+_MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
 
@@ -64,6 +77,8 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    if page.stem in DATABASES:
+        monkeypatch.setenv("DATABASE_URL", DATABASES[page.stem]())
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
     module = types.ModuleType(f"docs_{page.stem}".replace("-", "_"))
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -123,12 +138,15 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
     if mark == "file":
         Path(value).write_text(block.text)
     elif block.language == "sql" and mark == "database":
-        with closing(sqlite3.connect(f"file:{value}?mode=ro", uri=True)) as db:
-            rows = db.execute(block.text).fetchall()
+        with closing(connect(value)) as db, closing(db.cursor()) as cursor:
+            cursor.execute(block.text)
+            rows = cursor.fetchall()
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
+    elif block.language == "console" and mark == "shell":
+        run_commands(block, page)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
-        source = "\n" * (block.line - 1) + block.text
+        source = "\n" * (block.line - 1) + on_our_servers(block.text)
         code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         with redirect_stdout(StringIO()) as output:
             result = eval(code, module.__dict__)
@@ -136,6 +154,35 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
                 runner.run(result)
         return output.getvalue()
     return None
+
+
+def on_our_servers(text: str) -> str:
+    for theirs, ours in SERVERS.items():
+        if theirs in text:
+            text = text.replace(theirs, ours())
+    return text
+
+
+def run_commands(block: Block, page: Path) -> None:
+    bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = session.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", line],
+            env=os.environ | bin_first,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
+
+
+def connect(database: str) -> Any:
+    if database != "$DATABASE_URL":
+        return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    url = os.environ["DATABASE_URL"]
+    return psycopg.connect(url) if url.startswith("postgres") else mariadb.connect(url)
 
 
 def compare(where: str, wanted: str, printed: str) -> None:

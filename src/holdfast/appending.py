@@ -125,6 +125,24 @@ def submit(
             return Pending(ticket, run, draft, entries[-1], expect)
 
 
+def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Op[Entry | None]:
+    """Append the drafts together behind `seq`; None, with nothing written, if that is not the head."""
+
+    def decide(head: Entry | None) -> list[Draft]:
+        if head is None or head.seq != seq:
+            raise _MovedError
+        return drafts
+
+    try:
+        return (yield from append_if(core, run, decide))
+    except _MovedError:
+        return None
+
+
+class _MovedError(Exception):
+    """Someone else was faster."""
+
+
 def append_if(
     core: Core,
     run: str,

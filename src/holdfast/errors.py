@@ -23,10 +23,12 @@ HoldfastError
 │   └── VerificationError             what was claimed of a checkpoint does not hold now, or can't be told
 ├── EvidenceError                     a claim or a pack of them that is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
-│   └── EvidencePolicyError           the program's own policy can never allow it to be checked
+│   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
+│   └── ClaimFailedError              a step is finished, and what it claims is not so
 ├── RunError                          a run did not come to its end
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
+│   ├── CommandFailedError            a command that a step ran did not end as it should
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made more steps than it may
 │   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
@@ -61,6 +63,8 @@ __all__ = [
     "CheckpointLoadError",
     "CheckpointNotFoundError",
     "CheckpointSaveError",
+    "ClaimFailedError",
+    "CommandFailedError",
     "ConflictError",
     "DurabilityError",
     "EndedWithFailureError",
@@ -414,6 +418,18 @@ class EvidencePolicyError(EvidenceError):
         return f"{self.what} can't be checked here: {self.reason}"
 
 
+class ClaimFailedError(EvidenceError):
+    """A step is finished, and what it claims about the world is not so."""
+
+    def __init__(self, step: str, evidence: tuple[Any, ...]) -> None:
+        super().__init__(step, evidence)
+        self.step = step
+        self.evidence = evidence
+
+    def __str__(self) -> str:
+        return f"step {self.step!r} claims what is not so: {'; '.join(map(str, self.evidence[:5]))}"
+
+
 class RunError(HoldfastError):
     """A run did not come to its end. `state` is what it had come to, as far as it is known."""
 
@@ -464,6 +480,25 @@ class StepTimeoutError(RunError, TimeoutError):
 
     def __str__(self) -> str:
         return f"step {self.step!r} took longer than {self.seconds:g} s"
+
+
+class CommandFailedError(RunError):
+    """A command that a step ran ended with another exit code than it should, or took too long."""
+
+    def __init__(self, argv: tuple[str, ...], exit_code: int | None, stderr: str = "") -> None:
+        super().__init__(argv, exit_code, stderr)
+        self.argv = argv
+        self.exit_code = exit_code
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        ended = (
+            "was killed for taking too long"
+            if self.exit_code is None
+            else f"exited with {self.exit_code}"
+        )
+        said = self.stderr.strip()[-500:]
+        return f"{' '.join(self.argv)} {ended}" + (f": {said}" if said else "")
 
 
 class RunTimeoutError(RunError, TimeoutError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from holdfast.errors import HoldfastError
 from holdfast.model import HIDDEN, Entry
@@ -170,6 +170,36 @@ class Transactional(Protocol):
 
         Raises `WorkFailedError` with whatever `work` raised, `StoreError` for trouble of the
         store's own, both when nothing was written; `OutcomeUnknownError` when all may have been.
+        """
+
+
+class Watch(Protocol):
+    """Whoever waits for runs to grow. A context manager; leave it, or close it, when done."""
+
+    def wait(self, seconds: float) -> set[str]:
+        """Block until a run may have new entries, or the time is over; return which may.
+
+        What was appended since the last call counts. Hints only: one may come for nothing, and
+        one may be missed, so read also when the time is over. Raises `StoreUnavailableError`
+        when nothing more will come; watch anew, then read.
+        """
+
+    def close(self) -> None:
+        """Stop watching. A second call does nothing."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@runtime_checkable
+class Notifying(Protocol):
+    """What a store has besides if its server tells of appends by any process, sooner than asking would."""
+
+    def watch(self, run: str | None = None) -> Watch:
+        """Watch one run, or all, from now on: what is appended after this returned is told.
+
+        Read after it, not before, or what comes in between is missed.
         """
 
 

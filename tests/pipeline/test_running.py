@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -315,3 +316,38 @@ def test_a_pipeline_is_drawn_with_its_conditions() -> None:
     assert bundle["text/vnd.mermaid"] == pipeline.mermaid()
     assert bundle["text/plain"] == "<pipeline 'pipeline' version 1: a, b, c>"
     assert list(pipeline.steps) == ["a", "b", "c"]
+
+
+def test_a_resume_runs_a_step_again_whose_file_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cp: hf.SyncCheckpointer
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls = Calls()
+
+    def write(data: Any) -> Any:
+        calls["write"] += 1
+        Path("report.txt").write_text("kelp")
+        return "report.txt"
+
+    step = {"id": "write", "function": write, "outputs": ["report.txt"]}
+    calls.failing = {"send"}
+    pipeline = Pipeline([step, calls.step("send")], line("write", "send"), checkpointer=cp)
+    with pytest.raises(hf.StepFailedError):
+        run(pipeline.run(1, "t"))
+    calls.failing = set()
+    Path("report.txt").unlink()
+    assert run(pipeline.resume("t")).status == "completed"
+    assert calls == {"write": 2, "send": 2}
+    Path("report.txt").unlink()
+    with pytest.raises(hf.RunFinishedError):
+        run(pipeline.resume("t", trust="skip"))
+    assert run(pipeline.resume("t"))["write"] == "report.txt"
+
+
+def test_orphaned_runs_are_gone_on_with(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    pipeline = calls.line("a", "b", checkpointer=cp)
+    assert run(pipeline.recover()) == {}
+    run(pipeline.run(1, "t"))
+    assert run(pipeline.recover()) == {}
+    assert calls == {"a": 1, "b": 1}

@@ -19,6 +19,8 @@ from holdfast.errors import CheckpointNotFoundError
 if TYPE_CHECKING:
     import asyncio
 
+    from holdfast.evidence import Evidence, EvidencePack
+
 T = TypeVar("T")
 
 Report = Callable[[float | None, str], None]
@@ -37,6 +39,7 @@ class StepInfo:
     _report: Report | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     _core: Core | None = field(default=None, repr=False, compare=False)
+    _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -55,13 +58,31 @@ class StepInfo:
         if self._report is not None:
             self._report(fraction, message)
 
+    def claim(self, *evidence: Evidence | EvidencePack) -> None:
+        """Claim something about the world with this step, as `.evidence()` does from outside.
+
+        It is checked when the step is finished, and again before a resume trusts the step.
+        """
+        if self._claimed is None:
+            raise RuntimeError(
+                "a step that runs in another process can't claim anything: return what it is "
+                "about, and say .evidence(lambda result: ...) where the step is made"
+            )
+        self._claimed += evidence
+
+    @property
+    def claimed(self) -> list[Any]:
+        """What this step has claimed so far."""
+        return self._claimed or []
+
     @property
     def cancelled(self) -> bool:
         """Whether the run is to be cancelled: a long step may look, and stop early by raising."""
         return self._stopping is not None and self._stopping()
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes, without the way back
-        return StepInfo, (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
+        fields = (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
+        return StepInfo, (*fields, None, None, None, None)
 
 
 CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
@@ -145,7 +166,7 @@ def _decided(name: str, make: Callable[[], T]) -> T:
     return value
 
 
-def call_in_step(step: StepInfo, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a step's function where an executor runs it: another thread, process or machine."""
     with in_step(step):
         return fn(*args, **kwargs)

@@ -23,22 +23,20 @@ class Following:
     def __init__(self, core: Core, run: str) -> None:
         self._journals = core.journals
         self.run = run
-        self._seen = -1
+        self._last: Entry | None = None  # that was taken note of
         self._questions: dict[str, Entry] = {}  # by key: those that are open
         self._answers: dict[str, Entry] = {}
 
     def catch_up(self, head: Entry) -> None:
         """Take note of everything up to this entry, be it in the store or only queued here."""
-        if head.seq == self._seen:
-            return
-        news = self._news(head.seq)
-        if self._seen < 0 or any(entry.kind in _ELSEWHERE for entry in news):
+        news = self._news(head)
+        if news is None or any(entry.kind in _ELSEWHERE for entry in news):
             with outages_named(self.run):
                 news = self._journals.trail(self.run, head.seq, bodies=False)
             self._questions.clear()
             self._answers.clear()
         self.take(news)
-        self._seen = head.seq
+        self._last = head
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Take note of these, which come next."""
@@ -49,21 +47,31 @@ class Following:
         """Those that were asked and not answered yet, in the order they were asked."""
         return [self._read(entry) for entry in self._questions.values()]
 
+    def full_key(self, name: str) -> str:
+        """The key that is meant: the last part of one, such as `price` of `offer/price`, is enough."""
+        known = (*self._questions, *self._answers)
+        meant = [key for key in known if key.rpartition("/")[2] == name]
+        return meant[0] if name not in known and len(meant) == 1 else name
+
     def answered(self, key: str | None) -> Entry | None:
         """The answer to a question, or the newest of all, if there is one."""
         if key is None:
             return next(reversed(self._answers.values()), None)
         return self._answers.get(key)
 
-    def _news(self, end: int) -> list[Entry]:
-        if self._seen < 0:
-            return []
+    def _news(self, head: Entry) -> list[Entry] | None:
+        """What came since; None where it has to be read from the beginning."""
+        last = self._last
+        if last is None:
+            return None
         queued = self._journals.writer.queued(self.run)
-        if queued and queued[0].seq == self._seen + 1 and queued[-1].seq >= end:
-            return [entry for entry in queued if entry.seq <= end]
+        if queued and queued[0].seq == last.seq + 1 and queued[-1].seq >= head.seq:
+            return [entry for entry in queued if entry.seq <= head.seq]
         with outages_named(self.run):
-            found = self._journals.entries(self.run, after=self._seen)
-            return [entry for entry in found if entry.seq <= end]
+            found = list(self._journals.entries(self.run, after=last.seq - 1))
+        if not found or found[0].entry_id != last.entry_id:
+            return None  # what was queued here never came to the store: another took its place
+        return [entry for entry in found[1:] if entry.seq <= head.seq]
 
     def _take(self, entry: Entry) -> None:
         key = str(entry.step)

@@ -65,13 +65,13 @@ class Inquiry:
         if isinstance(assignees, str):
             raise TypeError(f"assignees are given as a list, such as [{assignees!r}]")
         _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
+        check_schema(self.schema)
         schema = dict(self.schema)
         if self.choices is not None:
             _set(self, "choices", tuple(self.choices))
             if not self.choices:
                 raise ValueError("choices must offer at least one")
             schema["enum"] = [_plain(choice, "choices") for choice in self.choices]
-        check_schema(schema)
         _set(self, "schema", schema)
         _check_deadline(self.deadline)
         if self.default is FAIL:
@@ -129,6 +129,10 @@ class Question:
 
     def problems_with(self, answer: Any) -> str:
         """What speaks against an answer (plain data), in words; empty if it fits."""
+        try:
+            check_schema(self.schema)
+        except ValueError as error:
+            return f"what may be answered can't be told: {error}"
         return problems_with(answer, self.schema)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from holdfast import composing
 from holdfast.appending import append_if
@@ -18,6 +19,7 @@ from holdfast.engine.following import Following
 from holdfast.engine.history import History, meta
 from holdfast.engine.questions import DEADLINE, FAIL, Question
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointNotFoundError,
     InvalidAnswerError,
     QuestionError,
@@ -27,6 +29,8 @@ from holdfast.journal import Draft
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.reading import outages_named
 from holdfast.store import RunFilter
+
+log = logging.getLogger("holdfast")
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)
@@ -58,7 +62,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
 def answer(
     core: Core, run_id: str, value: object, question: str | None = None, *, by: str | None = None
 ) -> Op[None]:
-    """Answer a run's open question; by name where it has several.
+    """Answer a run's open question; where it has several, by key, or its last part if only one has it.
 
     The answer is checked against what was asked for and recorded once, with who gave it: of two,
     one wins and the other raises `QuestionError`, which says whose it was. So does one that comes
@@ -71,16 +75,17 @@ def answer(
     if by == DEADLINE:
         raise ValueError(f"{DEADLINE!r} stands for nobody; give another name in by=")
     encoding = composing.encode(core, run_id, value, root="answer")
-    facts = dump_meta({"by": by} if by else {})
+    facts = {"by": by} if by else {}
     following = Following(core, run_id)
 
     def decide(head: Entry | None) -> Draft:
-        following.catch_up(_standing(run_id, head))
+        standing = _standing(run_id, head)
+        following.catch_up(standing)
         found = _pick(following, question)
         if found.is_overdue(_now(core)):
-            return _by_default(core, found)
+            return _by_default(core, found, standing)
         _check_answer(core, found, encoding, by)
-        return Draft(Kind.ANSWER.value, Status.RUNNING.value, encoding, step=found.key, meta=facts)
+        return _answered(found, standing, encoding, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if meta(entry).get("by") == DEADLINE:
@@ -148,7 +153,7 @@ def apply_deadlines(core: Core, run_id: str | None = None) -> Op[list[Question]]
 
 
 def overdue(core: Core, history: History) -> bool:
-    """Whether nobody answered in time what a run waits for. Blocks where something is asked."""
+    """Whether nobody answered in time what a run waits for."""
     following = Following(core, history.run)
     following.take(history.entries)
     return any(found.is_overdue(_now(core)) for found in following.open_questions())
@@ -158,20 +163,31 @@ def _expire(core: Core, question: Question) -> Op[None]:
     following = Following(core, question.run_id)
 
     def decide(head: Entry | None) -> Draft:
-        following.catch_up(_standing(question.run_id, head))
-        return _by_default(core, _pick(following, question.key))
+        standing = _standing(question.run_id, head)
+        following.catch_up(standing)
+        found = _pick(following, question.key)
+        if not found.is_overdue(_now(core)):
+            raise QuestionError(found.run_id, found.key, "was asked again since")
+        return _by_default(core, found, standing)
 
     yield from append_if(core, question.run_id, decide, behind_queued=True)
 
 
-def _by_default(core: Core, question: Question) -> Draft:
+def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
+    """What is recorded of an answer. A run that waited for it can go on; one that failed, or that
+    someone wants to be paused, stays so."""
+    waited = head.kind == Kind.QUESTION or meta(head).get("reason") in ("questions", "child")
+    status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
+    return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
+
+
+def _by_default(core: Core, question: Question, head: Entry) -> Draft:
     """What is recorded when a deadline has passed."""
     fails = question.default is FAIL
     value = None if fails else question.default
     encoding = composing.encode(core, question.run_id, value, root="default")
-    facts = {"by": DEADLINE} | ({"expired": True} if fails else {})
-    status = Status.RUNNING.value
-    return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
+    facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
+    return _answered(question, head, encoding, facts)
 
 
 def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:
@@ -192,10 +208,15 @@ def _all_open(core: Core) -> Iterator[Question]:
     for status in (Status.PAUSED, Status.RUNNING):
         after = ""
         while True:
-            heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
+            with outages_named("*"):
+                heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
             for head in heads:
-                with suppress(CheckpointNotFoundError):  # deleted since
+                try:
                     yield from _asked_by(core, head)
+                except CheckpointNotFoundError:  # deleted since
+                    continue
+                except CheckpointCorruptedError as error:  # what others ask is still to be seen
+                    log.warning("what run %s asks can't be read: %s", head.run, error)
             if not heads:
                 break
             after = heads[-1].run
@@ -233,6 +254,7 @@ def _has_to_undo(core: Core, run_id: str) -> bool:
 
 def _pick(following: Following, key: str | None) -> Question:
     waiting, run_id = following.open_questions(), following.run
+    key = None if key is None else following.full_key(key)
     for found in waiting:
         if found.key == key or (key is None and len(waiting) == 1):
             return found

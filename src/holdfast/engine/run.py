@@ -47,6 +47,7 @@ class Resumption(NamedTuple):
     answers: Mapping[str, Any] = _NONE
     wanted: str | None = None
     waits: bool = False  # for answers that have not come
+    repairs: bool = False  # it went back because checkpoints could not be trusted
     failure: BaseException | None = None  # it was being rolled back for this
     undone: Mapping[str, str] = _NONE  # what was rolled back already; why, where it could not be
 
@@ -265,7 +266,10 @@ class Run:
 
     def _prepared(self, done: Finished) -> _Good:
         """A result as it will be recorded and handed on. Raises whatever speaks against it."""
-        draft = self.recorder.draft(self.program.record(done.task, done.value))
+        record = self.program.record(done.task, done.value)
+        if done.claims:
+            record.meta = {**record.meta, **done.claims}
+        draft = self.recorder.draft(record)
         assert draft.encoding is not None
         stored = Stored(draft.encoding, self.core.journals.decode)
         handed = self.program.revive(done.task, stored)

@@ -31,6 +31,8 @@ class Dialect(NamedTuple):
     catalogue: str  # table and column of every column; takes the table's name and its schema
     begin: str  # opens a transaction that can't write; empty where the connection can't anyway
     folds_case: bool = False
+    equal_text: str = "{column} = {mark}"  # by the letter: some compare as dictionaries sort
+    loose: bool = False  # whether a text may be equal to a number
 
     def quoted(self, name: str) -> str:
         """A name as SQL."""
@@ -57,6 +59,9 @@ POSTGRES: Final = Dialect(
 MYSQL: Final = Dialect(
     "mysql", "%s", "`", _INFORMATION.format(mark="%s", current="database()"),
     "START TRANSACTION READ ONLY",
+    equal_text="({column} = {mark} AND CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
+    " = CAST(CONVERT({mark} USING utf8mb4) AS BINARY))",
+    loose=True,
 )  # fmt: skip
 DUCKDB: Final = Dialect(
     "duckdb", "?", '"', _INFORMATION.format(mark="?", current="current_schema()"),
@@ -113,8 +118,8 @@ def run(connection: Any, sql: str, values: Sequence[object], limit: int = 5000) 
     cursor = connection.cursor()
     try:
         cursor.execute(sql, tuple(values))
-        rows: list[Any] = cursor.fetchmany(limit)
-        return rows
+        rows = cursor.fetchmany(limit)  # a program's own connection may make dicts of them
+        return [tuple(row.values()) if isinstance(row, dict) else row for row in rows]
     finally:
         with suppress(Exception):
             cursor.close()
@@ -140,9 +145,23 @@ def _restrain(connection: Any, dialect: Dialect, context: Context) -> None:
         if hasattr(connection, wake):
             context.at_deadline(getattr(connection, wake))
             break
+    if dialect is MYSQL:
+        seconds = context.remaining()
+        for setting in (
+            f"max_statement_time = {seconds}",
+            f"max_execution_time = {seconds * 1000:.0f}",
+        ):
+            with suppress(Exception):  # MariaDB knows the one, MySQL the other
+                _execute(connection, f"SET SESSION {setting}")
     if dialect.begin:
-        cursor = connection.cursor()
-        cursor.execute(dialect.begin)
+        _execute(connection, dialect.begin)
+
+
+def _execute(connection: Any, statement: str) -> None:
+    cursor = connection.cursor()
+    try:
+        cursor.execute(statement)
+    finally:
         cursor.close()
 
 

@@ -15,7 +15,7 @@ from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.engine.walking.plan import END
 from holdfast.engine.walking.states import merge_changes
-from holdfast.graph.builder import Graph
+from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
 from holdfast.graph.views import GraphCheckpoint
 
@@ -29,5 +29,6 @@ __all__ = [
     "GraphCheckpoint",
     "Question",
     "Retry",
+    "command",
     "merge_changes",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
 
+from holdfast.engine.claiming import Claiming, PathLike, Paths
+from holdfast.engine.commands import Argv, Command
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import Policy, is_async
 from holdfast.engine.questions import FAIL
@@ -19,6 +22,7 @@ from holdfast.graph import asking
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
     from holdfast.graph.compiled import CompiledGraph
 
 S = TypeVar("S")
@@ -65,11 +69,19 @@ class Graph(Generic[S]):
         commit: Callable[[Any, S], object] | None = None,
         checkpoint: bool = False,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
+        outputs: Paths = (),
+        reads: PathLike | Iterable[PathLike] = (),
+        evidence: Any = (),
     ) -> Self:
         """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
 
         With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
         one transaction with the checkpoint: exactly once.
+
+        `outputs` are the files that it writes, `reads` those that it reads, `evidence` whatever
+        else is claimed about the world when it is finished; functions of what it returned will
+        do, too. A node fails if they are not there or not so; a resume runs it again if they are
+        not any more.
         """
         check_id("node", name)
         if name == END:
@@ -81,7 +93,7 @@ class Graph(Generic[S]):
         again = Retry(retry) if isinstance(retry, int) else retry
         policy = Policy(
             retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
-            marked=checkpoint,
+            marked=checkpoint, claims=Claiming().and_also(outputs, reads, evidence).or_none(),
         )  # fmt: skip
         if executor is not None and not is_async(fn):
             fn = partial(_with_its_changes, fn)
@@ -184,12 +196,15 @@ class Graph(Generic[S]):
         rename: Mapping[str, str] | None = None,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
         max_steps: int = MAX_STEPS,
+        verifier: EvidenceVerifier | None = None,
     ) -> CompiledGraph[S]:
         """The graph, checked and unchangeable. Raises `InvalidFlowError` with all that is wrong.
 
         Give it another `version` when you change it, and say what becomes of runs that are under
         way: `migrate={"1": change}` turns their states (plain data) into those of this version,
         None takes them as they are, and `rename` maps old nodes to new ones.
+
+        `verifier` checks what the nodes claim about the world, within its policy.
         """
         from holdfast.graph.compiled import CompiledGraph
 
@@ -210,7 +225,7 @@ class Graph(Generic[S]):
         problems = find_problems(plan)
         if problems:
             raise InvalidFlowError(f"graph {flow!r}", tuple(problems))
-        return CompiledGraph(plan)
+        return CompiledGraph(plan, verifier)
 
 
 def find_problems(plan: Plan) -> list[str]:
@@ -298,3 +313,27 @@ def _literals(hint: Any) -> tuple[str, ...] | None:
     if get_origin(hint) in (list, tuple, set) and get_args(hint):
         return _literals(get_args(hint)[0])
     return None
+
+
+def command(
+    argv: Argv | Callable[[Any], Argv],
+    *,
+    into: str | None = None,
+    cwd: PathLike | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    exit_codes: Collection[int] = (0,),
+) -> Callable[[Any], Any]:
+    """A node that runs a command: `add_node("report", command(["make", "report"]), outputs=...)`.
+
+    `argv` may be a function of the state. The state stays as it is, but for the field `into`,
+    which is given the exit code, duration and the end of what the command wrote. Its exit code is
+    recorded as evidence; another one than `exit_codes` fails the node. No shell is used.
+    """
+    runs = Command(argv, cwd, env, timeout, exit_codes)
+
+    def node(state: Any) -> Any:
+        result = runs.run(*((state,) if callable(argv) else ()))
+        return state if into is None else {into: asdict(result)}
+
+    return node

@@ -43,6 +43,8 @@ _WORK: Final = (
     "retry",
     "timeout",
     "inline",
+    "outputs",
+    "reads",
 )
 _HUMAN: Final = (
     *_COMMON, "prompt", "schema", "choices", "assignees", "deadline", "default", "show",
@@ -151,6 +153,11 @@ def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> S
         for key, value in given.items()
         if key not in ("type", "function", "class", "step_class", "module")
     }
+    for key in ("outputs", "reads"):
+        paths = given.get(key, [])
+        if not isinstance(paths, str | list) or not all(isinstance(path, str) for path in paths):
+            findings.say((*where, key), f"must be a path or a list of paths, not {shown(paths)}")
+            return None
     try:
         if "fallback" in given:
             settings["fallback"] = _named(given, "fallback", registry)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from holdfast import saving
 from holdfast.checkpoint import CheckpointInfo
@@ -17,7 +17,8 @@ from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
 from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike, opened
-from holdfast.engine.options import Options, Strategy
+from holdfast.engine.options import Options, Strategy, Trust
+from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking.drawing import Arrow, mermaid
@@ -32,7 +33,10 @@ from holdfast.pipeline.program import PipelineProgram
 from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import HumanInputStep, Step
-from holdfast.seams import new_id
+from holdfast.seams import SYSTEM_CLOCK, Clock, new_id
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
 
 Functions = Registry | Mapping[str, Callable[..., Any]]
 
@@ -65,6 +69,7 @@ class Pipeline:
 
     `registry` holds the functions that steps and conditions may name. `version`, `migrate` and
     `rename` say what becomes of runs that are under way when you change it, as for graphs.
+    `verifier` checks what the steps claim about the world, within its policy.
     Raises `InvalidFlowError` with all that is wrong.
     """
 
@@ -82,6 +87,7 @@ class Pipeline:
         version: str | int = "1",
         migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
         rename: Mapping[str, str] | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> None:
         given = {
             "name": name or "pipeline",
@@ -91,7 +97,7 @@ class Pipeline:
             "flow": flow,
             "loop_config": loop_config,
         }
-        self._set_up(given, None, services, checkpointer, registry, migrate, rename)
+        self._set_up(given, None, services, checkpointer, registry, migrate, rename, verifier)
 
     @classmethod
     def from_dict(
@@ -103,10 +109,13 @@ class Pipeline:
         checkpointer: StoreLike = None,
         migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
         rename: Mapping[str, str] | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> Pipeline:
         """The pipeline that data describes. It can name only what is in the `registry`."""
         pipeline = cls.__new__(cls)
-        cls._set_up(pipeline, definition, None, services, checkpointer, registry, migrate, rename)
+        cls._set_up(
+            pipeline, definition, None, services, checkpointer, registry, migrate, rename, verifier
+        )
         return pipeline
 
     @classmethod
@@ -119,6 +128,7 @@ class Pipeline:
         checkpointer: StoreLike = None,
         migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
         rename: Mapping[str, str] | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> Pipeline:
         """The pipeline that a `.json`, `.yaml` or `.yml` file describes.
 
@@ -126,7 +136,9 @@ class Pipeline:
         """
         read = files.read(path)
         pipeline = cls.__new__(cls)
-        cls._set_up(pipeline, read.data, read, services, checkpointer, registry, migrate, rename)
+        cls._set_up(
+            pipeline, read.data, read, services, checkpointer, registry, migrate, rename, verifier
+        )
         return pipeline
 
     def _set_up(
@@ -138,6 +150,7 @@ class Pipeline:
         registry: Functions | None,
         migrate: Mapping[Any, Callable[[Any], Any] | None] | None,
         rename: Mapping[str, str] | None,
+        verifier: EvidenceVerifier | None,
     ) -> None:
         self._registry = registry_of(registry)
         findings = Findings()
@@ -160,7 +173,7 @@ class Pipeline:
         self._keeper: Opened | None = None
         marks = [step.checkpoint for step in plan.steps.values()]
         strategy = Strategy.EVERY_STEP if all(marks) else Strategy.MARKED
-        self._options = Options(strategy=strategy, quiet=checkpointer is None)
+        self._options = Options(strategy=strategy, quiet=checkpointer is None, verifier=verifier)
 
     def _serve(
         self,
@@ -298,17 +311,21 @@ class Pipeline:
         by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
     ) -> PipelineResult:
         """Go on with the thread's newest run where it stopped.
 
         `answer` is given to the person's step that it waits for, or to the `question` of that
         key where there are several; `by` says who gives it, and is kept. Without one, a run that
         still waits is returned as it is.
-        `from_step` goes on with another step: back to one that has run, with the state before
+        What its steps claimed about the world is checked first: it goes on from the newest
+        checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
+        for nothing. `from_step` goes on with another step: back to one that has run, with the state before
         it, or forward with the newest state. Raises `CheckpointNotFoundError`,
-        `RunFinishedError`, `FlowChangedError`, `QuestionError`, and what `run` raises.
+        `RunFinishedError`, `FlowChangedError`, `QuestionError`, `VerificationError`, and what
+        `run` raises.
         """
-        options = replace(self._options, timeout=timeout)
+        options = replace(self._options, timeout=timeout, trust=trust)
         return await self._resume(thread_id, _Said(answer, question, by), from_step, options)
 
     def resume_sync(
@@ -320,9 +337,10 @@ class Pipeline:
         by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
     ) -> PipelineResult:
         """`resume`, for programs without an event loop."""
-        options = replace(self._options, timeout=timeout, blocking=True)
+        options = replace(self._options, timeout=timeout, blocking=True, trust=trust)
         return block_on(
             lambda: self._resume(thread_id, _Said(answer, question, by), from_step, options),
             "pipeline.resume",
@@ -337,9 +355,10 @@ class Pipeline:
         by: str | None = None,
         from_step: str | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
     ) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        options = replace(self._options, timeout=timeout, listening=True)
+        options = replace(self._options, timeout=timeout, listening=True, trust=trust)
         place = self._kept()
 
         async def plan() -> running.Plan:
@@ -375,6 +394,30 @@ class Pipeline:
         """Cancel the thread's newest run, wherever it is carried out."""
         await self._request("cancel", thread_id, reason)
 
+    async def recover(self, *, silent: float = SILENT_SECONDS, at_once: int = 10) -> dict[str, Any]:
+        """Go on with every orphaned run of this pipeline, for example when a program starts.
+
+        A run is orphaned when its worker is dead; that of another machine is taken to be after
+        `silent` seconds without a record. Returns what each came to by its id: its final state,
+        or the error it raised.
+        """
+        core = self._kept().checkpointer.core
+        makes = {self.name: self._maker(core)}
+        return await recover(core, makes, self._options, silent=silent, at_once=at_once)
+
+    def program(self, clock: Clock = SYSTEM_CLOCK) -> PipelineProgram:
+        """What the engine carries out: one for each attempt."""
+        return PipelineProgram(self._plan, clock)
+
+    def state_from(self, data: Any) -> dict[str, Any]:
+        """What a run begins with, from the pipeline's input."""
+        return {"pipeline_input": data, "steps": {}}
+
+    @property
+    def verifier(self) -> EvidenceVerifier | None:
+        """What checks the claims of its steps, if another than the usual one was given."""
+        return self._options.verifier
+
     @property
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
         """What the runs are kept with. Raises `ValueError` where there is none."""
@@ -399,7 +442,7 @@ class Pipeline:
     # --- within
 
     def _maker(self, core: Core) -> running.Make:
-        return lambda: PipelineProgram(self._plan, core.journals.clock)
+        return lambda: self.program(core.journals.clock)
 
     def _kept(self) -> Opened:
         if self._where is None:
@@ -446,8 +489,7 @@ class Pipeline:
         if thread_id is not None:
             check_id("thread_id", thread_id)
         run_id = new_id()
-        inputs = {"pipeline_input": data, "steps": {}}
-        link = Link(thread_id or run_id, owner)
+        inputs, link = self.state_from(data), Link(thread_id or run_id, owner)
         return await running.start(core, self._maker(core), run_id, inputs, options, link)
 
     async def _resume(

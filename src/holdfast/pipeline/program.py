@@ -27,7 +27,7 @@ from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
 from holdfast.pipeline.steps import Step
-from holdfast.seams import Clock
+from holdfast.seams import SYSTEM_CLOCK, Clock
 
 INLINE: Final = Policy(inline=True, marked=True)
 _FALLBACK: Final = "!fallback"
@@ -44,7 +44,7 @@ class PipelineProgram(WalkingProgram):
 
     _plan: PipelinePlan
 
-    def __init__(self, plan: PipelinePlan, clock: Clock) -> None:
+    def __init__(self, plan: PipelinePlan, clock: Clock = SYSTEM_CLOCK) -> None:
         super().__init__(plan)
         self._clock = clock
         self._due: list[tuple[Walk, str, str]] = []  # steps that wait no longer: walk, key and id

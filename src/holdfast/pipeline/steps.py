@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 
+from holdfast.engine.claiming import Claiming, PathLike, Paths
 from holdfast.engine.program import Policy
 from holdfast.engine.questions import FAIL, Inquiry
 from holdfast.engine.retry import Retry
@@ -52,6 +54,9 @@ class Step:
     - `fallback(data, error)`: gives the output where all attempts failed; a subclass may have it
       as a method instead.
     - `continue_on_error`: a failure becomes the output: a dict with `step_error`.
+    - `outputs` are the files that it writes, `reads` those that it reads, `evidence` whatever else
+      is claimed about the world when it is finished: functions of its output will do, too. It
+      fails if they are not there or not so; a resume runs it again if they are not any more.
     - `checkpoint=False`: not saved by itself; a crash repeats it, from the last step that was.
     """
 
@@ -72,6 +77,9 @@ class Step:
         checkpoint: bool | None = None,
         executor: Executor | None = None,
         inline: bool = False,
+        outputs: Paths = (),
+        reads: PathLike | Iterable[PathLike] = (),
+        evidence: Any = (),
     ) -> None:
         self.id = _checked_id(id)
         self.name = id if name is None else name
@@ -100,6 +108,7 @@ class Step:
                 executor=executor,
                 inline=inline,
                 marked=self.checkpoint,
+                claims=Claiming().and_also(outputs, reads, evidence).or_none(),
             )
         except ValueError as error:
             raise SettingError("timeout", str(error).removeprefix("timeout ")) from None
@@ -141,6 +150,7 @@ class Step:
             "continue_on_error": self.continue_on_error or None,
             "fallback": self._fallback and registry.name_of(self._fallback),
             "checkpoint": None if self.checkpoint else False,
+            **_paths_in(self.policy.claims),
         }
         return {key: value for key, value in told.items() if value is not None}
 
@@ -231,6 +241,16 @@ class HumanInputStep(Step):
             **({} if asked.default is FAIL else {"default": asked.default}),
             "show": self.show,
         }
+
+
+def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:
+    """The files of a step, as a definition has them. Raises `ValueError` for what is no data."""
+    if claims is None:
+        return {}
+    if claims.evidence or any(callable(path) for path in claims.outputs):
+        raise ValueError("evidence, and outputs that depend on a result, can't be exported")
+    told = {"outputs": claims.outputs, "reads": claims.reads}
+    return {key: [os.fspath(path) for path in paths] for key, paths in told.items() if paths}
 
 
 def _checked_id(given: object) -> str:

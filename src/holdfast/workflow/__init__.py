@@ -12,6 +12,7 @@ result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1"
 
 from holdfast.engine.events import (
     CheckpointFailed,
+    CheckpointRejected,
     CheckpointSaved,
     Event,
     QuestionAsked,
@@ -37,6 +38,7 @@ from holdfast.workflow.effects import (
     approve,
     ask,
     branch,
+    command,
     for_each,
     parallel,
     read_run,
@@ -50,6 +52,7 @@ __all__ = [
     "FAIL",
     "Approval",
     "CheckpointFailed",
+    "CheckpointRejected",
     "CheckpointSaved",
     "CheckpointStrategy",
     "Event",
@@ -77,6 +80,7 @@ __all__ = [
     "approve",
     "ask",
     "branch",
+    "command",
     "for_each",
     "parallel",
     "read_run",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast import composing
-from holdfast.appending import append_if
+from holdfast.appending import append_at
 from holdfast.chains import state_seq
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
@@ -51,10 +51,6 @@ class _Place(NamedTuple):
         return self.given is not None
 
 
-class _MovedError(Exception):
-    """Someone else was faster."""
-
-
 def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
     """Append what makes the run go on from there, all or nothing.
 
@@ -71,13 +67,8 @@ def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> 
     while True:
         history: History = yield partial(History, core, run_id, whole=False)
         drafts: list[Draft] = yield partial(_drafts, core, make, plan, history, wanted)
-        if not drafts:
+        if not drafts or (yield from append_at(core, run_id, history.head.seq, drafts)):
             return
-        try:
-            yield from append_if(core, run_id, partial(_only_at, history.head.seq, drafts))
-        except _MovedError:
-            continue
-        return
 
 
 def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: int | None) -> Stored:
@@ -227,9 +218,3 @@ def _overridden(core: Core, plan: Plan, run_id: str, state: Stored, override: An
     changed = Stored(encoding, core.journals.decode)
     revived(changed.value(), plan.state)
     return changed
-
-
-def _only_at(seq: int, drafts: list[Draft], head: Entry | None) -> list[Draft]:
-    if head is None or head.seq != seq:
-        raise _MovedError
-    return drafts

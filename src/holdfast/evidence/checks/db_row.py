@@ -124,23 +124,33 @@ def _compare(claim: Claim, connection: Any, dialect: Dialect) -> Verdict:
     def quoted(name: str) -> str:
         return dialect.quoted(known[_fold(name, dialect)])
 
-    tests = [
-        f"{quoted(name)} IS NULL" if value is None else f"{quoted(name)} = {dialect.mark}"
-        for name, value in claim.where.items()
-    ]
-    shown = ", ".join(map(quoted, claim.values)) or "1"
+    tests: list[str] = []
+    bound: list[Any] = []
+    for name, value in claim.where.items():
+        if value is None:
+            tests.append(f"{quoted(name)} IS NULL")
+            continue
+        test = dialect.equal_text if isinstance(value, str) else "{column} = {mark}"
+        tests.append(test.format(column=quoted(name), mark=dialect.mark))
+        bound += [value] * test.count("{mark}")
+    asked = claim.values | (claim.where if dialect.loose else {})
+    shown = ", ".join(map(quoted, asked)) or "1"
     source = dialect.quoted(table)
     if claim.schema is not None:
         source = f"{dialect.quoted(claim.schema)}.{source}"
     # Every name above is the catalogue's own, quoted; every value is bound.
     sql = f"SELECT {shown} FROM {source} WHERE {' AND '.join(tests)} LIMIT 2"  # noqa: S608 - as said
-    bound = [value for value in claim.where.values() if value is not None]
     rows = run(connection, sql, bound, limit=2)
     if not rows:
         return failed(f"{table} has no such row")
     if len(rows) > 1:
         return failed(f"{table} has more than one such row")
-    for (name, value), found in zip(claim.values.items(), rows[0], strict=False):
+    answers = dict(zip(asked, rows[0], strict=False))
+    for name, value in claim.where.items():
+        if isinstance(value, int | float) and isinstance(answers.get(name), str | bytes):
+            return failed(f"{table} has no such row: {name} is a text")
+    for name, value in claim.values.items():
+        found = answers[name]
         if not _same(found, value):
             return failed(f"{name} is {str(found)[:100]!r}, not {str(value)[:100]!r}")
     return verified()

@@ -1,0 +1,96 @@
+"""The schema of a MySQL or MariaDB store, and how a database gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.errors import SchemaError, StoreUnavailableError
+
+Query = Callable[..., list[tuple[Any, ...]]]
+"""Runs a statement with its parameters; what it found."""
+
+_LOCK_SECONDS: Final = 30
+_MARK: Final = "holdfast schema "  # the table's comment, with the version
+# Texts are bytes here: no collation folds them, pads them with blanks or cuts them.
+_TABLE: Final = """
+    CREATE TABLE {entries} (
+        run VARBINARY(1024) NOT NULL, seq BIGINT NOT NULL, kind VARBINARY(64) NOT NULL,
+        entry_id VARBINARY(512) NOT NULL, parent BIGINT, digest VARBINARY(512) NOT NULL,
+        step VARBINARY(2048), step_index BIGINT, type VARBINARY(2048),
+        status VARBINARY(64) NOT NULL, at BIGINT NOT NULL, duration DOUBLE, size BIGINT NOT NULL,
+        flow VARBINARY(2048), thread VARBINARY(2048), owner VARBINARY(2048),
+        meta LONGBLOB NOT NULL, body LONGBLOB NOT NULL,
+        stored BIGINT GENERATED ALWAYS AS (octet_length(body)) STORED,
+        PRIMARY KEY (run, seq)
+    ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC, COMMENT = 'holdfast schema 0'
+"""
+_VIEW: Final = """
+    CREATE OR REPLACE SQL SECURITY INVOKER VIEW {checkpoints} AS SELECT
+        CONVERT(CONCAT(run, '@', seq) USING utf8mb4) AS checkpoint_id,
+        CONVERT(thread USING utf8mb4) AS thread_id, CONVERT(flow USING utf8mb4) AS pipeline_id,
+        JSON_UNQUOTE(JSON_EXTRACT({meta}, '$.flow_version')) AS pipeline_version,
+        CONVERT(step USING utf8mb4) AS step_id, step_index,
+        COALESCE(JSON_UNQUOTE(JSON_EXTRACT({meta}, '$.step_name')), CONVERT(step USING utf8mb4))
+            AS step_name,
+        TIMESTAMP('1970-01-01 00:00:00') + INTERVAL at MICROSECOND AS `timestamp`,
+        COALESCE(JSON_EXTRACT({meta}, '$.metadata'), '{{}}') AS metadata,
+        CONVERT(CONCAT(run, '@', parent) USING utf8mb4) AS parent_checkpoint_id,
+        CASE WHEN status IN ('failed', 'paused') THEN CONVERT(status USING utf8mb4)
+            ELSE 'completed' END AS status,
+        CONVERT(run USING utf8mb4) AS run_id, seq AS sequence,
+        CONVERT(type USING utf8mb4) AS checkpoint_type, CONVERT(owner USING utf8mb4) AS owner_id,
+        duration, size AS state_bytes, stored AS stored_bytes, LOWER(HEX(digest)) AS digest
+    FROM {entries} WHERE kind IN ('checkpoint', 'result') AND size > 0
+"""
+_META: Final = "NULLIF(CONVERT(meta USING utf8mb4), '')"
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    # 1: the view for people. Each may be done again: a server that dies between two goes on there.
+    (_VIEW,),
+)
+
+
+def prepare(query: Query, prefix: str, url: str) -> None:
+    """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
+    if _version(query, prefix, url) == len(MIGRATIONS):
+        return
+    lock = "SHA1(CONCAT('holdfast ', DATABASE()))"
+    if query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
+        raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
+    names = {
+        "entries": f"`{prefix}entries`",
+        "checkpoints": f"`{prefix}checkpoints`",
+        "meta": _META,
+    }
+    try:
+        version = _version(query, prefix, url)  # another may have been faster
+        if version is None:
+            query(_TABLE.format(**names))
+        for number, script in enumerate(MIGRATIONS[version or 0 :], (version or 0) + 1):
+            for statement in script:
+                query(statement.format(**names))
+            query(f"ALTER TABLE {names['entries']} COMMENT = '{_MARK}{number}'")
+    finally:
+        query(f"SELECT RELEASE_LOCK({lock})")
+
+
+def _version(query: Query, prefix: str, url: str) -> int | None:
+    """Which schema is there; None if there is none."""
+    found = query(
+        "SELECT table_comment FROM information_schema.tables "
+        "WHERE table_schema = DATABASE() AND table_name = CONVERT(%s USING utf8mb4)",
+        (f"{prefix}entries",),
+    )
+    if not found:
+        return None
+    comment = str(found[0][0])
+    if not comment.startswith(_MARK):
+        raise SchemaError(url, "there is a table that holdfast did not make; name another prefix=")
+    version = int(comment.removeprefix(_MARK))
+    if version > len(MIGRATIONS):
+        raise SchemaError(
+            url,
+            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
+        )
+    return version

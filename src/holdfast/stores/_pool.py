@@ -1,0 +1,138 @@
+"""A few connections to a server, opened when needed and shared between threads."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Final, Generic, Protocol, TypeVar
+
+from holdfast.errors import StoreClosedError, StoreUnavailableError
+from holdfast.seams import on_fork
+
+CONNECTIONS: Final = 8
+POOL_SECONDS: Final = 10.0
+
+_inherited: list[object] = []
+"""Connections of a parent: to close one would say goodbye in the parent's name."""
+
+
+class Connection(Protocol):
+    """What the pool needs of a driver's connection."""
+
+    def close(self) -> object:
+        """Say goodbye."""
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Pool(Generic[C]):
+    """At most `size` connections at a time; whoever finds none free waits `seconds` for one.
+
+    After an error a connection is kept only if it `rests`, outside of any transaction. One whose
+    server hung up meanwhile is noticed before it is used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], C],
+        *,
+        fileno: Callable[[C], int],
+        rests: Callable[[C], bool],
+        size: int,
+        seconds: float,
+    ) -> None:
+        if size < 2:
+            raise ValueError("connections must be at least 2: commit= reads while it writes")
+        self._url = url
+        self._connect = connect
+        self._fileno = fileno
+        self._rests = rests
+        self._size = size
+        self._seconds = seconds
+        self._closed = False
+        self._idle: list[C] = []
+        self._fill()
+        on_fork(self._in_child)
+
+    @contextmanager
+    def connection(self) -> Iterator[C]:
+        """A connection, for as long as it takes."""
+        self.check_open()
+        permits = self._permits
+        try:
+            permits.get(timeout=self._seconds)
+        except Empty:
+            raise StoreUnavailableError(
+                f"{self._url}: all {self._size} connections were in use for {self._seconds:g} "
+                "seconds; open the store with connections=, or do less at a time"
+            ) from None
+        try:
+            self.check_open()
+            db = self._take()
+            keep = False
+            try:
+                yield db
+                keep = True
+            except Exception:
+                keep = self._rests(db)
+                raise
+            finally:
+                if keep and not self._closed:
+                    self._idle.append(db)
+                else:
+                    _close(db)
+        finally:
+            permits.put(None)
+
+    def check_open(self) -> None:
+        """Raise `StoreClosedError` once it is closed."""
+        if self._closed:
+            raise StoreClosedError(self._url)
+
+    def close(self) -> None:
+        """Close what rests now, and what is in use when it comes back."""
+        self._closed = True
+        while self._idle:
+            with suppress(IndexError):
+                _close(self._idle.pop())
+
+    def _take(self) -> C:
+        while self._idle:
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                break
+            if not _readable(self._fileno(db)):
+                return db
+            _close(db)  # nobody asked it anything: all it can have to say is goodbye
+        return self._connect()
+
+    def _fill(self) -> None:
+        self._permits: SimpleQueue[None] = SimpleQueue()
+        for _ in range(self._size):
+            self._permits.put(None)
+
+    def _in_child(self) -> None:
+        for db in self._idle:
+            with suppress(OSError):
+                os.close(self._fileno(db))  # only our copy: the parent goes on with its own
+        _inherited.extend(self._idle)
+        self._idle = []
+        self._fill()
+
+
+def _close(db: Connection) -> None:
+    # Drivers complain in many ways about a server that is gone.
+    with suppress(Exception):
+        db.close()
+
+
+def _readable(fileno: int) -> bool:
+    poll = select.poll()
+    poll.register(fileno, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,186 @@
+"""The connections of a PostgreSQL store, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.seams import fault
+from holdfast.stores._pool import Pool
+from holdfast.stores._sql import BeatenError, ContendedError
+
+Connection = psycopg.Connection[Any]
+Cursor = psycopg.Cursor[tuple[Any, ...]]
+
+_DEFAULTS: Final = {
+    "connect_timeout": 10,
+    "application_name": "holdfast",
+    # A server that is gone without a word is noticed, not waited for.
+    "keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}  # fmt: skip
+_BEATEN: Final = "23505"  # unique_violation
+_CONTENDED: Final = ("40001", "40P01", "55P03")  # serialisation, deadlock, lock timeout
+_PASSING: Final = ("08", "53", "57", "58", "25")  # connection, resources, operator, system, standby
+_LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+_DAMAGED: Final = ("XX001", "XX002")
+
+
+class UsersPool(Protocol):
+    """What is used of a pool that the user made, such as psycopg_pool's ConnectionPool."""
+
+    def connection(self) -> AbstractContextManager[Connection]:
+        """A connection, for as long as it takes."""
+
+
+class Connections:
+    """Cursors for reading and writing, on our own connections or on those of a user's pool."""
+
+    def __init__(
+        self, where: str | UsersPool, schema: str, size: int, seconds: float,
+        prepare: Callable[[Cursor], None],
+    ) -> None:  # fmt: skip
+        self._prepare: Callable[[Cursor], None] | None = prepare
+        self._closed = False
+        self._own: Pool[Connection] | None = None
+        if isinstance(where, str):
+            settings = _settings(where)
+            self.url = _url(settings, schema)
+            self._connect: Callable[[], Connection] = lambda: psycopg.connect(
+                **settings, autocommit=True, prepare_threshold=None
+            )
+            self._own = Pool(
+                self.url, self._connect, fileno=Connection.fileno, rests=_rests,
+                size=size, seconds=seconds,
+            )  # fmt: skip
+            self._lend: Callable[[], AbstractContextManager[Connection]] = self._own.connection
+        else:
+            self.url = _url(conninfo_to_dict(getattr(where, "conninfo", "") or ""), schema)
+            self._lend = where.connection
+
+    def check_open(self) -> None:
+        """Raise `StoreClosedError` once it is closed."""
+        if self._closed:
+            raise StoreClosedError(self.url)
+
+    def close(self) -> None:
+        """Close our own connections; a user's pool is the user's to close."""
+        self._closed = True
+        if self._own is not None:
+            self._own.close()
+
+    @contextmanager
+    def cursor(self, *, pooled: bool = True) -> Iterator[Cursor]:
+        """A cursor whose every statement is its own transaction."""
+        self.check_open()
+        lend = self._lend if pooled or self._own is None else self._connect_alone
+        with self.translated(), lend() as db:
+            ours = db.autocommit
+            db.autocommit = True
+            try:
+                cursor = psycopg.Cursor(db, row_factory=tuple_row)
+                if self._prepare is not None:
+                    self._prepare(cursor)
+                    self._prepare = None
+                yield cursor
+            finally:
+                if not db.closed:
+                    db.autocommit = ours
+
+    def _connect_alone(self) -> AbstractContextManager[Connection]:
+        return closing(self._connect())
+
+    @contextmanager
+    def transaction(self, run: str) -> Iterator[Cursor]:
+        """A cursor in a transaction, committed at the end or undone."""
+        with self.cursor() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+            try:
+                yield cursor
+                fault("postgres.commit.before")
+            except BaseException as error:
+                with suppress(psycopg.Error):
+                    if isinstance(error, Exception):
+                        cursor.execute("ROLLBACK")
+                raise
+            with self.committing(cursor, run):
+                cursor.execute("COMMIT")
+                if cursor.statusmessage != "COMMIT":  # it can't be, but must never go unseen
+                    raise StoreError(f"{self.url}: the server undid the transaction")
+            fault("postgres.commit.after")
+
+    @contextmanager
+    def committing(self, cursor: Cursor, run: str) -> Iterator[None]:
+        """Around a statement that commits: if its connection breaks, nobody knows."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if cursor.connection.closed:
+                raise OutcomeUnknownError(run, str(error).strip()) from error
+            raise
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes."""
+        try:
+            yield
+        except (HoldfastError, BeatenError):
+            raise
+        except psycopg.Error as error:
+            raise _translate(error, self.url) from error
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
+            raise StoreError(f"{self.url}: {error}") from error
+
+
+def _translate(error: psycopg.Error, url: str) -> Exception:
+    code = error.sqlstate or ""
+    text = f"{url}: {str(error).strip()}"
+    if code == _BEATEN:
+        return BeatenError()
+    if code in _CONTENDED:
+        return ContendedError(text)
+    if code in _DAMAGED:
+        return CheckpointCorruptedError(url, None, f"PostgreSQL says: {error}")
+    if code[:2] in _PASSING or (not code and isinstance(error, _LOST)):
+        return StoreUnavailableError(text)
+    return StoreError(text)
+
+
+def _rests(db: Connection) -> bool:
+    return db.info.transaction_status == TransactionStatus.IDLE
+
+
+def _settings(where: str) -> dict[str, Any]:
+    try:
+        return _DEFAULTS | conninfo_to_dict(where)
+    except psycopg.Error as error:
+        raise ValueError(str(error).strip()) from error
+
+
+def _url(settings: dict[str, Any], schema: str) -> str:
+    """Where it is, without the password and what else is nobody's business."""
+    user = quote(str(settings.get("user", "")), safe="")
+    secret = ":***" if settings.get("password") else ""
+    host = settings.get("host") or settings.get("hostaddr") or ""
+    port = f":{settings['port']}" if "port" in settings else ""
+    at = "@" if user or secret else ""
+    return (
+        f"postgresql://{user}{secret}{at}{host}{port}/{settings.get('dbname', '')}?schema={schema}"
+    )

@@ -1,0 +1,103 @@
+"""The schema of a PostgreSQL store, and how a database gets it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import psycopg
+
+from holdfast.errors import SchemaError
+
+_MARK: Final = "holdfast schema "  # the table's comment, with the version
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    # 1: the journal; who watches it; what tells a writer that it was beaten; the view for people
+    """
+    CREATE TABLE {schema}.entries (
+        run text COLLATE "C" NOT NULL, seq bigint NOT NULL, kind text NOT NULL,
+        entry_id bytea NOT NULL, parent bigint, digest bytea NOT NULL, step text,
+        step_index bigint, type text, status text NOT NULL, at bigint NOT NULL,
+        duration double precision, size bigint NOT NULL, flow text, thread text, owner text,
+        meta text NOT NULL, body bytea NOT NULL, PRIMARY KEY (run, seq)
+    );
+    -- Bodies are compressed already, or too small to be.
+    ALTER TABLE {schema}.entries ALTER body SET STORAGE EXTERNAL;
+
+    CREATE TABLE {schema}.watchers (pid integer PRIMARY KEY);
+
+    -- Whoever waited for a run to be erased inserts below its tombstone, which the statement that
+    -- waited can't see. A volatile function can: its queries see what is committed by then.
+    CREATE FUNCTION {schema}.check_unbeaten(runs text[], seqs bigint[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE AS $check$
+    BEGIN
+        IF EXISTS (
+            SELECT FROM unnest(runs, seqs) AS own(run, seq) GROUP BY own.run
+            HAVING count(*) <> (
+                SELECT count(*) FROM {schema}.entries AS e
+                WHERE e.run = own.run AND e.seq >= min(own.seq)
+            )
+        ) THEN
+            RAISE EXCEPTION 'a later entry is there' USING ERRCODE = 'unique_violation';
+        END IF;
+    END $check$;
+
+    -- Texts that PostgreSQL can't show are passed over, so that one does not hide all the others.
+    CREATE VIEW {schema}.checkpoints AS SELECT
+        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
+        shown ->> 'flow_version' AS pipeline_version, step AS step_id, step_index,
+        coalesce(shown ->> 'step_name', step) AS step_name,
+        timestamptz 'epoch' + greatest(at, -62135596800000000) * interval '1 microsecond'
+            AS timestamp,
+        coalesce((shown -> 'metadata')::text, '{{}}') AS metadata,
+        run || '@' || parent AS parent_checkpoint_id,
+        CASE WHEN status IN ('failed', 'paused') THEN status ELSE 'completed' END AS status,
+        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
+        size AS state_bytes, octet_length(body) AS stored_bytes, encode(digest, 'hex') AS digest
+    FROM {schema}.entries, LATERAL (SELECT
+        CASE WHEN meta <> '' AND meta !~ '\\\\u(0000|[dD][89a-fA-F])' THEN meta::json END
+    ) AS json(shown)
+    WHERE kind IN ('checkpoint', 'result') AND size > 0;
+    """,
+)
+
+
+def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
+    """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
+    if cursor.connection.info.parameter_status("server_encoding") != "UTF8":
+        raise SchemaError(url, "its database can't hold every text; use one with ENCODING 'UTF8'")
+    if _version(cursor, schema, url) == len(MIGRATIONS):
+        return
+    name = f'"{schema}"'
+    with cursor.connection.transaction():
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("holdfast",))
+        version = _version(cursor, schema, url)  # another may have been faster
+        if not cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall():
+            cursor.execute(f"CREATE SCHEMA {name}")
+        try:
+            for script in MIGRATIONS[version:]:
+                cursor.execute(script.format(schema=name))
+        except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateFunction) as error:
+            raise SchemaError(
+                url, "there are tables that holdfast did not make; name another schema="
+            ) from error
+        cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{_MARK}{len(MIGRATIONS)}'")
+
+
+def _version(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
+    """Which schema is there; 0 if none of ours is."""
+    # Not to_regclass: it may remember from before a wait that there was none.
+    cursor.execute(
+        "SELECT obj_description(c.oid, 'pg_class') FROM pg_class AS c JOIN pg_namespace AS n "
+        "ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'entries'",
+        (schema,),
+    )
+    (comment,) = cursor.fetchone() or (None,)
+    if not comment or not comment.startswith(_MARK):
+        return 0
+    version = int(comment.removeprefix(_MARK))
+    if version > len(MIGRATIONS):
+        raise SchemaError(
+            url,
+            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
+        )
+    return version

@@ -1,0 +1,260 @@
+"""What the stores on SQL servers share: how entries are appended, trimmed, erased and read."""
+
+from __future__ import annotations
+
+import random
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import compress
+from operator import itemgetter
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from holdfast.errors import StoreUnavailableError
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Transactional, Work
+
+COLUMNS: Final = ", ".join(Entry._fields)
+NO_BODY: Final = ", ".join(Entry._fields[:-1])
+STUB: Final = (
+    "step = NULL, step_index = NULL, type = NULL, status = 'deleted', duration = NULL, size = 0, "
+    "flow = NULL, thread = NULL, owner = NULL, meta = '', body = ''"
+)
+"""What `model.stub` does, in SQL."""
+
+WORK_SECONDS: Final = 30.0
+_TRIES: Final = 20
+_FIRST_PAUSE: Final = 0.002
+_LONGEST_PAUSE: Final = 0.2
+
+Row = tuple[Any, ...]
+Cursor = TypeVar("Cursor")
+T = TypeVar("T")
+_position = itemgetter(0, 1)  # run and seq
+
+
+class BeatenError(Exception):
+    """Another writer was first: the transaction is undone. Never leaves a store."""
+
+
+class ContendedError(StoreUnavailableError):
+    """The server undid the transaction in favour of another's: nothing was written."""
+
+
+class SQLStore(Store, Transactional, Generic[Cursor]):
+    """Journals in one table. The server's dialect is left to say.
+
+    All that is written goes through one `_insert`, all or nothing: if one entry loses its place,
+    the heads are read, what can't win any more is left out, and the rest is tried again. Entries
+    are sorted, so that those who share runs wait for each other in one order.
+    """
+
+    _entries: str
+    """The table, quoted."""
+
+    _stored: ClassVar[str] = "octet_length(body)"
+    """The size of a body, found without reading it."""
+
+    @abstractmethod
+    def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
+        """A cursor in a transaction that sees what others commit; committed at the end, or undone.
+
+        Errors come translated: `OutcomeUnknownError` with the run if the commit may have happened.
+        """
+
+    @abstractmethod
+    def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
+        """Insert all the entries, or raise `BeatenError` and leave the transaction to be undone.
+
+        Beaten is also who inserted below a head that another committed meanwhile.
+        """
+
+    @abstractmethod
+    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+        """What one query finds, outside of any transaction. Errors come translated."""
+
+    @abstractmethod
+    def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Execute the statement once for each row of parameters."""
+
+    @abstractmethod
+    def _do_work(self, cursor: Cursor, work: Work) -> None:
+        """Call `work` in the transaction; raise `WorkFailedError` with what it raises."""
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise `StoreClosedError` if it is not."""
+
+    def _written(self, runs: Iterable[str]) -> None:
+        """Told after each commit, for those who watch."""
+
+    def _insert_alone(self, entries: Sequence[Entry]) -> None:
+        """`_insert` in a transaction of its own."""
+        with self._transaction(entries[0].run) as cursor:
+            self._insert(cursor, entries)
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._check_open()
+        outcomes = [True] * len(entries)
+        for _ in range(_TRIES):
+            winners = sorted(compress(entries, outcomes), key=_position)
+            if not winners:
+                return outcomes
+            try:
+                patiently(lambda winners=winners: self._insert_alone(winners))  # type: ignore[misc]
+            except BeatenError:
+                outcomes = _outcomes(entries, self._heads({entry.run for entry in entries}))
+            else:
+                self._written({entry.run for entry in winners})
+                return outcomes
+        raise StoreUnavailableError(f"{self.url}: others write to the same runs all the time")
+
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        def attempt() -> None:
+            with self._transaction(entries[0].run if entries else "") as cursor:
+                if entries:
+                    self._insert(cursor, sorted(entries, key=_position))
+                self._do_work(cursor, work)
+
+        return [self._done({entry.run for entry in entries}, attempt)] * len(entries)
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        where = "WHERE run = %s AND seq = %s AND seq < %s"
+        bodies = [(body, marker.run, seq, marker.seq) for seq, body in (rewrite or {}).items()]
+        stubs = [(marker.run, seq, marker.seq) for seq in drop]
+
+        def attempt() -> None:
+            with self._transaction(marker.run) as cursor:
+                self._insert(cursor, [marker])
+                self._change(cursor, f"UPDATE {self._entries} SET body = %s {where}", bodies)  # noqa: S608
+                self._change(cursor, f"UPDATE {self._entries} SET {STUB} {where}", stubs)  # noqa: S608
+
+        return self._done([marker.run], attempt)
+
+    def erase(self, tombstone: Entry) -> bool:
+        def attempt() -> None:
+            with self._transaction(tombstone.run) as cursor:
+                self._insert(cursor, [tombstone])
+                statement = f"DELETE FROM {self._entries} WHERE run = %s AND seq < %s"  # noqa: S608
+                self._change(cursor, statement, [(tombstone.run, tombstone.seq)])
+
+        return self._done([tombstone.run], attempt)
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
+        if after is None:
+            after = 1 << 62 if newest_first else -1
+        rows = self._rows(
+            f"SELECT {COLUMNS if bodies else NO_BODY} FROM {self._entries} "  # noqa: S608 - constants
+            f"WHERE run = %s AND seq {beyond} %s ORDER BY seq {order} LIMIT %s",
+            (run, after, limit),
+        )
+        return entries_of(rows, bodies=bodies)
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        which, value = ("run >= %s", " ") if run is None else ("run = %s", run)
+        (row,) = self._rows(
+            "SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), "  # noqa: S608 - constants
+            f"coalesce(sum({self._stored}), 0), min(at), max(at) FROM {self._entries} "
+            f"WHERE size > 0 AND kind IN ('checkpoint', 'result') AND {which}",
+            (value,),
+        )
+        runs, checkpoints, state_bytes, stored_bytes, oldest, newest = row
+        return StoreStats(runs, checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
+
+    def _done(self, runs: Collection[str], attempt: Callable[[], None]) -> bool:
+        """Whether the transaction was not beaten by another writer."""
+        try:
+            patiently(attempt)
+        except BeatenError:
+            return False
+        self._written(runs)
+        return True
+
+    def _heads(self, runs: Iterable[str]) -> dict[str, int]:
+        """The seq of each run's head, as others have committed it by now."""
+        names = sorted(runs)
+        found: list[Row] = []
+        for at in range(0, len(names), PAGE):
+            page = names[at : at + PAGE]
+            found += self._rows(
+                f"SELECT run, max(seq) FROM {self._entries} "  # noqa: S608 - constants
+                f"WHERE run IN ({', '.join(['%s'] * len(page))}) GROUP BY run",
+                page,
+            )
+        return dict(found)
+
+
+def bounds(where: RunFilter, after: str) -> dict[str, str]:
+    """Between which ids a page of runs lies: above `after`, from `low` on and below `high`."""
+    return {
+        "after": after,
+        "low": where.prefix if where.prefix.startswith(HIDDEN) else max(where.prefix, " "),
+        "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
+    }
+
+
+def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
+    """What a filter says of a head `e`, in SQL, and its parameters."""
+    wanted = {
+        name: value
+        for name in ("status", "flow", "thread", "owner", "type")
+        if (value := getattr(where, name)) is not None
+    }
+    parts = [f"e.{name} = %({name})s" for name in wanted]
+    if where.status is None:
+        parts.append("e.status <> 'deleted'")
+    return " AND ".join(parts), wanted
+
+
+def entries_of(rows: Iterable[Row], *, bodies: bool) -> list[Entry]:
+    """Rows of `COLUMNS`, or of `NO_BODY`, as entries."""
+    if bodies:
+        return list(map(Entry._make, rows))
+    return [Entry._make((*row, b"")) for row in rows]
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Do it again as long as the server undoes it in favour of others, within reason."""
+    pause = _FIRST_PAUSE
+    for _ in range(_TRIES - 1):
+        try:
+            return action()
+        except ContendedError:
+            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that two do not keep step
+            pause = min(pause * 2, _LONGEST_PAUSE)
+    return action()
+
+
+def _outcomes(entries: Sequence[Entry], heads: Mapping[str, int]) -> list[bool]:
+    """Which entries can still win, with these heads."""
+    tops = dict(heads)
+    lost: set[str] = set()
+    outcomes = []
+    for entry in entries:
+        won = entry.run not in lost and entry.seq > tops.get(entry.run, -1)
+        if won:
+            tops[entry.run] = entry.seq
+        else:
+            lost.add(entry.run)
+        outcomes.append(won)
+    return outcomes

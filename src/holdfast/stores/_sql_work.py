@@ -1,0 +1,182 @@
+"""A user's own SQL inside a transaction of ours, on servers that can't be asked to guard it.
+
+The guard is for mistakes: it looks at a statement's words, as whoever writes `commit=` has the
+rights of the program anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn, Self
+
+from holdfast.store import Work, WorkFailedError
+
+_NOT_CODE: Final = re.compile(
+    r"""--[^\n]*|/\*(?!!).*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$""", re.DOTALL
+)
+_FIRST_WORDS: Final = re.compile(r"[(\s]*(\w+)(?:\s+(\w+))?")
+ALWAYS_FORBIDDEN: Final = frozenset(
+    [
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+        "release",
+        "prepare",
+        "set",
+        "reset",
+        "discard",
+    ]
+)
+_ALLOWED: Final = frozenset([("set", "local"), ("set", "constraints")])
+
+
+class Rules:
+    """What a statement in `commit=` may not do: begin with some words, or change what is ours."""
+
+    def __init__(self, table: str, *words: str) -> None:
+        self._words = ALWAYS_FORBIDDEN.union(words)
+        self._table = re.compile(rf"(?<![\w$]){table}(?![\w$])", re.IGNORECASE)
+
+    def check(self, statement: object) -> None:
+        """Raise `PermissionError` if it does."""
+        text = statement.decode() if isinstance(statement, bytes) else str(statement)
+        code = _NOT_CODE.sub(lambda found: " " if found[0][0] in "-/" else "''", text)
+        for part in filter(None, map(str.strip, code.split(";"))):
+            found = _FIRST_WORDS.match(part)
+            first = found[1].lower() if found else ""
+            words = (first, (found[2] or "").lower()) if found else ()
+            if not first or "/*!" in part or (first in self._words and words not in _ALLOWED):
+                raise PermissionError(
+                    "commit= runs inside holdfast's own transaction and can't begin or end one, "
+                    f"also not by what ends it in passing, or change the session: {part!r}"
+                )
+            if first != "select" and self._table.search(part):
+                raise PermissionError(
+                    f"commit= can read holdfast's own tables, not change them: {part!r}"
+                )
+
+
+class WorkCursor:
+    """A DB-API cursor that does nothing outside the transaction it was made for."""
+
+    def __init__(
+        self, cursor: Any, rules: Rules, in_transaction: Callable[[], bool], seconds: float
+    ) -> None:
+        self._cursor: Any = cursor
+        self._rules = rules
+        self._in_transaction = in_transaction
+        self._failed = False
+        self._until = time.monotonic() + seconds
+
+    def execute(self, query: Any, parameters: Any = None) -> Self:
+        """As any cursor does, inside the transaction."""
+        arguments = (query,) if parameters is None else (query, parameters)
+        self._do(query, lambda cursor: cursor.execute(*arguments))
+        return self
+
+    def executemany(self, query: Any, parameters: Any) -> Self:
+        """As any cursor does, inside the transaction."""
+        self._do(query, lambda cursor: cursor.executemany(query, parameters))
+        return self
+
+    def fetchone(self) -> Any:
+        """The next row, or None."""
+        return self._open().fetchone()
+
+    def fetchmany(self, size: int = 1) -> Any:
+        """The next rows."""
+        return self._open().fetchmany(size)
+
+    def fetchall(self) -> Any:
+        """All rows that are left."""
+        return self._open().fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchone, None)
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement found or changed."""
+        return int(self._open().rowcount)
+
+    @property
+    def description(self) -> Any:
+        """The columns of the last result."""
+        return self._open().description
+
+    @property
+    def connection(self) -> NoReturn:
+        """Not to be had: it is shared."""
+        raise AttributeError("the cursor of commit= gives no connection; use its execute()")
+
+    def close(self) -> None:
+        """It is of no use from now on."""
+        self._cursor = None
+
+    def check(self) -> None:
+        """Raise if the time is over or the transaction gone."""
+        if self.late:
+            raise _too_long()
+        if self._failed or not self._in_transaction():
+            raise RuntimeError(
+                "a statement of commit= failed, and with it the transaction; nothing was written"
+            )
+
+    @property
+    def late(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() > self._until
+
+    def _open(self) -> Any:
+        if self._cursor is None:
+            raise RuntimeError("the cursor of commit= is closed once commit= is over")
+        return self._cursor
+
+    def _do(self, query: object, action: Callable[[Any], object]) -> None:
+        cursor = self._open()
+        self.check()
+        self._rules.check(query)
+        try:
+            action(cursor)
+        except BaseException:
+            self._failed = (
+                True  # a server may have undone all before it, and would go on from there
+            )
+            raise
+
+
+def run_work(cursor: WorkCursor, work: Work) -> None:
+    """Call `work` with the cursor.
+
+    What it raises comes as a `WorkFailedError`, but for Ctrl-C, which is nobody's failure.
+    """
+    try:
+        try:
+            work(cursor)
+            cursor.check()
+        finally:
+            cursor.close()
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():
+            raise
+        raise WorkFailedError(error) from error
+    except Exception as error:
+        # A server that stopped it has its own words for that.
+        failure = _too_long() if cursor.late and not isinstance(error, TimeoutError) else error
+        raise WorkFailedError(failure) from error
+    except BaseException as error:
+        raise WorkFailedError(error) from error
+
+
+def _too_long() -> TimeoutError:
+    return TimeoutError(
+        "commit= took too long, and others waited; "
+        "do the long work in the step's body and keep commit= short"
+    )

@@ -1,0 +1,173 @@
+"""Journals in a MySQL or MariaDB database, for any number of machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import ClassVar, Final
+
+try:
+    import pymysql  # noqa: F401 - for its error, before that of a module nobody knows
+except ImportError as error:
+    raise ImportError("MySQLStore needs PyMySQL: pip install 'holdfast[mysql]'") from error
+
+from holdfast.errors import StoreError
+from holdfast.model import Entry
+from holdfast.store import PAGE, RunFilter, Survives, Work
+from holdfast.stores._mysql_connections import (
+    Connection,
+    Connections,
+    Session,
+    in_transaction,
+    literal,
+)
+from holdfast.stores._mysql_schema import prepare
+from holdfast.stores._pool import CONNECTIONS, POOL_SECONDS
+from holdfast.stores._sql import (
+    COLUMNS,
+    WORK_SECONDS,
+    BeatenError,
+    Row,
+    SQLStore,
+    bounds,
+    entries_of,
+)
+from holdfast.stores._sql_work import Rules, WorkCursor, run_work
+
+_PREFIX: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}|")
+_ENDS_A_TRANSACTION: Final = (
+    "alter", "analyze", "cache", "call", "change", "check", "create", "deallocate", "drop",
+    "execute", "flush", "grant", "install", "load", "lock", "optimize", "rename", "repair",
+    "revoke", "stop", "truncate", "uninstall", "unlock", "use", "xa",
+)  # fmt: skip
+_SPARE: Final = 4096  # bytes of a statement that are not its rows
+_VOLATILE: Final = (0, "0", "OFF", "DETECT_ONLY")
+_run = attrgetter("run")
+
+
+class MySQLStore(SQLStore[Session]):
+    """Journals in a table of a MySQL (8.0 or newer) or MariaDB (10.5 or newer) database.
+
+    `where` is a URL, or a function that returns a new PyMySQL connection. Nothing is connected
+    before the first call, which makes the tables, named with `prefix`, if they are not there.
+    Users may write to tables of their own in the transaction of an append (`append_with`); what
+    would end it, as every change of a schema does here, is refused.
+    """
+
+    _stored: ClassVar[str] = "stored"
+
+    def __init__(
+        self,
+        where: str | Callable[[], Connection],
+        *,
+        prefix: str = "holdfast_",
+        connections: int = CONNECTIONS,
+        pool_seconds: float = POOL_SECONDS,
+        work_seconds: float = WORK_SECONDS,
+    ) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"prefix must match {_PREFIX.pattern}, not {prefix!r}")
+        self._prefix = prefix
+        self._entries = f"`{prefix}entries`"
+        self._packet = 0  # the longest statement that the server takes
+        self._work_seconds = float(work_seconds)
+        self._rules = Rules(f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION)
+        self._db = Connections(where, int(connections), float(pool_seconds), self._first_use)
+        self.url = self._db.url
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        found: list[Entry] = []
+        while len(found) < limit:
+            heads = self._some_heads(where, after)
+            found += [head for head in heads if where.matches(head)]
+            if len(heads) < PAGE:
+                break
+            after = heads[-1].run
+        return found[:limit]
+
+    def _some_heads(self, where: RunFilter, after: str) -> list[Entry]:
+        """A page of them, whatever they say. Servers skip from run to run for the inner query."""
+        columns = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
+        rows = self._rows(
+            f"SELECT {columns} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
+            "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
+            f"GROUP BY run ORDER BY run LIMIT {PAGE}) AS head "
+            f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
+            bounds(where, after),
+        )
+        return entries_of(rows, bodies=False)
+
+    def survives(self) -> Survives:
+        ((flush, doublewrite, logged, synced),) = self._rows(
+            "SELECT @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@sync_binlog",
+            (),
+        )
+        kept = flush == 1 and doublewrite not in _VOLATILE and (not logged or synced == 1)
+        return "power-loss" if kept else "process-crash"
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _check_open(self) -> None:
+        self._db.check_open()
+
+    def _first_use(self, session: Session) -> None:
+        prepare(session.query, self._prefix, self.url)
+        ((self._packet,),) = session.query("SELECT @@max_allowed_packet")
+
+    def _transaction(self, run: str) -> AbstractContextManager[Session]:
+        return self._db.transaction(run)
+
+    def _insert(self, cursor: Session, entries: Sequence[Entry]) -> None:
+        for rows in self._statements(entries):
+            cursor.query(
+                b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
+            )
+        # Whoever waited for a run to be erased inserted below its tombstone; this sees that.
+        own = b" UNION ALL ".join(
+            b"SELECT %s AS run, %d AS first, %d AS n" % (literal(run), group[0].seq, len(group))
+            for run, group in ((run, list(group)) for run, group in groupby(entries, _run))
+        )
+        beaten = cursor.query(
+            b"SELECT 1 FROM (%s) AS own WHERE n <> (SELECT count(*) FROM %s AS e "
+            b"WHERE e.run = own.run AND e.seq >= own.first) LIMIT 1" % (own, self._entries.encode())
+        )
+        if beaten:
+            raise BeatenError
+
+    def _statements(self, entries: Sequence[Entry]) -> Iterator[bytes]:
+        """The entries as rows of SQL, as many at a time as the server takes."""
+        rows: list[bytes] = []
+        size = _SPARE
+        for entry in entries:
+            row = b"(%s)" % b", ".join(map(literal, entry))
+            if len(row) + _SPARE > self._packet:
+                raise StoreError(
+                    f"{self.url}: an entry of {len(row):,} bytes is more than the server takes; set "
+                    f"its max_allowed_packet (now {self._packet:,}) to at least {len(row) + _SPARE:,}"
+                )
+            if rows and size + len(row) > self._packet:
+                yield b", ".join(rows)
+                rows, size = [], _SPARE
+            rows.append(row)
+            size += len(row) + 2
+        yield b", ".join(rows)
+
+    def _change(self, cursor: Session, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            cursor.query(statement, row)
+
+    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+        with self._db.session() as session:
+            return session.query(query, parameters)
+
+    def _do_work(self, cursor: Session, work: Work) -> None:
+        inside = partial(in_transaction, cursor.db)
+        with cursor.db.cursor() as own:
+            run_work(WorkCursor(own, self._rules, inside, self._work_seconds), work)

@@ -1,0 +1,176 @@
+"""Rows of real servers, which compare more loosely than a claim means it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pymysql
+import pytest
+from psycopg.rows import dict_row
+
+from holdfast.evidence import EvidenceVerifier
+from tests.servers import mariadb, postgres
+
+from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status, verifier
+
+TABLES = """
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, name VARCHAR(40), status VARCHAR(40), price DECIMAL(9, 2),
+    done_at TIMESTAMP NULL, data {bytes});
+INSERT INTO tasks VALUES (1, 'one', 'completed', 2.50, NULL, {literal});
+INSERT INTO tasks VALUES (2, 'two', 'open', 0, '2024-02-29 12:00:00', NULL);
+INSERT INTO tasks VALUES (3, 'twins', 'completed', 1, NULL, NULL);
+INSERT INTO tasks VALUES (4, 'twins', 'completed', 1, NULL, NULL);
+INSERT INTO tasks VALUES (5, 'TWO', 'upper', 1, NULL, NULL);
+INSERT INTO tasks VALUES (6, 'étape', 'accent', 1, NULL, NULL);
+CREATE TABLE {quote}we{quote}{quote}ird; -- [name]{quote} ({quote}co l'umn{quote} VARCHAR(9));
+INSERT INTO {quote}we{quote}{quote}ird; -- [name]{quote} VALUES ('v');
+CREATE VIEW finished AS SELECT id, name FROM tasks WHERE status = 'completed';
+CREATE VIEW endless AS SELECT {sleep} AS x
+"""
+POSTGRES = {"bytes": "BYTEA", "literal": r"'\x00ff'", "quote": '"', "sleep": "pg_sleep(600)::text"}
+MYSQL = {"bytes": "BLOB", "literal": "x'00ff'", "quote": "`", "sleep": "SLEEP(600)"}
+
+
+class Database(NamedTuple):
+    kind: str
+    url: str
+    schema: str
+    connect: Callable[[], Any]  # as a program might that likes its rows otherwise
+
+
+@pytest.fixture(scope="module", params=["postgres", "mysql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    if request.param == "postgres":
+        url = postgres.new_url()
+        schema = url.rpartition("%3D")[2]
+        plain = url.replace(f"schema={schema}&", "")
+        with psycopg.connect(plain, autocommit=True) as db:
+            db.execute(TABLES.format(**POSTGRES).encode())
+        connect = lambda: psycopg.connect(plain, row_factory=dict_row, autocommit=True)  # noqa: E731
+        yield Database("postgres", plain, schema, connect)
+    else:
+        url = mariadb.new_url()
+        with mariadb.connect(url) as connection, connection.cursor() as cursor:
+            for statement in TABLES.replace("ird; --", "ird\x00 --").format(**MYSQL).split(";"):
+                cursor.execute(statement.replace("\x00", ";"))
+        options: dict[str, Any] = {"cursorclass": pymysql.cursors.DictCursor}
+        port, _, name = url.rpartition(":")[2].partition("/")
+        connect_mysql = lambda: pymysql.connect(  # noqa: E731
+            host="127.0.0.1", port=int(port), user="root", database=name, **options
+        )
+        yield Database("mysql", url, name, connect_mysql)
+
+
+@pytest.fixture
+def checker(database: Database) -> EvidenceVerifier:
+    return verifier(connections={"default": database.url, "theirs": database.connect})
+
+
+def row(where: Any, values: Any = None, table: str = "tasks", **more: Any) -> Any:
+    return claim("db_row", table=table, where=where, values=values or {}, **more)
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "found"),
+    [
+        ({"id": 1}, {}, VERIFIED),
+        ({"id": 1, "done_at": None}, {"status": "completed", "price": 2.5}, VERIFIED),
+        ({"id": 1}, {"data": b"\x00\xff", "done_at": None}, VERIFIED),
+        ({"name": "one"}, {"id": 1}, VERIFIED),
+        ({"name": "étape"}, {"status": "accent"}, VERIFIED),
+        ({"price": 2.5}, {"id": 1}, VERIFIED),
+        ({"data": b"\x00\xff"}, {"id": 1}, VERIFIED),
+        ({"done_at": "2024-02-29 12:00:00"}, {"id": 2}, VERIFIED),
+        ({"id": 1}, {"status": "open"}, FAILED),
+        ({"id": 1}, {"status": "Completed"}, FAILED),
+        ({"id": 1}, {"status": None}, FAILED),
+        ({"id": 2, "done_at": None}, {}, FAILED),
+        ({"name": "twins"}, {}, FAILED),
+        ({"id": 99}, {}, FAILED),
+        ({"id": 1 << 70}, {}, FAILED),
+        ({"name": "' OR 1=1 --"}, {}, FAILED),
+        ({"name": "\\' OR 1=1 --"}, {}, FAILED),
+    ],
+)  # fmt: skip
+def test_exactly_one_row_has_these_values(
+    checker: EvidenceVerifier, where: Any, values: Any, found: Any
+) -> None:
+    assert status(checker, row(where, values)) is found
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{"name": "ONE"}, {"name": "one "}, {"name": "etape"}, {"name": 0, "id": 1}, {"id": "1one"},
+     {"name": "two", "status": "OPEN"}, {"data": "\x00\xff"}],
+)  # fmt: skip
+def test_what_a_server_takes_for_equal_is_not_what_was_claimed(
+    checker: EvidenceVerifier, where: Any
+) -> None:
+    assert status(checker, row(where)) in (FAILED, ERROR)
+
+
+def test_of_two_rows_that_differ_in_case_the_one_that_was_claimed_is_found(
+    checker: EvidenceVerifier,
+) -> None:
+    assert status(checker, row({"name": "two"}, {"id": 2})) is VERIFIED
+    assert status(checker, row({"name": "TWO"}, {"id": 5})) is VERIFIED
+
+
+def test_names_are_the_catalogues_own_and_never_sql(
+    checker: EvidenceVerifier, database: Database
+) -> None:
+    assert status(checker, row({"id": 1}, schema=database.schema)) is VERIFIED
+    assert status(checker, row({"id": 1}, table="finished")) is VERIFIED
+    weird = {"co l'umn": "v"}
+    quote = '"' if database.kind == "postgres" else "`"
+    assert status(checker, row(weird, table=f"we{quote}ird; -- [name]")) is VERIFIED
+    for table in ("nowhere", "(SELECT 1 AS id) AS x", "tasks; --", "pg_class", ""):
+        assert status(checker, row({"id": 1}, table=table)) is not VERIFIED
+    for name in ("nothing", "ID", "id = 1 OR 1", "*", ""):
+        assert status(checker, row({name: 1})) is not VERIFIED
+    assert status(checker, row({"id": 1}, schema="elsewhere")) is FAILED
+
+
+def test_a_connection_may_be_the_programs_own_whatever_its_rows_look_like(
+    checker: EvidenceVerifier,
+) -> None:
+    evidence = claim(
+        "db_row", {"connection": "theirs"}, table="tasks", where={"id": 1}, values={"name": "one"}
+    )
+    assert status(checker, evidence) is VERIFIED
+
+
+def test_a_query_that_does_not_end_is_stopped(database: Database) -> None:
+    checker = verifier(connections={"default": database.url}, check_seconds=1)
+    begun = time.monotonic()
+    evidence = row({"x": "never"}, table="endless")
+    assert status(checker, evidence) is INCONCLUSIVE
+    assert time.monotonic() - begun < 25
+
+
+def test_a_server_that_is_gone_is_no_verdict_on_the_row() -> None:
+    for url in ("postgresql://127.0.0.1:1/db", "mysql://127.0.0.1:1/db"):
+        assert status(verifier(connections={"default": url}), row({"id": 1})) is INCONCLUSIVE
+
+
+def test_nothing_can_be_written(database: Database, checker: EvidenceVerifier) -> None:
+    """Not even by a view that calls something which does."""
+    if database.kind == "postgres":
+        with psycopg.connect(database.url, autocommit=True) as db:
+            db.execute(
+                "CREATE FUNCTION sly() RETURNS int LANGUAGE sql AS "
+                "$$ INSERT INTO tasks VALUES (77) RETURNING id $$"
+            )
+            db.execute("CREATE VIEW sly AS SELECT sly() AS id")
+    else:
+        with mariadb.connect(database.url) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE FUNCTION sly() RETURNS INT MODIFIES SQL DATA "
+                "BEGIN INSERT INTO tasks (id) VALUES (77); RETURN 77; END"
+            )
+            cursor.execute("CREATE VIEW sly AS SELECT sly() AS id")
+    assert status(checker, row({"id": 77}, table="sly")) is not VERIFIED
+    assert status(checker, row({"id": 77})) is FAILED

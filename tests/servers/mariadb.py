@@ -1,0 +1,91 @@
+"""MariaDB for tests."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import unquote, urlsplit
+
+import pymysql
+
+from holdfast.seams import new_id
+from tests.servers.server import HOST, Server
+
+
+class MariaDB(Server):
+    """A private MariaDB, with its default settings but for where it listens."""
+
+    package = "mariadb-server"
+
+    def prepare(self) -> None:
+        self.run(
+            self.program("mariadb-install-db"),
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+            f"--datadir={self.directory}/data",
+        )
+
+    def command(self) -> list[str]:
+        return [
+            self.program("mariadbd"),
+            "--no-defaults",
+            f"--datadir={self.directory}/data",
+            f"--socket={self.directory}/socket",
+            f"--pid-file={self.directory}/pid",
+            f"--port={self.port}",
+            f"--bind-address={HOST}",
+            "--max-connections=250",
+        ]
+
+    def ping(self) -> None:
+        connect(self.url).close()
+
+    @property
+    def url(self) -> str:
+        return f"mysql://root@{HOST}:{self.port}/mysql"
+
+
+def connect(url: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
+    """The plain driver's connection."""
+    parts = urlsplit(url)
+    return pymysql.connect(
+        host=parts.hostname or HOST,
+        port=parts.port or 3306,
+        user=unquote(parts.username or "root"),
+        password=unquote(parts.password or ""),
+        database=unquote(parts.path[1:]) or None,
+        autocommit=True,
+    )
+
+
+def server_url() -> str:
+    """The server that tests use: ours, unless $HOLDFAST_TEST_MYSQL names another."""
+    return os.environ.get("HOLDFAST_TEST_MYSQL") or MariaDB.shared().url
+
+
+def new_url(server: str | None = None) -> str:
+    """An empty database."""
+    server = server or server_url()
+    name = f"t_{new_id()}"
+    with connect(server) as db:
+        db.cursor().execute(f"CREATE DATABASE {name}")
+    return urlsplit(server)._replace(path=f"/{name}").geturl()
+
+
+def cut_connections(url: str) -> int:
+    """Hang up on everyone but us; how many that were."""
+    with connect(url) as db, db.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM information_schema.processlist "
+            "WHERE id <> connection_id() AND db = database()"
+        )
+        found = cursor.fetchall()
+        for (each,) in found:
+            cursor.execute("KILL %s", (each,))
+        while True:
+            cursor.execute(
+                "SELECT count(*) FROM information_schema.processlist "
+                "WHERE id <> connection_id() AND db = database()"
+            )
+            if cursor.fetchone() == (0,):
+                return len(found)

@@ -1,0 +1,139 @@
+"""What private servers have in common: a directory, a free port, and being killed."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Final, Self
+
+HOST: Final = "127.0.0.1"
+START_SECONDS: Final = 60.0
+_USER: Final = "nobody"  # servers refuse to run as root
+_GROUP: Final = "nogroup"
+
+
+class Server(ABC):
+    """A server of our own in a temporary directory. Say its command and how to tell that it answers.
+
+    Start it from the main thread: it dies with the thread that started it, however that ends.
+    """
+
+    package: str
+    """What Debian calls it."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-server-"))
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+        if os.getuid() == 0:
+            shutil.chown(self.directory, _USER)
+        atexit.register(self.stop)
+        self.prepare()
+        self.start()
+
+    @classmethod
+    @functools.cache
+    def shared(cls) -> Self:
+        """The one that all tests of this process use; each worker of xdist has its own."""
+        return cls()
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Fill the directory, before the first start."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """What runs it, in the foreground, on `port`, with all its files in `directory`."""
+
+    @abstractmethod
+    def ping(self) -> None:
+        """Ask it something; raise whatever the driver does as long as it does not answer."""
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        until = time.monotonic() + START_SECONDS
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                # A server that was killed may still lock its files for a moment: try again.
+                self._process = self._launch()
+            try:
+                return self.ping()
+            except Exception:  # noqa: BLE001 - drivers differ
+                if time.monotonic() > until:
+                    log = (self.directory / "log").read_text(errors="replace")
+                    raise RuntimeError(f"{self.package} does not start:\n{log[-3000:]}") from None
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """SIGKILL it and all its processes, as a crash would: nothing is flushed or said."""
+        process, self._process = self._process, None
+        if process is not None:
+            for pid in (process.pid, *_children(process.pid)):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            process.wait()
+
+    def stop(self) -> None:
+        """Kill it and remove its files; nobody needs them any more."""
+        if os.getpid() == self._owner:
+            self.kill()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def run(self, *command: str) -> None:
+        """Run a program as the server's user, to its end."""
+        subprocess.run(self._as_user(command), check=True, capture_output=True, cwd=self.directory)
+
+    def program(self, name: str) -> str:
+        """Where a program is."""
+        versions = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)
+        places = [os.environ.get("PATH", ""), "/usr/local/bin", "/usr/sbin", *versions]
+        found = shutil.which(name, path=os.pathsep.join(places))
+        if found is None:
+            raise RuntimeError(f"the tests need {name}: sudo apt-get install {self.package}")
+        return str(Path(found).resolve())  # a link may stand where the user can't follow
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        with (self.directory / "log").open("ab") as log:
+            return subprocess.Popen(
+                self._as_user(self.command()),
+                cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,  # Ctrl-C is for pytest, which then stops it
+            )  # fmt: skip
+
+    def _as_user(self, command: tuple[str, ...] | list[str]) -> list[str]:
+        """Drop root, and die with whoever started it, even if that is killed."""
+        user = [f"--reuid={_USER}", f"--regid={_GROUP}", "--clear-groups"]
+        return ["setpriv", *(user if os.getuid() == 0 else []), "--pdeathsig=KILL", *command]
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except FileNotFoundError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def _free_port() -> int:
+    """Below the ports that connections are given, so that it stays free while a server is down."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
