@@ -39,7 +39,7 @@ from tests.servers import mariadb, postgres, redis
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
-    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
 DATABASES: Final[dict[str, Callable[[], str]]] = {
