@@ -14,7 +14,7 @@ help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
 demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
-	$(BIN)/python -m holdfast.demo
+	$(BIN)/holdfast demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -51,6 +51,7 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 	@mkdir -p bench/results
 	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
 	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
+	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json

@@ -44,6 +44,7 @@ SECTIONS: Final = {
         "forget": "delete all of an owner or a thread, with a receipt",
     },
     "Set up": {
+        "demo": "a program that is killed, resumed, and not believed blindly",
         "config": "what is set, and where",
         "bench": "how fast saving is on this disk",
         "completion": "complete commands and run ids in a shell",
