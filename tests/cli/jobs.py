@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.graph import END, Graph
+from holdfast.pipeline import Pipeline
 from holdfast.workflow import ask, step, workflow
 
 
@@ -95,4 +96,17 @@ graph = (
     .add_conditional_edge("visit", next_node)
     .set_entry("visit")
     .compile()
+)
+
+
+pipeline = Pipeline(
+    steps=[
+        {"id": "count", "function": lambda data: len(data["words"])},
+        {"id": "double", "function": lambda data: 2},
+    ],
+    flow={
+        "start_at": "count",
+        "paths": [{"from": "count", "to": "double"}, {"from": "double", "to": "end"}],
+    },
+    name="counting",
 )
