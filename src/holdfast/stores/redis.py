@@ -44,7 +44,15 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
 from holdfast.stores._redis_durability import probe
-from holdfast.stores._redis_link import CONNECTIONS, POOL_SECONDS, Client, Link, connect, url_of
+from holdfast.stores._redis_link import (
+    ANSWER_SECONDS,
+    CONNECTIONS,
+    POOL_SECONDS,
+    Client,
+    Link,
+    connect,
+    url_of,
+)
 from holdfast.stores._redis_scripts import (
     APPEND,
     ERASE,
@@ -73,7 +81,7 @@ class RedisStore(Store, Notifying):
     saved to it for so many seconds, unless it is running or paused. `replicas` is how many of them
     must have received a save before it is acknowledged. Stores with another `prefix` share a
     server without seeing each other. Further options are the driver's, such as
-    `socket_timeout`.
+    `ssl_ca_certs`.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class RedisStore(Store, Notifying):
         cluster: bool | str = False,
         connections: int = CONNECTIONS,
         pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         **driver: Any,
     ) -> None:
         if not prefix or "{" in prefix or "}" in prefix:
@@ -110,6 +119,7 @@ class RedisStore(Store, Notifying):
                 cluster=clustered,
                 connections=int(connections),
                 pool_seconds=float(pool_seconds),
+                answer_seconds=float(answer_seconds),
                 options=driver,
             ),
             clustered=clustered,
