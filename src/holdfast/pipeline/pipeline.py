@@ -21,14 +21,13 @@ from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
-from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.errors import EndedWithFailureError, RunPausedError
 from holdfast.model import check_id
-from holdfast.pipeline import files
+from holdfast.pipeline import exporting, files
 from holdfast.pipeline.definition import plan_of
 from holdfast.pipeline.findings import Findings
 from holdfast.pipeline.going import go_to, newest_run
-from holdfast.pipeline.plan import Loop, PipelinePlan
+from holdfast.pipeline.plan import PipelinePlan
 from holdfast.pipeline.program import PipelineProgram
 from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
@@ -192,26 +191,7 @@ class Pipeline:
 
         Raises `ValueError` for a function that has no name there.
         """
-        plan = self._plan
-        told: dict[str, Any] = {"name": plan.flow, "version": plan.version}
-        if plan.description:
-            told["description"] = plan.description
-        if plan.parameters:
-            told["parameters"] = dict(plan.parameters)
-        told["steps"] = [step.to_dict(self._registry) for step in plan.steps.values()]
-        paths: list[dict[str, Any]] = []
-        for ways in plan.paths.values():
-            for way in ways:
-                to = way.targets[0] if len(way.targets) == 1 else list(way.targets)
-                path: dict[str, Any] = {"from": way.source, "to": to}
-                if way.condition.words:
-                    path["condition"] = way.condition.to_dict(self._registry)
-                paths.append(path)
-        told["flow"] = {"start_at": plan.entry, "paths": paths}
-        if plan.loop != Loop():
-            limits = plan.loop._asdict()
-            told["loop_config"] = {k: v for k, v in limits.items() if v is not None}
-        return told
+        return exporting.definition_of(self._plan, self._registry)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """`to_dict` as text, for a file that `from_file` reads."""
@@ -219,15 +199,7 @@ class Pipeline:
 
     def mermaid(self) -> str:
         """The pipeline as Mermaid text, which Markdown viewers draw."""
-        plan = self._plan
-        used = [end for end in plan.ends if any(end in to for to in plan.edges.values())]
-        arrows = [
-            Arrow(way.source, target, way.condition.words, decided=len(ways) > 1)
-            for ways in plan.paths.values()
-            for way in ways
-            for target in way.targets
-        ]
-        return mermaid(plan.entry, plan.nodes, [(end, end) for end in used], arrows)
+        return exporting.picture_of(self._plan)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
