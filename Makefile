@@ -14,7 +14,7 @@ help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
 demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
-	$(BIN)/python -m holdfast.demo
+	$(BIN)/holdfast demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -7,30 +8,35 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from holdfast import demo
+from holdfast.cli.main import holdfast
+from holdfast.errors import HoldfastError
 
 
-def test_the_demo_kills_resumes_and_repairs_for_real_and_says_what_happened(tmp_path: Path) -> None:
-    out = StringIO()
-    demo.main(tmp_path / "new", out)  # it raises if a step ran that should not have
-    said = out.getvalue()
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Where it was shown, and what was said; it raises if a step ran that should not have."""
+    directory, out = tmp_path_factory.mktemp("demo") / "new", StringIO()
+    demo.main(directory, out)
+    return directory, out.getvalue()
+
+
+def test_the_demo_kills_resumes_and_repairs_for_real(shown: tuple[Path, str]) -> None:
+    directory, said = shown
     assert "Its exit code: -9." in said
-    assert re.findall(r"tides@\d  (\w+)", said) == [
-        "measure",
-        "find_high_water",
-        "draw",
-        "summarise",
-    ]
+    steps = re.findall(r"tides@\d  (\w+)", said)
+    assert steps == ["measure", "find_high_water", "draw", "summarise"]
     assert "index.html does not exist" in said
-    assert (tmp_path / "new" / "index.html").exists(), "a directory that was named is kept"
+    assert (directory / "index.html").exists(), "a directory that was named is kept"
 
 
 def test_the_demo_leaves_nothing_behind_and_needs_no_terminal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    command = [sys.executable, "-W", "error", "-m", "holdfast.demo"]
+    command = [sys.executable, "-W", "error", "-m", "holdfast", "demo"]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -48,5 +54,23 @@ def test_the_demo_does_not_touch_a_directory_that_holds_something(tmp_path: Path
 
 def test_a_demo_that_goes_wrong_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_LAST_FILE", "chart.txt")  # more than one step will run again
-    with pytest.raises(demo.DemoFailedError, match="please report it"):
+    with pytest.raises(HoldfastError, match="please report it"):
         demo.main(tmp_path, StringIO())
+
+
+def test_the_readme_shows_what_the_demo_really_says(shown: tuple[Path, str]) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    said = readme[readme.index("   Run it, and kill it") :].partition("```")[0]
+    assert without_times(said) in without_times(shown[1])
+
+
+def test_the_demo_as_json_is_what_happened() -> None:
+    done = CliRunner().invoke(holdfast, ["demo", "--json"])
+    shown = json.loads(done.stdout)
+    assert [len(steps) for steps in shown["began"]] == [5, 2, 1]
+    assert shown["resumed_after"] > 0
+    assert shown["proved"] == 13
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d\d:\d\d:\d\d\.\d+|\d+\.\d+ s", "TIME", text)

@@ -188,23 +188,18 @@ def refuses_what_is_unclaimed(patch: pytest.MonkeyPatch) -> None:
 # --- writing it down
 
 
-def writes_the_rollback_when_all_is_done(patch: pytest.MonkeyPatch) -> None:
-    """The run goes on as if it had gone back, and only says so at the end."""
-    real = Recorder.save
-    late: list[Draft] = []
+def claims_before_it_says_that_it_goes_back(patch: pytest.MonkeyPatch) -> None:
+    """Whoever dies in between leaves a run that goes on from what does not hold."""
     append_at = appending.append_at
 
-    def claim_alone(core: Core, run: str, seq: int, drafts: list[Draft]) -> Any:
-        late.extend(d._replace(kind=Kind.DECISION.value) for d in drafts[:-1])
-        return append_at(core, run, seq, [d._replace(parent=drafts[0].parent) for d in drafts[-1:]])
+    def separately(core: Core, run: str, seq: int, drafts: list[Draft]) -> Any:
+        written = None
+        for draft in reversed(drafts):
+            written = yield from append_at(core, run, seq, [draft])
+            seq += 1
+        return written
 
-    async def save(self: Recorder, drafts: Sequence[Draft], **options: Any) -> Any:
-        if any(draft.kind == Kind.COMPLETE for draft in drafts):
-            drafts = [*late, *drafts]
-        return await real(self, drafts, **options)
-
-    patch.setattr(running, "append_at", claim_alone)
-    patch.setattr(Recorder, "save", save)
+    patch.setattr(running, "append_at", separately)
 
 
 def gives_no_reasons(patch: pytest.MonkeyPatch) -> None:
@@ -400,7 +395,7 @@ CAUGHT_BY: dict[Mutate, Test] = {
     refuses_what_is_unclaimed: of_engine(
         flows.test_where_nothing_was_claimed_nothing_is_passed_over
     ),
-    writes_the_rollback_when_all_is_done: of_store(
+    claims_before_it_says_that_it_goes_back: of_store(
         flows.test_the_rollback_is_written_with_the_claim_before_anything_is_run_again
     ),
     gives_no_reasons: of_store(flows.test_each_checkpoint_passed_over_is_told_with_its_reason),

@@ -2,10 +2,9 @@
 
     launcher.py NOTES KILL_AT example.py [argument ...]
 
-NOTES gets a line when a step's function is called and one when it returned, also if that was another
-step to take in its place. KILL_AT says which of
-these moments is the last one, counted from when this process has recorded a step, so that each
-process gets on by a step at least; 0 for none.
+NOTES gets a line when a step's function is called and one when it returned, also if that was
+another step to take in its place. KILL_AT says which of these moments is the last one, counted from
+when this process has recorded a step, so that each process gets on by a step at least; 0 for none.
 """
 
 from __future__ import annotations

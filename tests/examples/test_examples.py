@@ -12,10 +12,14 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 from runpy import run_path
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
+from holdfast.seams import new_id
 from tests.examples.example import ROOT, Example
+from tests.servers import postgres
 
 # Of steps that come one after the other: 1 is in the step after one that was recorded, 2 is when
 # that has returned and nothing is written yet. Side by side, it is in the midst of several.
@@ -92,16 +96,23 @@ def test_the_order_has_each_effect_once(
     assert [what for (what,) in done] == effects
 
 
-@killed
-def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int) -> None:
-    example = Example(tmp_path, "nightly_batch.py", "--size", "5", store="nightly.db")
+@pytest.mark.parametrize(("kill_at", "server"), [(1, False), (2, False), (1, True)])
+def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int, server: bool) -> None:
+    store = new_database() if server else "nightly.db"
+    example = Example(tmp_path, "nightly_batch.py", "--store", store, store=store)
     example.run("--sample")
+
+    def booked() -> Any:
+        query = "SELECT COUNT(*), COUNT(DISTINCT customer), SUM(cents) FROM invoices"
+        connect: Any = psycopg.connect if server else sqlite3.connect
+        with closing(connect(example.store)) as db:
+            return db.execute(query).fetchone()
+
     assert example.run_to_the_end(kill_at) == "done: 40 invoices, 264.60 EUR"
-    query = "SELECT COUNT(*), COUNT(DISTINCT customer), SUM(cents) FROM invoices"
-    assert rows(tmp_path / "nightly.db", query) == [(40, 40, 26460)]
+    assert booked() == (40, 40, 26460)
     (tmp_path / "statement-2026-11-15.csv").unlink()
     assert example.run() == "done: 40 invoices, 264.60 EUR"
-    assert rows(tmp_path / "nightly.db", query) == [(40, 40, 26460)]
+    assert booked() == (40, 40, 26460)
     assert (tmp_path / "statement-2026-11-15.csv").exists()
 
 
@@ -119,6 +130,14 @@ def test_the_agent_does_not_pay_when_a_person_says_no(tmp_path: Path) -> None:
     assert example.run() == "waits: Refund 90 EUR for order 8?"
     assert example.run("--answer", "no") == "done: Order 8: a person refused it."
     assert not (tmp_path / "refunds.json").exists()
+
+
+def new_database() -> str:
+    """An empty database on the PostgreSQL of the tests."""
+    server, name = urlsplit(postgres.server_url()), f"t_{new_id()}"
+    with psycopg.connect(server.geturl(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    return server._replace(path=f"/{name}").geturl()
 
 
 @contextmanager

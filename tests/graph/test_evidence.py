@@ -29,9 +29,10 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(place)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
-    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
+    kind = getattr(request, "param", "sqlite")
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[kind]
     opened = hf.open_store(url)
     yield opened
     gc.collect()
@@ -40,6 +41,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
         for found in checkpointer.runs(limit=500):
             assert checkpointer.verify(found.run_id).ok
     opened.close()
+
+
+every_store = pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
 
 
 def node(desk: Desk, name: str) -> Callable[[State], State]:
@@ -97,6 +101,7 @@ def by_stream(app: CompiledGraph[State], store: hf.Store) -> State:
     return result
 
 
+@every_store
 @pytest.mark.parametrize("resume", [by_resume, by_resume_sync, by_stream])
 @pytest.mark.parametrize(("gone", "again"), [("", "c"), ("a", "abc"), ("b", "bc"), ("ab", "abc")])
 def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
@@ -132,6 +137,7 @@ def test_each_checkpoint_passed_over_is_told_with_its_reason_and_written_down_fi
     assert Kind.CHECKPOINT in found[at + 2 :]
 
 
+@every_store
 def test_a_completed_run_goes_on_only_if_something_is_not_so_any_more(
     store: hf.Store, desk: Desk
 ) -> None:
@@ -209,6 +215,7 @@ def looping(desk: Desk, rounds: int = 4) -> CompiledGraph[State]:
     return graph.add_edge("end", END).set_entry("work").compile()
 
 
+@every_store
 def test_a_loop_that_rewrites_a_file_is_no_failure(store: hf.Store, desk: Desk) -> None:
     app = looping(desk)
 
@@ -311,6 +318,7 @@ def test_a_file_rewritten_by_a_node_that_is_not_saved_by_itself_is_no_failure(
     assert desk.take() == ["log", "log"]
 
 
+@every_store
 @pytest.mark.parametrize("durability", ["exit", "async"])
 def test_what_is_saved_later_is_claimed_all_the_same(
     store: hf.Store, desk: Desk, durability: Any
@@ -353,6 +361,7 @@ def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: 
 # --- forks, going back, versions, retention
 
 
+@every_store
 def test_a_fork_answers_for_what_its_origin_claimed(store: hf.Store, desk: Desk) -> None:
     app = line(desk, "abcd").compile()
     stopped(app, store, desk, "c")

@@ -50,10 +50,14 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(place)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What a journal is kept in can't matter much here."""
-    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
+    kind = getattr(request, "param", "sqlite")
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[kind]
+
+
+every_store = pytest.mark.parametrize("url", ["memory", "sqlite"], indirect=True)
 
 
 @pytest.fixture
@@ -134,6 +138,7 @@ def test_a_run_whose_evidence_holds_repeats_nothing(
     assert desk.take() == ["c"]
 
 
+@every_store
 @pytest.mark.parametrize("resume", COLOURS)
 @pytest.mark.parametrize(("gone", "again"), [("a", "abc"), ("b", "bc"), ("c", "c")])
 def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
@@ -296,6 +301,7 @@ def test_it_goes_back_again_and_again_as_often_as_need_be(
 # --- completed, paused, cancelled, failed
 
 
+@every_store
 def test_a_completed_run_goes_on_only_if_something_is_not_so_any_more(
     engine: WorkflowEngine, store: hf.Store, desk: Desk
 ) -> None:
@@ -419,6 +425,7 @@ def test_a_failed_run_is_repaired_before_it_is_tried_again(
 # --- what can't be told
 
 
+@every_store
 def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
     engine: WorkflowEngine, store: hf.Store, desk: Desk
 ) -> None:
@@ -831,6 +838,7 @@ def both(desk: Desk) -> Workflow[..., Any]:
     return flow
 
 
+@every_store
 @pytest.mark.parametrize("gone", ["left", "right"])
 def test_what_parallel_parts_wrote_is_checked_part_by_part(
     engine: WorkflowEngine, desk: Desk, gone: str
@@ -1012,6 +1020,7 @@ def test_what_was_claimed_in_runs_within_is_checked_and_repaired_there(
     assert rejected(events)[0] == "o2"
 
 
+@every_store
 def test_outputs_of_a_subworkflow_step_are_made_again_by_the_run_within(
     engine: WorkflowEngine, desk: Desk
 ) -> None:
@@ -1037,6 +1046,40 @@ def test_outputs_of_a_subworkflow_step_are_made_again_by_the_run_within(
     (desk / "zero").unlink()
     by_run(engine, outer)
     assert desk.take() == ["zero"], "what the run within made is as it was"
+
+
+def test_a_run_within_that_begins_anew_does_so_once_wherever_it_is_interrupted(
+    memory: WorkflowEngine, desk: Desk
+) -> None:
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("one").python(desk.call, args=("one",))
+        return (yield step("two").python(desk.write, args=("f",)))
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner).outputs(desk / "f")
+
+    async def follow(count: int) -> int:
+        """Go on up to so many events; returns how many are left."""
+        async for _ in memory.resume(outer, workflow_id="r"):
+            count -= 1
+            if not count:
+                break
+        return count
+
+    by_run(memory, outer)
+    for count in range(1, 100):
+        desk.take()
+        (desk / "f").unlink()
+        left = asyncio.run(follow(count))
+        by_run(memory, outer)
+        assert desk.holds("f")
+        done = desk.take()
+        assert done == ["one", "f"], f"interrupted after {count} events"
+        if left:
+            return
+    raise AssertionError("there is no end to it")
 
 
 def test_a_run_within_that_is_called_with_something_else_after_a_repair_is_another(
@@ -1183,6 +1226,7 @@ def test_claims_of_steps_that_are_not_saved_by_themselves_come_with_the_pause(
     assert desk.take() == ["a"]
 
 
+@every_store
 @pytest.mark.parametrize("durability", ["exit", "async"])
 def test_what_is_saved_later_is_claimed_all_the_same(
     url: str, store: hf.Store, desk: Desk, durability: Any
@@ -1204,6 +1248,7 @@ def test_what_is_saved_later_is_claimed_all_the_same(
 # --- forks, migrations
 
 
+@every_store
 def test_a_fork_answers_for_what_its_origin_claimed(
     engine: WorkflowEngine, store: hf.Store, desk: Desk
 ) -> None:

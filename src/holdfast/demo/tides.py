@@ -56,7 +56,7 @@ async def tides() -> str:
 
 def begin(name: str) -> None:
     print(name, "...", flush=True)
-    time.sleep(0.3)  # the slow and expensive part
+    time.sleep(0.4)  # the slow and expensive part
 
 
 def read(name: str) -> str:
