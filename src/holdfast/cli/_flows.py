@@ -156,12 +156,13 @@ def parse_json(text: str, option: str) -> Any:
 def _module(where: str) -> Any:
     if where.endswith(".py"):
         path = Path(where)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        name = path.stem if path.stem not in sys.modules else f"holdfast_flow_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None or not path.is_file():
             raise NotFoundError(f"there is no file {where!r}")
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, str(path.absolute().parent))
-        sys.modules[path.stem] = module  # where classes of it are looked for
+        sys.modules[name] = module  # where classes of it are looked for
         spec.loader.exec_module(module)
         return module
     if str(Path.cwd()) not in sys.path:
