@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
-REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
@@ -51,6 +51,7 @@ bench: .bench-venv/installed  ## speed and size, side by side with others; JSON 
 	@mkdir -p bench/results
 	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
 	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
+	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json

@@ -9,8 +9,6 @@ anything). An HTML comment right before a block says what else it is:
                                   which names an empty database on a private server
     <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
-
-Servers that pages speak of as the reader's own are private ones here.
 """
 
 from __future__ import annotations
@@ -36,19 +34,19 @@ import psycopg
 import pytest
 
 from holdfast import urls
-from tests.servers import mariadb, postgres
-from tests.servers.redis import Redis
+from tests.servers import mariadb, postgres, redis
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
-    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
-SERVERS: Final[dict[str, Callable[[], str]]] = {
-    "redis://localhost:6379/0": lambda: Redis.shared().url
+DATABASES: Final[dict[str, Callable[[], str]]] = {
+    "postgresql": postgres.new_database,
+    "mysql": mariadb.new_url,
+    "redis": redis.server_url,
 }
-DATABASES: Final = {"postgresql": postgres.new_database, "mysql": mariadb.new_url}
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
 _MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
@@ -146,7 +144,7 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
         run_commands(block, page)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
-        source = "\n" * (block.line - 1) + on_our_servers(block.text)
+        source = "\n" * (block.line - 1) + block.text
         code = compile(source, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         with redirect_stdout(StringIO()) as output:
             result = eval(code, module.__dict__)
@@ -154,13 +152,6 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
                 runner.run(result)
         return output.getvalue()
     return None
-
-
-def on_our_servers(text: str) -> str:
-    for theirs, ours in SERVERS.items():
-        if theirs in text:
-            text = text.replace(theirs, ours())
-    return text
 
 
 def run_commands(block: Block, page: Path) -> None:

@@ -32,6 +32,9 @@ HoldfastError
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made more steps than it may
 │   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
+│   ├── NoPathError                   no path leads on from a step
+│   ├── UnresolvedError               a template or condition speaks of what is not there (also a LookupError)
+│   ├── EndedWithFailureError         the run came to an end that stands for failure
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
 │   └── LeaseLostError                another worker took the run over; this one wrote nothing more
@@ -64,6 +67,7 @@ __all__ = [
     "CommandFailedError",
     "ConflictError",
     "DurabilityError",
+    "EndedWithFailureError",
     "EvidenceError",
     "EvidencePolicyError",
     "FlowChangedError",
@@ -75,6 +79,7 @@ __all__ = [
     "InvalidIdError",
     "LeaseLostError",
     "LoopLimitError",
+    "NoPathError",
     "OutcomeUnknownError",
     "QuestionError",
     "ReviveError",
@@ -100,6 +105,7 @@ __all__ = [
     "StoreUnavailableError",
     "SyncFailedError",
     "UnansweredError",
+    "UnresolvedError",
     "VerificationError",
 ]
 
@@ -510,17 +516,62 @@ class RunTimeoutError(RunError, TimeoutError):
 class LoopLimitError(RunError):
     """The run made as many steps as it may: a loop that does not end, or a limit that is too low."""
 
-    def __init__(self, run_id: str, step: str, limit: int) -> None:
-        super().__init__(run_id, step, limit)
+    def __init__(self, run_id: str, step: str, limit: float, setting: str = "max_steps") -> None:
+        super().__init__(run_id, step, limit, setting)
         self.run_id = run_id
         self.step = step
         self.limit = limit
+        self.setting = setting
+
+    def __str__(self) -> str:
+        done = {
+            "max_iterations": f"it came there {self.limit:,} times",
+            "max_loop_time_seconds": f"its loop took {self.limit:,} s",
+        }.get(self.setting, f"it made {self.limit:,} steps")
+        return (
+            f"run {self.run_id!r} stopped before {self.step!r}: {done}; "
+            f"if its loop does end, raise {self.setting} and resume it"
+        )
+
+
+class NoPathError(RunError):
+    """The step is done and saved, and the condition of no path that leaves it holds."""
+
+    def __init__(self, run_id: str, step: str, tried: tuple[str, ...] = ()) -> None:
+        super().__init__(run_id, step, tried)
+        self.run_id = run_id
+        self.step = step
+        self.tried = tried
 
     def __str__(self) -> str:
         return (
-            f"run {self.run_id!r} stopped before {self.step!r}: it made {self.limit:,} steps; "
-            "if its loop does end, raise max_steps and resume it"
+            f"run {self.run_id!r} has no way on from {self.step!r}: no condition holds of "
+            f"{'; '.join(self.tried)}. Add a path without a condition as the last one, and resume it"
         )
+
+
+class UnresolvedError(RunError, LookupError):
+    """A template or a condition speaks of something that is not there, or can't be compared."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+class EndedWithFailureError(RunError):
+    """The run came to `end_with_failure`: its flow has no more to do, and calls that a failure."""
+
+    def __init__(self, run_id: str, step: str = "") -> None:
+        super().__init__(run_id, step)
+        self.run_id = run_id
+        self.step = step
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} ended with failure after {self.step!r}, as its flow says"
 
 
 class RunPausedError(RunError):

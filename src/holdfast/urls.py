@@ -15,6 +15,7 @@ from holdfast.store import Store
 from holdfast.stores._server import masked as masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
+_POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -87,7 +88,7 @@ def local_path(where: str) -> Path | None:
     if not separator:
         return Path(where).expanduser()
     path = unquote(urlsplit(where).path)
-    local = {"sqlite": path[1:], "file": path}.get(scheme.lower())
+    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
     return None if not local else Path(local)
 
 
@@ -137,7 +138,7 @@ def _open_memory(url: str, **options: Any) -> Store:
 
 
 def _open_postgres(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "schema", "connections", "pool_seconds", "work_seconds")
+    where, own = _without(url, options, "schema", *_POOLED)
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
@@ -148,6 +149,18 @@ def _open_duckdb(url: str, **options: Any) -> Store:
     return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
 
 
+def _open_dynamodb(url: str, **options: Any) -> Store:
+    table = unquote(urlsplit(url).netloc)
+    if not table or urlsplit(url).path.strip("/"):
+        raise StoreURLError(url, "use dynamodb://table?region=eu-central-1")
+    return _store_class("dynamodb", "DynamoDBStore")(table, **options)
+
+
+def _open_mongodb(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", "database")
+    return _store_class("mongodb", "MongoDBStore")(where, **own)
+
+
 def _open_redis(url: str, **options: Any) -> Store:
     own = ("prefix", "ttl", "replicas", "cluster", "connections", "pool_seconds")
     where, options = _without(url, options, *own)
@@ -155,7 +168,7 @@ def _open_redis(url: str, **options: Any) -> Store:
 
 
 def _open_mysql(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "prefix", "connections", "pool_seconds", "work_seconds")
+    where, own = _without(url, options, "prefix", *_POOLED)
     return _store_class("mysql", "MySQLStore")(where, **own)
 
 
@@ -182,8 +195,11 @@ register_store("file", _open_file)
 register_store("memory", _open_memory)
 register_store("postgresql", _open_postgres)
 register_store("postgres", _open_postgres)
+register_store("mysql", _open_mysql)
+register_store("mariadb", _open_mysql)
 for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
     register_store(_scheme, _open_redis)
 register_store("duckdb", _open_duckdb)
-register_store("mysql", _open_mysql)
-register_store("mariadb", _open_mysql)
+register_store("dynamodb", _open_dynamodb)
+register_store("mongodb", _open_mongodb)
+register_store("mongodb+srv", _open_mongodb)

@@ -70,7 +70,9 @@ def broken() -> Generator[Any, Any, Any]:
 @workflow("slow")
 def slow(path: str) -> Generator[Any, Any, Any]:
     yield step("fetch").python(fetch, args=("today",))
-    return (yield step("wait").python(wait_for, args=(path,)))
+    waited = yield step("wait").python(wait_for, args=(path,))
+    yield step("last").python(fetch, args=("tomorrow",))
+    return waited
 
 
 @dataclass

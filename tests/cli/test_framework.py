@@ -161,8 +161,8 @@ def test_an_id_may_be_shortened_as_long_as_it_is_unique(cli: Cli, cp: hf.SyncChe
 def test_a_parent_is_not_confused_with_the_runs_within_it(
     cli: Cli, cp: hf.SyncCheckpointer
 ) -> None:
-    for run in ("job-7", *(f"job-7//part[{n}]" for n in range(600))):
-        cp.save(run, None)
+    runs = ["job-7", *(f"job-7//part[{n}]" for n in range(600))]
+    cp.save_many({"run_id": run, "state": None} for run in runs)
     assert cli("show", "job", "--json").json["run"]["run_id"] == "job-7"
     cp.save("job-8", None)
     assert cli("show", "job", "--json").code == Exit.USAGE

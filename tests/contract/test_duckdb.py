@@ -143,5 +143,5 @@ def _new_file() -> Callable[[], Store]:
 
 TestDuckDBAgainstADict = make_store_machine(_new_file).TestCase
 TestDuckDBAgainstADict.settings = settings(
-    max_examples=10, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=6, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

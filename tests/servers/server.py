@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
@@ -85,6 +87,19 @@ class Server(ABC):
                 except ProcessLookupError:
                     continue
             process.wait()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let it stand still: it neither answers nor hangs up."""
+        assert self._process is not None
+        pids = [self._process.pid, *_children(self._process.pid)]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def stop(self) -> None:
         """Kill it and remove its files; nobody needs them any more."""

@@ -238,6 +238,19 @@ def test_when_all_connections_are_in_use_the_error_says_so(sql_url: str) -> None
         assert len(store.read("run")) == 1
 
 
+def test_a_server_that_does_not_answer_is_not_waited_for_forever(kind: Kind, url: str) -> None:
+    """Its connection seems to be alive all the while."""
+    stopped = (hf.OutcomeUnknownError, hf.StoreUnavailableError)  # it depends on what was asked
+    server = kind.server.shared()
+    with closing(hf.open_store(url, answer_seconds=0.3)) as store:
+        store.append([entry("run", 0)])
+        with server.frozen(), pytest.raises(stopped):
+            store.append([entry("run", 1)])
+        assert [item.seq for item in store.read("run")][:1] == [0]
+        store.append([entry("run", 1)])
+        assert [item.seq for item in store.read("run")] == [0, 1]
+
+
 def test_an_outage_is_an_error_and_never_an_absence(kind: Kind) -> None:
     server = kind.server.shared()
     url = kind.new_url(server.url)  # type: ignore[attr-defined]

@@ -54,6 +54,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.ConflictError, Exit.REFUSED),
     (errors.LeaseLostError, Exit.REFUSED),
     (errors.StoreError, Exit.UNAVAILABLE),
+    (ImportError, Exit.UNAVAILABLE),
     (errors.CheckpointLoadError, Exit.UNAVAILABLE),
     (errors.CheckpointSaveError, Exit.UNAVAILABLE),
 )

@@ -176,14 +176,16 @@ def _module(where: str) -> Any:
 
 def _is_flow(value: object) -> bool:
     from holdfast.graph import CompiledGraph
+    from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
 
-    return isinstance(value, Workflow | CompiledGraph)
+    return isinstance(value, Workflow | CompiledGraph | Pipeline)
 
 
 def _flow(found: Any, name: str) -> Flow:
     from holdfast.engine.hints import hints_of
     from holdfast.graph import CompiledGraph, Graph
+    from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
     from holdfast.workflow.program import WorkflowProgram
 
@@ -199,8 +201,10 @@ def _flow(found: Any, name: str) -> Flow:
     if isinstance(found, CompiledGraph):
         hints = _fields(found.state_type)
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
+    if isinstance(found, Pipeline):
+        return Flow(found.name, found.program, found.state_from, {}, found.verifier)
     raise click.UsageError(
-        f"{name} is no flow but of type {type(found).__name__}; name a workflow or a graph"
+        f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._exits import FailedError
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 
@@ -86,4 +87,5 @@ def command(
 def _confirm(session: Session, count: int) -> None:
     if not session.interactive:
         raise click.UsageError("there is no terminal to ask on; to delete for good, give --yes")
-    click.confirm(f"Delete {_show.plural(count, 'run')} for good?", abort=True)
+    if not click.confirm(f"Delete {_show.plural(count, 'run')} for good?"):
+        raise FailedError("nothing was deleted")

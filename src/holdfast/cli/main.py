@@ -54,6 +54,9 @@ SECTIONS: Final = {
 is called, not when it is listed."""
 
 
+_INTERRUPTED: Final = 130
+
+
 class Commands(click.Group):
     """Commands in sections, found by name."""
 
@@ -79,13 +82,12 @@ class Commands(click.Group):
         """Run the command; errors that are meant for people end it without a traceback."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            ctx.exit(130)
-        except BrokenPipeError:
-            raise
-        except (HoldfastError, OSError) as error:
-            if ctx.meta.get("holdfast.debug"):
+        except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or Ctrl-D at a prompt
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(_INTERRUPTED)
+        except (HoldfastError, OSError, ImportError) as error:
+            unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
+            if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
                 raise
             from holdfast.cli._exits import code_of
             from holdfast.cli._show import clean

@@ -43,7 +43,7 @@ def command(
     thread: str | None,
     owner: str | None,
 ) -> None:
-    """Start a flow, a workflow or a graph, and follow it to its end.
+    """Start a flow, a workflow, graph or pipeline, and follow it to its end.
 
     Modules are looked for in the current directory first. Events go to standard error, the
     result goes to standard output as JSON; with --json both are JSON lines on standard output.

@@ -11,8 +11,8 @@ from holdfast.codec import values
 from holdfast.engine.hints import hints_of
 from holdfast.engine.questions import Inquiry
 from holdfast.engine.schema import schema_of
-from holdfast.graph.plan import Asking
-from holdfast.graph.states import fields_of
+from holdfast.engine.walking.plan import Asking
+from holdfast.engine.walking.states import fields_of
 
 Into = str | Callable[[Any, Any], Any]
 

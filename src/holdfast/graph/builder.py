@@ -16,9 +16,9 @@ from holdfast.engine.hints import hints_of
 from holdfast.engine.program import Policy, is_async
 from holdfast.engine.questions import FAIL
 from holdfast.engine.retry import Retry
+from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
 from holdfast.graph import asking
-from holdfast.graph.plan import END, Node, Plan, Route
 from holdfast.model import check_id
 
 if TYPE_CHECKING:

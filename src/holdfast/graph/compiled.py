@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -22,12 +22,12 @@ from holdfast.engine.questions import Question
 from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
+from holdfast.engine.walking import going_back
+from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.plan import END, Plan
+from holdfast.engine.walking.states import revived, stored_form, updated
 from holdfast.errors import RunIdRequiredError
-from holdfast.graph import going_back
-from holdfast.graph.drawing import mermaid
-from holdfast.graph.plan import Plan
 from holdfast.graph.program import GraphProgram
-from holdfast.graph.states import revived, stored_form, updated
 from holdfast.graph.views import GraphCheckpoint
 from holdfast.seams import new_id
 
@@ -210,7 +210,7 @@ class CompiledGraph(Generic[S]):
             raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
         async with _kept(store, run_id) as core:
             before = await core.off_loop(
-                lambda: going_back.input_of(core, self._plan, run_id, node, seq)
+                lambda: going_back.input_of(core, self.program, self._plan, run_id, node, seq)
             )
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
@@ -300,7 +300,8 @@ class CompiledGraph(Generic[S]):
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
-        return mermaid(self._plan)
+        plan = self._plan
+        return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         text = self.mermaid()
@@ -371,7 +372,20 @@ class CompiledGraph(Generic[S]):
     ) -> None:
         wanted = going_back.Wanted(from_node, after_node, override, validate, replay)
         if any(part not in (None, False) for part in wanted):
-            await core.drive_async(going_back.go_back(core, self._plan, run_id, wanted))
+            await core.drive_async(
+                going_back.go_back(core, self.program, self._plan, run_id, wanted)
+            )
+
+
+def _arrows(plan: Plan) -> Iterator[Arrow]:
+    for source, targets in plan.edges.items():
+        yield from (Arrow(source, target) for target in targets)
+    for source, route in plan.routes.items():
+        if route.targets is None:
+            yield Arrow(source, None, decided=True)
+        for target in dict.fromkeys(route.targets or ()):
+            words = [str(word) for word, node in (route.mapping or {}).items() if node == target]
+            yield Arrow(source, target, ", ".join(words), decided=True)
 
 
 @asynccontextmanager

@@ -33,7 +33,6 @@ _SESSION: Final = (
     "SET SESSION innodb_lock_wait_timeout = 5",
 )
 _DRIVERS_OWN: Final = frozenset(["unix_socket", "ssl_ca", "ssl_cert", "ssl_key"])
-_SECONDS: Final = 30  # to wait for an answer: a server that is gone without a word is noticed
 _TEXTS: Final = frozenset(
     ["run", "kind", "step", "type", "status", "flow", "thread", "owner", "meta"]
 )
@@ -55,20 +54,22 @@ class Connections:
     def __init__(
         self,
         where: str | Callable[[], Connection],
-        size: int,
-        seconds: float,
         prepare: Callable[[Session], None],
+        *,
+        size: int,
+        pool_seconds: float,
+        answer_seconds: float,
     ) -> None:
         self._prepare: Callable[[Session], None] | None = prepare
         if isinstance(where, str):
-            settings = _settings(where)
+            settings = _settings(where, answer_seconds)
             self.url = _url(settings)
             self._make: Callable[[], Connection] = lambda: pymysql.connect(**settings)
         else:
             self.url = "mysql://"
             self._make = where
         self._pool = Pool(
-            self.url, self._connect, fileno=_fileno, rests=_rests, size=size, seconds=seconds
+            self.url, self._connect, fileno=_fileno, rests=_rests, size=size, seconds=pool_seconds
         )
         self.check_open = self._pool.check_open
         self.close = self._pool.close
@@ -209,7 +210,7 @@ def _rests(db: Connection) -> bool:
     return db.open and not in_transaction(db)
 
 
-def _settings(url: str) -> dict[str, Any]:
+def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     database = unquote(parts.path[1:])
@@ -226,8 +227,8 @@ def _settings(url: str) -> dict[str, Any]:
         "database": database,
         "charset": "utf8mb4",
         "connect_timeout": 10,
-        "read_timeout": _SECONDS,
-        "write_timeout": _SECONDS,
+        "read_timeout": answer_seconds,
+        "write_timeout": answer_seconds,
         **options,
     }
 

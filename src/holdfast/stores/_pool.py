@@ -14,6 +14,7 @@ from holdfast.seams import on_fork
 
 CONNECTIONS: Final = 8
 POOL_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 30.0
 
 _inherited: list[object] = []
 """Connections of a parent: to close one would say goodbye in the parent's name."""

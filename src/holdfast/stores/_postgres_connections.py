@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 import psycopg
@@ -21,9 +22,10 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.seams import fault
-from holdfast.stores._pool import Pool
+from holdfast.stores._pool import ANSWER_SECONDS, Pool
 from holdfast.stores._sql import BeatenError, ContendedError
 
+T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
@@ -52,22 +54,31 @@ class Connections:
     """Cursors for reading and writing, on our own connections or on those of a user's pool."""
 
     def __init__(
-        self, where: str | UsersPool, schema: str, size: int, seconds: float,
+        self,
+        where: str | UsersPool,
+        schema: str,
         prepare: Callable[[Cursor], None],
-    ) -> None:  # fmt: skip
+        *,
+        size: int,
+        pool_seconds: float,
+        answer_seconds: float,
+    ) -> None:
         self._prepare: Callable[[Cursor], None] | None = prepare
         self._closed = False
         self._own: Pool[Connection] | None = None
         if isinstance(where, str):
             settings = _settings(where)
             self.url = _url(settings, schema)
-            self._connect: Callable[[], Connection] = lambda: psycopg.connect(
-                **settings, autocommit=True, prepare_threshold=None
-            )
+            self._settings = settings | {"autocommit": True, "prepare_threshold": None}
+            self._answer_seconds = answer_seconds
             self._own = Pool(
-                self.url, self._connect, fileno=Connection.fileno, rests=_rests,
-                size=size, seconds=seconds,
-            )  # fmt: skip
+                self.url,
+                self._connect,
+                fileno=Connection.fileno,
+                rests=_rests,
+                size=size,
+                seconds=pool_seconds,
+            )
             self._lend: Callable[[], AbstractContextManager[Connection]] = self._own.connection
         else:
             self.url = _url(conninfo_to_dict(getattr(where, "conninfo", "") or ""), schema)
@@ -99,11 +110,18 @@ class Connections:
                     self._prepare = None
                 yield cursor
             finally:
-                if not db.closed:
+                if _rests(db):
                     db.autocommit = ours
+                else:
+                    db.close()  # Ctrl-C may have struck inside of a transaction
+
+    def _connect(self) -> Connection:
+        db = _Impatient.connect(**self._settings)
+        db.answer_seconds = self._answer_seconds
+        return db
 
     def _connect_alone(self) -> AbstractContextManager[Connection]:
-        return closing(self._connect())
+        return closing(psycopg.connect(**self._settings))
 
     @contextmanager
     def transaction(self, run: str) -> Iterator[Cursor]:
@@ -147,6 +165,33 @@ class Connections:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
         except (OverflowError, UnicodeError) as error:  # a value that no column can hold
             raise StoreError(f"{self.url}: {error}") from error
+
+
+class _Impatient(psycopg.Connection[Any]):
+    """Gives up on a server that does not answer, though its connection seems to be alive."""
+
+    answer_seconds = ANSWER_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, T], *args: Any, **options: Any) -> T:
+        return super().wait(self._limited(gen), *args, **options)
+
+    def _limited(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        until = time.monotonic() + self.answer_seconds
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() > until:
+                    break
+                wanted = gen.send(ready)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        gen.close()
+        with suppress(psycopg.Error):
+            self.cancel_safe(timeout=1)
+        self.close()
+        raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} seconds")
 
 
 def _translate(error: psycopg.Error, url: str) -> Exception:

@@ -26,7 +26,7 @@ from holdfast.stores._mysql_connections import (
     literal,
 )
 from holdfast.stores._mysql_schema import prepare
-from holdfast.stores._pool import CONNECTIONS, POOL_SECONDS
+from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._sql import (
     COLUMNS,
     WORK_SECONDS,
@@ -67,6 +67,7 @@ class MySQLStore(SQLStore[Session]):
         prefix: str = "holdfast_",
         connections: int = CONNECTIONS,
         pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         work_seconds: float = WORK_SECONDS,
     ) -> None:
         if not _PREFIX.fullmatch(prefix):
@@ -76,7 +77,13 @@ class MySQLStore(SQLStore[Session]):
         self._packet = 0  # the longest statement that the server takes
         self._work_seconds = float(work_seconds)
         self._rules = Rules(f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION)
-        self._db = Connections(where, int(connections), float(pool_seconds), self._first_use)
+        self._db = Connections(
+            where,
+            self._first_use,
+            size=int(connections),
+            pool_seconds=float(pool_seconds),
+            answer_seconds=float(answer_seconds),
+        )
         self.url = self._db.url
 
     def runs(

@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model import Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
-from holdfast.stores._pool import CONNECTIONS, POOL_SECONDS
+from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool
 from holdfast.stores._postgres_schema import prepare
 from holdfast.stores._sql import (
@@ -85,6 +85,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         schema: str = "holdfast",
         connections: int = CONNECTIONS,
         pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         work_seconds: float = WORK_SECONDS,
     ) -> None:
         if not _SCHEMA.fullmatch(schema):
@@ -100,7 +101,12 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         self._alone = True  # whether a statement by itself sees what others commit meanwhile
         self._watched = False
         self._db = Connections(
-            where, schema, int(connections), float(pool_seconds), self._first_use
+            where,
+            schema,
+            self._first_use,
+            size=int(connections),
+            pool_seconds=float(pool_seconds),
+            answer_seconds=float(answer_seconds),
         )
         self.url = self._db.url
 

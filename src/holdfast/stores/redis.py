@@ -99,7 +99,7 @@ class RedisStore(Store, Notifying):
         clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
-        self.url = masked(where) if isinstance(where, str) else url_of(where).partition("?")[0]
+        self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
         self._link = Link(
             self.url,
             (lambda: where)

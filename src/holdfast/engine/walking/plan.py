@@ -1,4 +1,4 @@
-"""A graph as it runs: nodes, edges, and where parallel branches meet."""
+"""A walking flow as it runs: nodes, edges, and where parallel branches meet."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A graph that nobody changes any more."""
+    """A flow that nobody changes any more."""
 
     flow: str
     version: str
@@ -58,6 +58,7 @@ class Plan:
     rename: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 10_000
     metas: dict[Any, str] = field(default_factory=dict)
+    ends: tuple[str, ...] = (END,)  # what ends the run when it is come to
 
     def known_targets(self) -> dict[str, tuple[str, ...]]:
         """Where each node leads, as far as it is known."""
@@ -73,6 +74,14 @@ class Plan:
             return self.edges.get(name, ())
         return (*self.nodes, END) if route.targets is None else route.targets
 
+    def ways_on(self, name: str) -> tuple[str, ...]:
+        """Where a node may lead, as far as that says where branches meet."""
+        return self.possible_targets(name)
+
+    def is_place(self, name: str) -> bool:
+        """Whether a run can come to it."""
+        return name in self.nodes or name in self.ends
+
     def reachable(self) -> set[str]:
         """The nodes that a run may come to."""
         return self.reachable_from([self.entry])
@@ -83,14 +92,14 @@ class Plan:
         todo = list(names)
         while todo:
             name = todo.pop()
-            if name not in found and name != END:
+            if name not in found and name not in self.ends:
                 found.add(name)
                 todo += self.possible_targets(name)
         return found
 
     def leading_to_end(self) -> set[str]:
         """The nodes from which a run may come to its end."""
-        found = {END}
+        found = set(self.ends)
         while True:
             more = {
                 name
@@ -124,13 +133,30 @@ class Plan:
         changed = True
         while changed:
             changed = False
-            for name in self.nodes:
-                ways = [after[t] | {t} for t in self.possible_targets(name)]
+            for name in self._last_first:
+                ways = [after[t] | {t} for t in self.ways_on(name)]
                 passed = set.intersection(*ways) if ways else set()
                 if passed != after[name]:
                     after[name] = passed
                     changed = True
         return after
+
+    @cached_property
+    def _last_first(self) -> list[str]:
+        """The nodes, each after those it leads to, as far as there is such an order."""
+        order: dict[str, None] = {}
+        entered: set[str] = set()
+        for first in self.nodes:
+            todo = [(first, False)]
+            while todo:
+                name, left = todo.pop()
+                if left:
+                    order[name] = None
+                elif name in self.nodes and name not in entered:
+                    entered.add(name)
+                    todo.append((name, True))
+                    todo += [(target, False) for target in self.ways_on(name)]
+        return list(order)
 
     def merge_at(self, join: str) -> Merge | None:
         """How what branches came to is joined there."""

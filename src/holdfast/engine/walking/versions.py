@@ -1,4 +1,4 @@
-"""What a graph makes of a run that it, or an older version of it, recorded."""
+"""What a walking flow makes of a run that it, or an older version of it, recorded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from holdfast.engine.history import History, meta
 from holdfast.engine.program import Stored
+from holdfast.engine.walking.plan import Plan, changes
 from holdfast.errors import FlowChangedError
-from holdfast.graph.plan import Plan, changes
 from holdfast.model import CARRY_STATE, Entry, Kind
 
 _ESCAPES: Final = str.maketrans({char: f"%{ord(char):02x}" for char in "%#/>"})
@@ -17,7 +17,7 @@ _NAMES: Final = re.compile(r"(^|/|>(?!merge$))([^#/>]+)")
 
 
 def check(plan: Plan, history: History) -> None:
-    """Raise `FlowChangedError` if a run of this history can't go on with this graph."""
+    """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
     marks = [meta(entry) for entry in (history.opening, *history.entries)]
     stamps = [(m["flow_version"], m.get("shape")) for m in marks if "flow_version" in m]
     version, shape = stamps[-1] if stamps else (None, None)

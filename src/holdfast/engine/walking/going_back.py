@@ -1,4 +1,4 @@
-"""Going back in a run of a graph: to before or after a node, with another state if wanted."""
+"""Going back in a run of a walking flow: to before or after a node, with another state if wanted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from holdfast.core import Core, Op
 from holdfast.engine import live, running
 from holdfast.engine.history import History, meta
 from holdfast.engine.program import Stored
+from holdfast.engine.running import Make
+from holdfast.engine.walking import versions
+from holdfast.engine.walking.plan import Plan
+from holdfast.engine.walking.states import revived, updated
 from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
-from holdfast.graph import versions
-from holdfast.graph.plan import Plan
-from holdfast.graph.program import GraphProgram
-from holdfast.graph.states import revived, updated
 from holdfast.journal import Draft
 from holdfast.model import CheckpointType, Entry, Kind, Status, checkpoint_id
 
@@ -51,7 +51,7 @@ class _Place(NamedTuple):
         return self.given is not None
 
 
-def go_back(core: Core, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
+def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
     """Append what makes the run go on from there, all or nothing.
 
     Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `RunFinishedError`
@@ -66,17 +66,17 @@ def go_back(core: Core, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
         raise RunActiveError(run_id, Status.RUNNING)
     while True:
         history: History = yield partial(History, core, run_id, whole=False)
-        drafts: list[Draft] = yield partial(_drafts, core, plan, history, wanted)
+        drafts: list[Draft] = yield partial(_drafts, core, make, plan, history, wanted)
         if not drafts or (yield from append_at(core, run_id, history.head.seq, drafts)):
             return
 
 
-def input_of(core: Core, plan: Plan, run_id: str, node: str, seq: int | None) -> Stored:
+def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: int | None) -> Stored:
     """The state that a node was given, the last time or the one saved at `seq`. Blocks."""
     if node not in plan.nodes:
         raise ValueError(f"{node!r} is no node of {plan.flow!r}")
     history = History(core, run_id, whole=False)
-    running.check_flow(GraphProgram(plan), history)
+    running.check_flow(make(), history)
     found = _last_of(core, plan, run_id, node) if seq is None else core.journals.entry(run_id, seq)
     if found is None or not _was_run(found) or versions.node_of(plan, found) != node:
         where = f"after node {node!r}" if seq is None else checkpoint_id(run_id, seq)
@@ -84,9 +84,9 @@ def input_of(core: Core, plan: Plan, run_id: str, node: str, seq: int | None) ->
     return versions.state_of(plan, history, _input(core, plan, found))
 
 
-def _drafts(core: Core, plan: Plan, history: History, wanted: Wanted) -> list[Draft]:
+def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted) -> list[Draft]:
     """What is to be appended. Blocks."""
-    running.check_flow(GraphProgram(plan), history)
+    running.check_flow(make(), history)
     over = history.head.status in (Status.COMPLETED, Status.CANCELLED)
     if over and not wanted.elsewhere:
         raise RunFinishedError(history.run, history.head.status)
