@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
-REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
