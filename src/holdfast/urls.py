@@ -162,7 +162,7 @@ def _open_mongodb(url: str, **options: Any) -> Store:
 
 
 def _open_redis(url: str, **options: Any) -> Store:
-    own = ("prefix", "ttl", "replicas", "cluster", "connections", "pool_seconds")
+    own = ("prefix", "ttl", "replicas", "cluster", *_POOLED[:-1])
     where, options = _without(url, options, *own)
     return _store_class("redis", "RedisStore")(where, **options)
 

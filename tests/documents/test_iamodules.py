@@ -32,6 +32,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
 from holdfast.testing.faults import FakeClock
 from tests.documents import iamodules
+from tests.servers import postgres, redis
 
 T = TypeVar("T")
 STATE = {"pipeline_input": {"q": 1}, "steps": {"fetch": {"rows": [1, 2]}}}
@@ -54,18 +55,18 @@ def checkpointer(request: pytest.FixtureRequest, tmp_path: Path) -> BaseCheckpoi
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Stores for URLs of servers, in memory, and the options they were opened with."""
-    opened: dict[str, Any] = {}
+def localhost(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The document's PostgreSQL is a database of ours; the URLs that were asked for."""
+    asked: list[str] = []
+    real = urls._openers["postgresql"]
 
-    def opener(url: str, **options: Any) -> MemoryStore:
-        opened[url] = options
-        return MemoryStore()
+    def opener(url: str, **options: Any) -> hf.Store:
+        asked.append(url)
+        return real(postgres.new_database(), **options)
 
     monkeypatch.setattr(urls, "_openers", dict(urls._openers))
-    for scheme in ("postgresql", "redis"):
-        urls.register_store(scheme, opener)
-    return opened
+    urls.register_store("postgresql", opener)
+    return asked
 
 
 def using(checkpointer: BaseCheckpointer, made: Coroutine[Any, Any, T]) -> T:
@@ -110,7 +111,7 @@ async def run_example(source: str, **names: Any) -> dict[str, Any]:
 # --- examples
 
 
-def test_example_1_basic_checkpointing(server: dict[str, Any]) -> None:
+def test_example_1_basic_checkpointing(localhost: list[str]) -> None:
     async def example() -> None:
         flow = {"start_at": "only", "paths": [{"from": "only", "to": "end"}]}
         left = await run_example(iamodules.BASIC, steps=[Work("only")], flow=flow)
@@ -119,7 +120,7 @@ def test_example_1_basic_checkpointing(server: dict[str, Any]) -> None:
         await left["checkpointer"].close()
 
     asyncio.run(example())
-    assert list(server) == ["postgresql://localhost/ia_modules"]
+    assert localhost == ["postgresql://localhost/ia_modules"]
 
 
 def test_example_2_resume_after_failure(
@@ -181,9 +182,14 @@ def test_example_5_cleanup_old_checkpoints(checkpointer: BaseCheckpointer) -> No
 # --- named unit tests
 
 
-def test_save_checkpoint_postgres(server: dict[str, Any]) -> None:
-    postgres = PostgresCheckpointer("postgresql://localhost/mydb")
-    assert using(postgres, save(postgres)).endswith("@1")
+def test_save_checkpoint_postgres() -> None:
+    url = postgres.new_database()
+    first = PostgresCheckpointer(url)
+    checkpoint_id = using(first, save(first))
+    second = PostgresCheckpointer(url)
+    found = using(second, second.load_checkpoint("user-123", checkpoint_id))
+    assert found is not None
+    assert found.state == {**STATE, "n": 0}
     with pytest.raises(hf.StoreURLError, match="must begin with postgresql://"):
         PostgresCheckpointer("mysql://localhost/mydb")
 
@@ -447,12 +453,30 @@ def test_stats(checkpointer: BaseCheckpointer) -> None:
     using(checkpointer, look())
 
 
-def test_redis_is_told_how_long_to_keep_what_is_over(server: dict[str, Any]) -> None:
-    redis = RedisCheckpointer("redis://localhost")
-    using(redis, save(redis))
-    assert server == {"redis://localhost": {"ttl": 86400}}  # deviation: I10
-    with pytest.raises(hf.StoreClosedError):
-        asyncio.run(redis.load_checkpoint("user-123"))
+def test_redis_forgets_what_is_over_and_not_what_waits() -> None:
+    url = redis.new_url()
+    assert RedisCheckpointer(url).ttl == 86400
+    names = ["a", "ask"]
+    paths = [{"from": x, "to": y} for x, y in zip(names, ["ask", "end"], strict=True)]
+    flow = {"start_at": "a", "paths": paths}
+
+    async def look() -> None:
+        brief = RedisCheckpointer(url, ttl=0.2)
+        async with brief:
+            steps = [Work("a"), HumanInputStep("ask", prompt="Well?")]
+            pipeline = Pipeline(steps, flow, checkpointer=brief)
+            await pipeline.run(1, thread_id="waits")
+            await save(brief, thread="over")
+            async with asyncio.timeout(30):
+                while await brief.load_checkpoint("over") is not None:
+                    await asyncio.sleep(0.05)
+            assert (
+                await pipeline.resume("waits", answer=1)
+            ).status == "completed"  # deviation: I10
+        with pytest.raises(hf.StoreClosedError):
+            await brief.load_checkpoint("over")
+
+    asyncio.run(look())
     with pytest.raises(hf.StoreURLError):
         RedisCheckpointer("http://localhost")
 

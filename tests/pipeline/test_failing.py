@@ -188,11 +188,16 @@ def test_a_run_that_failed_in_a_fallback_tries_the_step_itself_again(
     def instead(data: Any, error: Any) -> Any:
         raise KeyError("nothing instead")
 
-    pipeline = Pipeline([calls.step("a", fallback=instead)], line("a"), checkpointer=cp)
-    with pytest.raises(hf.StepFailedError, match="nothing instead"):
-        run(pipeline.run(1, "t"))
-    calls.failing = set()
-    assert run(pipeline.resume("t"))["a"] == {"by": "a", "call": 2}
+    paths = [path("first", ["a", "b"]), path("a", "end"), path("b", "end")]
+    for flow in (line("first", "a", "b"), {"start_at": "first", "paths": paths}):
+        calls.clear()
+        calls.failing = {"a"}
+        steps = [calls.step("first"), calls.step("a", fallback=instead), calls.step("b")]
+        pipeline = Pipeline(steps, flow, checkpointer=cp)
+        with pytest.raises(hf.StepFailedError, match="nothing instead"):
+            run(pipeline.run(1, "t"))
+        calls.failing = set()
+        assert run(pipeline.resume("t"))["a"] == {"by": "a", "call": 2}
 
 
 def test_a_failure_that_does_not_fit_into_the_state_either_ends_the_run() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -195,28 +196,45 @@ def test_no_matching_path_is_an_error_and_the_step_is_kept(cp: hf.SyncCheckpoint
 
 def test_what_was_decided_at_a_resume_is_not_decided_again(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
-    calls.failing = {"b"}
-    said = [False, True]
+    said: list[bool] = []
 
-    def ready(state: Any) -> bool:
-        return said.pop(0)
+    def is_ready(state: Any) -> bool:
+        return said.pop()
 
-    registry = {"ready": ready}
-    condition = {"type": "function", "config": {"function": "ready"}}
-    paths = [path("a", "b", condition), path("b", "end")]
-    pipeline = Pipeline(
-        [calls.step("a"), calls.step("b")], {"start_at": "a", "paths": paths},
-        checkpointer=cp, registry=registry,
-    )  # fmt: skip
-    said[:] = [False, False]
-    with pytest.raises(hf.NoPathError):
-        run(pipeline.run(1, "t"))
-    said[:] = [True]
-    with pytest.raises(hf.StepFailedError):
-        run(pipeline.resume("t"))
-    calls.failing = set()
-    assert run(pipeline.resume("t")).status == "completed"
-    assert calls["a"] == 1
+    condition = {"type": "function", "config": {"function": is_ready}}
+    for fork in ([], [path("a", ["b", "x"]), path("x", "end")]):
+        calls.clear()
+        said[:] = [False, False]
+        paths = [path("a", "b"), *fork, path("b", "c", condition), path("c", "end")]
+        steps = [calls.step(name) for name in ("abcx" if fork else "abc")]
+        flow = {"start_at": "a", "paths": paths[1:] if fork else paths}
+        pipeline = Pipeline(steps, flow, checkpointer=cp)
+        with pytest.raises(hf.NoPathError):
+            run(pipeline.run(1, "t"))
+        said[:] = [True]
+
+        async def dropped(pipeline: Pipeline = pipeline) -> None:
+            async with pipeline.resume_stream("t") as events:
+                async for event in events:
+                    if isinstance(event, ev.StepStarted) and event.name == "c":
+                        return
+
+        run(dropped())
+        assert said == []
+        assert run(pipeline.resume("t")).status == "completed"
+        assert (calls["a"], calls["b"]) == (1, 1)
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+def test_conditions_see_what_a_resume_would_see() -> None:
+    paths = [path("a", "end", when("a", "equals", "red")), path("a", "end_with_failure")]
+    flow = {"start_at": "a", "paths": paths}
+    pipeline = Pipeline([{"id": "a", "function": lambda data: Colour.RED}], flow)
+    result = run(pipeline.run())
+    assert (result["a"], result.status) == ("red", "completed")
 
 
 def test_events_show_each_step_and_its_output() -> None:

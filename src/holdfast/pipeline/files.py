@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.errors import InvalidFlowError
 from holdfast.pipeline.findings import Where, shown
 
-MAX_BYTES: Final = 1_000_000
+MAX_BYTES: Final = 500_000
 MAX_DEPTH: Final = 50
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -154,8 +154,9 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
             "a definition in YAML needs PyYAML: pip install 'holdfast[yaml]', or use JSON"
         ) from None
     try:
-        _see_that_it_is_small(yaml, text)
-        loader = yaml.SafeLoader(text)
+        fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _see_that_it_is_small(yaml, fast, text)
+        loader = fast(text)
         try:
             node = loader.get_single_node()
             return None if node is None else _built(loader, node, (), lines)
@@ -171,10 +172,10 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
         raise _WrongError(1, f"no YAML: {error}") from None
 
 
-def _see_that_it_is_small(yaml: Any, text: str) -> None:
+def _see_that_it_is_small(yaml: Any, loader: Any, text: str) -> None:
     """Before anything is built: an alias may stand for a thousand others, and depth for the stack."""
     depth = 0
-    for event in yaml.parse(text, yaml.SafeLoader):
+    for event in yaml.parse(text, loader):
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             raise _WrongError(line, "aliases (*name) are not allowed in definitions")

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
 from holdfast import saving
 from holdfast.checkpoint import CheckpointInfo
@@ -21,14 +21,13 @@ from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
-from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.errors import EndedWithFailureError, RunPausedError
 from holdfast.model import check_id
-from holdfast.pipeline import files
+from holdfast.pipeline import exporting, files
 from holdfast.pipeline.definition import plan_of
-from holdfast.pipeline.findings import Findings, Where
+from holdfast.pipeline.findings import Findings
 from holdfast.pipeline.going import go_to, newest_run
-from holdfast.pipeline.plan import Loop, PipelinePlan
+from holdfast.pipeline.plan import PipelinePlan
 from holdfast.pipeline.program import PipelineProgram
 from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
 Functions = Registry | Mapping[str, Callable[..., Any]]
+Services = ServiceRegistry | Mapping[str, Any] | None
 
 
 class _Nothing:
@@ -51,12 +51,26 @@ class _Nothing:
 NOTHING: Final = _Nothing()
 
 
-class _Said(NamedTuple):
-    """An answer, to what, and whose."""
+class Settings(TypedDict, total=False):
+    """What a program says about a pipeline that data describes: see `Pipeline`."""
+
+    registry: Functions | None
+    services: Services
+    checkpointer: StoreLike
+    migrate: Mapping[Any, Callable[[Any], Any] | None] | None
+    rename: Mapping[str, str] | None
+    verifier: EvidenceVerifier | None
+
+
+class Resuming(TypedDict, total=False):
+    """How a run is to go on: see `Pipeline.resume`."""
 
     answer: Any
     question: str | None
     by: str | None
+    from_step: str | None
+    timeout: float | None
+    trust: Trust
 
 
 class Pipeline:
@@ -77,7 +91,7 @@ class Pipeline:
         self,
         steps: Sequence[object],
         flow: Mapping[str, Any],
-        services: ServiceRegistry | Mapping[str, Any] | None = None,
+        services: Services = None,
         checkpointer: StoreLike = None,
         loop_config: Mapping[str, Any] | None = None,
         *,
@@ -97,60 +111,40 @@ class Pipeline:
             "flow": flow,
             "loop_config": loop_config,
         }
-        self._set_up(given, None, services, checkpointer, registry, migrate, rename, verifier)
+        self._set_up(
+            given, None, registry=registry, services=services, checkpointer=checkpointer,
+            migrate=migrate, rename=rename, verifier=verifier,
+        )  # fmt: skip
 
     @classmethod
-    def from_dict(
-        cls,
-        definition: Mapping[str, Any],
-        *,
-        registry: Functions | None = None,
-        services: ServiceRegistry | Mapping[str, Any] | None = None,
-        checkpointer: StoreLike = None,
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
-        rename: Mapping[str, str] | None = None,
-        verifier: EvidenceVerifier | None = None,
-    ) -> Pipeline:
+    def from_dict(cls, definition: Mapping[str, Any], **settings: Unpack[Settings]) -> Pipeline:
         """The pipeline that data describes. It can name only what is in the `registry`."""
         pipeline = cls.__new__(cls)
-        cls._set_up(
-            pipeline, definition, None, services, checkpointer, registry, migrate, rename, verifier
-        )
+        cls._set_up(pipeline, definition, None, **settings)
         return pipeline
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        registry: Functions | None = None,
-        services: ServiceRegistry | Mapping[str, Any] | None = None,
-        checkpointer: StoreLike = None,
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
-        rename: Mapping[str, str] | None = None,
-        verifier: EvidenceVerifier | None = None,
-    ) -> Pipeline:
+    def from_file(cls, path: str | os.PathLike[str], **settings: Unpack[Settings]) -> Pipeline:
         """The pipeline that a `.json`, `.yaml` or `.yml` file describes.
 
         Raises `InvalidFlowError` that names the file and the lines, and `OSError`.
         """
         read = files.read(path)
         pipeline = cls.__new__(cls)
-        cls._set_up(
-            pipeline, read.data, read, services, checkpointer, registry, migrate, rename, verifier
-        )
+        cls._set_up(pipeline, read.data, read, **settings)
         return pipeline
 
     def _set_up(
         self,
         given: object,
         read: files.Read | None,
-        services: ServiceRegistry | Mapping[str, Any] | None,
-        checkpointer: StoreLike,
-        registry: Functions | None,
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None,
-        rename: Mapping[str, str] | None,
-        verifier: EvidenceVerifier | None,
+        *,
+        registry: Functions | None = None,
+        services: Services = None,
+        checkpointer: StoreLike = None,
+        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
+        rename: Mapping[str, str] | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> None:
         self._registry = registry_of(registry)
         findings = Findings()
@@ -165,7 +159,7 @@ class Pipeline:
         else:
             findings.is_a(Mapping, given, (), "a mapping with steps and a flow")
         if plan is not None:
-            self._serve(plan, services, findings)
+            _serve(plan, services, findings)
         findings.settle(title, place)
         assert plan is not None
         self._plan: PipelinePlan = plan
@@ -174,21 +168,6 @@ class Pipeline:
         marks = [step.checkpoint for step in plan.steps.values()]
         strategy = Strategy.EVERY_STEP if all(marks) else Strategy.MARKED
         self._options = Options(strategy=strategy, quiet=checkpointer is None, verifier=verifier)
-
-    def _serve(
-        self,
-        plan: PipelinePlan,
-        services: ServiceRegistry | Mapping[str, Any] | None,
-        findings: Findings,
-    ) -> None:
-        registry = services if isinstance(services, ServiceRegistry) else ServiceRegistry(services)
-        for index, step in enumerate(plan.steps.values()):
-            where: Where = ("steps", index)
-            taken = getattr(step, "services", registry)
-            if taken is not registry and services is not None:
-                findings.say(where, f"{step.id!r} is a step of a pipeline with other services")
-            elif taken is registry:
-                step.services = registry
 
     # --- looking
 
@@ -212,26 +191,7 @@ class Pipeline:
 
         Raises `ValueError` for a function that has no name there.
         """
-        plan = self._plan
-        told: dict[str, Any] = {"name": plan.flow, "version": plan.version}
-        if plan.description:
-            told["description"] = plan.description
-        if plan.parameters:
-            told["parameters"] = dict(plan.parameters)
-        told["steps"] = [step.to_dict(self._registry) for step in plan.steps.values()]
-        paths: list[dict[str, Any]] = []
-        for ways in plan.paths.values():
-            for way in ways:
-                to = way.targets[0] if len(way.targets) == 1 else list(way.targets)
-                path: dict[str, Any] = {"from": way.source, "to": to}
-                if way.condition.words:
-                    path["condition"] = way.condition.to_dict(self._registry)
-                paths.append(path)
-        told["flow"] = {"start_at": plan.entry, "paths": paths}
-        if plan.loop != Loop():
-            limits = plan.loop._asdict()
-            told["loop_config"] = {k: v for k, v in limits.items() if v is not None}
-        return told
+        return exporting.definition_of(self._plan, self._registry)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """`to_dict` as text, for a file that `from_file` reads."""
@@ -239,15 +199,7 @@ class Pipeline:
 
     def mermaid(self) -> str:
         """The pipeline as Mermaid text, which Markdown viewers draw."""
-        plan = self._plan
-        used = [end for end in plan.ends if any(end in to for to in plan.edges.values())]
-        arrows = [
-            Arrow(way.source, target, way.condition.words, decided=len(ways) > 1)
-            for ways in plan.paths.values()
-            for way in ways
-            for target in way.targets
-        ]
-        return mermaid(plan.entry, plan.nodes, [(end, end) for end in used], arrows)
+        return exporting.picture_of(self._plan)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
@@ -325,48 +277,21 @@ class Pipeline:
         `RunFinishedError`, `FlowChangedError`, `QuestionError`, `VerificationError`, and what
         `run` raises.
         """
-        options = replace(self._options, timeout=timeout, trust=trust)
-        return await self._resume(thread_id, _Said(answer, question, by), from_step, options)
+        return await self._resume(
+            thread_id, answer=answer, question=question, by=by, from_step=from_step,
+            timeout=timeout, trust=trust,
+        )  # fmt: skip
 
-    def resume_sync(
-        self,
-        thread_id: str,
-        *,
-        answer: Any = NOTHING,
-        question: str | None = None,
-        by: str | None = None,
-        from_step: str | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-    ) -> PipelineResult:
-        """`resume`, for programs without an event loop."""
-        options = replace(self._options, timeout=timeout, blocking=True, trust=trust)
-        return block_on(
-            lambda: self._resume(thread_id, _Said(answer, question, by), from_step, options),
-            "pipeline.resume",
-        )
+    def resume_sync(self, thread_id: str, **how: Unpack[Resuming]) -> PipelineResult:
+        """`resume`, with its arguments, for programs without an event loop."""
+        return block_on(lambda: self._resume(thread_id, blocking=True, **how), "pipeline.resume")
 
-    def resume_stream(
-        self,
-        thread_id: str,
-        *,
-        answer: Any = NOTHING,
-        question: str | None = None,
-        by: str | None = None,
-        from_step: str | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-    ) -> Stream:
+    def resume_stream(self, thread_id: str, **how: Unpack[Resuming]) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        options = replace(self._options, timeout=timeout, listening=True, trust=trust)
         place = self._kept()
-
-        async def plan() -> running.Plan:
-            core = place.checkpointer.core
-            said = _Said(answer, question, by)
-            return await self._take_up(core, thread_id, said, from_step, options)
-
-        return running.stream(plan, self._releasing(place))
+        return running.stream(
+            lambda: self._take_up(thread_id, listening=True, **how), self._releasing(place)
+        )
 
     async def resume_from_checkpoint(
         self, checkpoint: CheckpointInfo, *, timeout: float | None = None
@@ -493,32 +418,28 @@ class Pipeline:
         return await running.start(core, self._maker(core), run_id, inputs, options, link)
 
     async def _resume(
-        self,
-        thread_id: str,
-        said: _Said,
-        from_step: str | None,
-        options: Options,
+        self, thread_id: str, *, blocking: bool = False, **how: Unpack[Resuming]
     ) -> PipelineResult:
-        core = self._kept().checkpointer.core
-        plan = await self._take_up(core, thread_id, said, from_step, options)
-        return await self._carry_out(plan)
+        return await self._carry_out(await self._take_up(thread_id, blocking=blocking, **how))
 
     async def _take_up(
         self,
-        core: Core,
         thread_id: str,
-        said: _Said,
-        from_step: str | None,
-        options: Options,
+        *,
+        answer: Any = NOTHING,
+        question: str | None = None,
+        by: str | None = None,
+        from_step: str | None = None,
+        **options: Any,
     ) -> running.Plan:
+        core = self._kept().checkpointer.core
         run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
-        if said.answer is not NOTHING:
-            given = requests.answer(core, run_id, said.answer, said.question, by=said.by)
-            await core.drive_async(given)
+        if answer is not NOTHING:
+            await core.drive_async(requests.answer(core, run_id, answer, question, by=by))
         make = self._maker(core)
         if from_step is not None:
             await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
-        return await running.resume(core, make, run_id, None, options)
+        return await running.resume(core, make, run_id, None, replace(self._options, **options))
 
     async def _carry_out(self, plan: running.Plan) -> PipelineResult:
         run, program = plan.run, plan.run.program
@@ -543,3 +464,13 @@ class Pipeline:
         core = self._kept().checkpointer.core
         run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
         await core.drive_async(requests.request(core, run_id, action, reason))
+
+
+def _serve(plan: PipelinePlan, services: Services, findings: Findings) -> None:
+    """Let the steps use the services; a step belongs to one set of them."""
+    registry = services if isinstance(services, ServiceRegistry) else ServiceRegistry(services)
+    for index, step in enumerate(plan.steps.values()):
+        taken = getattr(step, "services", registry)
+        if services is not None and taken != registry:
+            findings.say(("steps", index), f"{step.id!r} is a step with other services already")
+        step.services = taken

@@ -135,3 +135,8 @@ class ServiceRegistry:
         return name in self._services
 
     __contains__ = has
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ServiceRegistry) and self._services == other._services
+
+    __hash__ = object.__hash__
