@@ -62,6 +62,11 @@ def review(what: str) -> Generator[Any, Any, Any]:
     return f"{what}: {decision}"
 
 
+@workflow("impatient")
+def impatient() -> Generator[Any, Any, Any]:
+    return (yield ask("well?", deadline=0.05, default="no answer"))
+
+
 @workflow("broken")
 def broken() -> Generator[Any, Any, Any]:
     yield step("fetch").python(fetch, args=("today",))

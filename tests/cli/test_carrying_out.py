@@ -61,7 +61,7 @@ def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
 def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
     missing = cli("run", "jobs:elt")
     assert missing.code == Exit.NOT_FOUND
-    assert "it has broken, claims, etl, graph, inner, pipeline" in missing.err
+    assert "it has broken, claims, etl, graph, impatient, inner, pipeline" in missing.err
     assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
     assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
 
@@ -188,6 +188,14 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     (recovered,) = done.json
     assert (recovered["status"], recovered["result"]) == ("completed", "go")
     assert cli("recover").out == "no orphaned runs\n"
+
+
+def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
+    assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
+    while not cli("questions", "--overdue", "--json").out:
+        pass
+    (row,) = cli("recover", "--flow", "jobs:impatient", "--json").json
+    assert (row["run_id"], row["status"], row["result"]) == ("i", "completed", "no answer")
 
 
 def test_a_run_elsewhere_hears_that_it_is_to_pause(cli: Cli) -> None:
