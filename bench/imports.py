@@ -31,6 +31,7 @@ from bench.report import (
 )
 
 BARE: Final = "bare python"
+HELP: Final = "holdfast --help"
 
 
 class Package(NamedTuple):
@@ -48,6 +49,14 @@ PACKAGES: Final = {
 }
 
 
+_SHOW_HELP: Final = """
+import contextlib, io
+from holdfast.cli.main import holdfast
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    holdfast(["--help"])
+"""
+
+
 def main() -> None:
     """Measure, print, write the JSON."""
     options = arguments(__doc__).parse_args()
@@ -58,6 +67,7 @@ def main() -> None:
         )
         trials = {BARE: _import(directory / "holdfast", "pass")}
         trials |= {name: _import(directory / name, PACKAGES[name].code) for name in PACKAGES}
+        trials[HELP] = _import(directory / "holdfast", _SHOW_HELP)
         imported = interleave(directory, 10, trials)
     for name in PACKAGES:
         beyond = imported.paired(name, BARE, "cpu_ms", minus)
@@ -66,6 +76,7 @@ def main() -> None:
     goals = [
         Goal("install", "MB", 10, installed.median("holdfast", "mb")),
         Goal("import, CPU", "ms", 60, imported.median("holdfast", "beyond_bare_ms")),
+        Goal("holdfast --help, CPU", "ms", 100, imported.median(HELP, "cpu_ms")),
     ]
     print_measured("install", installed)
     print_measured("import", imported)
