@@ -144,6 +144,7 @@ def test_branches_may_join_at_the_end(cp: hf.SyncCheckpointer) -> None:
     flow = {"start_at": "a", "paths": paths}
     result = run(Pipeline([calls.step(name) for name in "abc"], flow, checkpointer=cp).run(1, "t"))
     assert result.output == {"b": {"by": "b", "call": 1}, "c": {"by": "c", "call": 1}}
+    assert calls.given["b"] == calls.given["c"] == {"by": "a", "call": 1}
     last = cp.load(result.run_id)
     assert last is not None
     assert last.state["steps"] == result
