@@ -15,7 +15,7 @@ from holdfast.errors import StoreURLError
 from holdfast.store import Store
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
-_SECRET: Final = re.compile(r"((?://[^/?#@:]*:|password=))[^@&#]*")
+_SECRET: Final = re.compile(r"(//[^/?#@:]*:)[^/?#]*(?=@)|(password=)[^&#]*")
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
@@ -26,9 +26,10 @@ _openers: dict[str, Opener] = {}
 def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     """Open the store that a URL or path names; None is the default store.
 
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`;
-    a path ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may
-    also stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`,
+    `postgresql://user:password@host/database`, `mysql://user:password@host/database`; a path
+    ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may also
+    stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
     `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
 
     Raises `StoreURLError` for anything else.
@@ -132,7 +133,7 @@ def _open_mysql(url: str, **options: Any) -> Store:
 
 def _masked(url: str) -> str:
     """A URL that is fit for a log."""
-    return _SECRET.sub(r"\1***", url)
+    return _SECRET.sub(r"\1\2***", url)
 
 
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:

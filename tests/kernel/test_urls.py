@@ -57,3 +57,18 @@ def test_your_own_store_opens_by_your_own_scheme(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("holdfast.urls._openers", dict(__import__("holdfast.urls").urls._openers))
     hf.register_store("mine", lambda url, **options: MemoryStore())
     assert isinstance(hf.open_store("mine://anything"), MemoryStore)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "nosuch://ann:hunter2@h/db",
+        "nosuch://ann:hun@ter2@h:1/db",
+        "nosuch://h:1/?password=hunter2&x=1",
+    ],
+)
+def test_a_refusal_does_not_show_a_password(where: str) -> None:
+    with pytest.raises(hf.StoreURLError) as caught:
+        hf.open_store(where)
+    assert "hun" not in str(caught.value)
+    assert "***" in str(caught.value)
