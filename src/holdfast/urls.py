@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
+from holdfast.stores._server import masked as masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
-_SECRET: Final = re.compile(r"(//[^/?#@:]*:)[^/?#]*(?=@)|(password=)[^&#]*")
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
@@ -42,7 +41,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     opener = _openers.get(scheme)
     if opener is None:
         known = ", ".join(sorted(_openers))
-        raise StoreURLError(_masked(text), f"no store speaks {scheme}://; known are {known}")
+        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
         # Only SQLite can be told what to survive; whoever requires it of another store probes it.
@@ -52,7 +51,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     except StoreURLError:
         raise
     except (TypeError, ValueError) as error:
-        raise StoreURLError(_masked(text), f"an option does not fit this store: {error}") from None
+        raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -65,6 +64,14 @@ def default_url() -> str:
     from_environment = os.environ.get("HOLDFAST_STORE")
     if from_environment:
         return from_environment
+    project, tool = project_settings()
+    if project is None or "store" not in tool:
+        return DEFAULT_URL
+    return _beside(project.parent, tool["store"])
+
+
+def project_settings() -> tuple[Path | None, dict[str, Any]]:
+    """The nearest pyproject.toml, and what it says under `[tool.holdfast]`."""
     for directory in (Path.cwd(), *Path.cwd().parents):
         project = directory / "pyproject.toml"
         if project.is_file():
@@ -72,8 +79,18 @@ def default_url() -> str:
                 tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
             except (tomllib.TOMLDecodeError, OSError) as error:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return _beside(directory, tool["store"]) if "store" in tool else DEFAULT_URL
-    return DEFAULT_URL
+            return project, tool
+    return None, {}
+
+
+def local_path(where: str) -> Path | None:
+    """The file or directory that a URL or path of a local store names; None for any other store."""
+    scheme, separator, _ = where.partition("://")
+    if not separator:
+        return Path(where).expanduser()
+    path = unquote(urlsplit(where).path)
+    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
+    return None if not local else Path(local)
 
 
 def _beside(project: Path, store: str) -> str:
@@ -126,14 +143,34 @@ def _open_postgres(url: str, **options: Any) -> Store:
     return _store_class("postgres", "PostgresStore")(where, **own)
 
 
+def _open_duckdb(url: str, **options: Any) -> Store:
+    path = unquote(urlsplit(url).path)
+    if urlsplit(url).netloc or len(path) < 2:
+        raise StoreURLError(url, "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb")
+    return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
+
+
+def _open_dynamodb(url: str, **options: Any) -> Store:
+    table = unquote(urlsplit(url).netloc)
+    if not table or urlsplit(url).path.strip("/"):
+        raise StoreURLError(url, "use dynamodb://table?region=eu-central-1")
+    return _store_class("dynamodb", "DynamoDBStore")(table, **options)
+
+
+def _open_mongodb(url: str, **options: Any) -> Store:
+    where, own = _without(url, options, "prefix", "database")
+    return _store_class("mongodb", "MongoDBStore")(where, **own)
+
+
+def _open_redis(url: str, **options: Any) -> Store:
+    own = ("prefix", "ttl", "replicas", "cluster", *_POOLED[:-1])
+    where, options = _without(url, options, *own)
+    return _store_class("redis", "RedisStore")(where, **options)
+
+
 def _open_mysql(url: str, **options: Any) -> Store:
     where, own = _without(url, options, "prefix", *_POOLED)
     return _store_class("mysql", "MySQLStore")(where, **own)
-
-
-def _masked(url: str) -> str:
-    """A URL that is fit for a log."""
-    return _SECRET.sub(r"\1\2***", url)
 
 
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
@@ -141,7 +178,8 @@ def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[
     query = dict(parse_qsl(urlsplit(url).query))
     rest = {name: value for name, value in query.items() if name not in names}
     own = {name: value for name, value in options.items() if name in names or name not in query}
-    return urlsplit(url)._replace(query=urlencode(rest, quote_via=quote)).geturl(), own
+    place = url.partition("?")[0]
+    return (f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place), own
 
 
 def _store_class(module: str, name: str) -> Opener:
@@ -160,3 +198,9 @@ register_store("postgresql", _open_postgres)
 register_store("postgres", _open_postgres)
 register_store("mysql", _open_mysql)
 register_store("mariadb", _open_mysql)
+for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
+    register_store(_scheme, _open_redis)
+register_store("duckdb", _open_duckdb)
+register_store("dynamodb", _open_dynamodb)
+register_store("mongodb", _open_mongodb)
+register_store("mongodb+srv", _open_mongodb)

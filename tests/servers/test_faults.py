@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import threading
@@ -16,7 +17,7 @@ import holdfast as hf
 from holdfast.store import Store, Transactional
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
-from tests.servers import mariadb, postgres
+from tests.servers import mariadb, postgres, redis
 from tests.servers.proxy import Proxy
 from tests.servers.server import Server
 
@@ -34,7 +35,9 @@ class Kind(NamedTuple):
 KINDS = [
     Kind("postgres", postgres.Postgres, postgres.server_url, postgres.new_url, postgres.cut_connections),
     Kind("mysql", mariadb.MariaDB, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
+    Kind("redis", redis.Redis, redis.server_url, redis.new_url, redis.cut_connections),
 ]  # fmt: skip
+WITHOUT_WORK = ("redis",)  # they run no SQL of a user's in their transactions
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
@@ -45,6 +48,12 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def url(kind: Kind) -> str:
+    return kind.new_url(kind.server_url())
+
+
+@pytest.fixture(params=[k for k in KINDS if k.name not in WITHOUT_WORK], ids=lambda kind: kind.name)
+def sql_url(request: pytest.FixtureRequest) -> str:
+    kind: Kind = request.param
     return kind.new_url(kind.server_url())
 
 
@@ -83,6 +92,20 @@ def test_a_hundred_threads_save_at_once(url: str) -> None:
         assert all(
             states(cp, f"run-{name}") == [{"n": n} for n in range(5)] for name in (0, 50, 99)
         )
+
+
+def test_a_hundred_tasks_save_at_once(url: str) -> None:
+    async def main() -> None:
+        async with hf.Checkpointer(url) as cp:
+
+            async def work(name: int) -> None:
+                for n in range(5):
+                    await cp.save(f"run-{name}", {"n": n}, step=f"s{n}")
+
+            await asyncio.gather(*map(work, range(100)))
+            assert (await cp.stats()).checkpoints == 500
+
+    asyncio.run(main())
 
 
 def save_some(url: str, name: int) -> None:
@@ -150,8 +173,8 @@ def test_a_swallowed_answer_leaves_no_duplicate_and_no_gap(kind: Kind, url: str)
         assert states(cp, "run") == list(range(count))
 
 
-def test_a_swallowed_answer_to_a_step_with_its_own_sql_does_not_do_it_twice(url: str) -> None:
-    with Proxy(url) as proxy, closing(hf.open_store(proxy.url)) as store:
+def test_a_swallowed_answer_to_a_step_with_its_own_sql_does_not_do_it_twice(sql_url: str) -> None:
+    with Proxy(sql_url) as proxy, closing(hf.open_store(proxy.url)) as store:
         assert isinstance(store, Transactional)
         store.append([entry("run", 0)])
         for seq in range(1, 5):
@@ -191,8 +214,8 @@ def test_connections_that_were_cut_while_they_rested_are_replaced(
         seq = (store.last("run") or entry("run", 0)).seq + 1
 
 
-def test_when_all_connections_are_in_use_the_error_says_so(url: str) -> None:
-    with closing(hf.open_store(url, connections=2, pool_seconds=0.1)) as store:
+def test_when_all_connections_are_in_use_the_error_says_so(sql_url: str) -> None:
+    with closing(hf.open_store(sql_url, connections=2, pool_seconds=0.1)) as store:
         assert isinstance(store, Transactional)
         store.append([entry("run", 0)])
         inside, leave = threading.Barrier(3), threading.Event()

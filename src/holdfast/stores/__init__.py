@@ -1,1 +1,42 @@
-"""Where journals are kept. Each module is one backend behind `holdfast.store.Store`."""
+"""Where journals are kept. Each module is one backend behind `holdfast.store.Store`.
+
+`from holdfast.stores import SQLiteStore` and so on import what they need when they are asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from holdfast.stores.duckdb import DuckDBStore as DuckDBStore
+    from holdfast.stores.dynamodb import DynamoDBStore as DynamoDBStore
+    from holdfast.stores.file import FileStore as FileStore
+    from holdfast.stores.memory import MemoryStore as MemoryStore
+    from holdfast.stores.mongodb import MongoDBStore as MongoDBStore
+    from holdfast.stores.mysql import MySQLStore as MySQLStore
+    from holdfast.stores.postgres import PostgresStore as PostgresStore
+    from holdfast.stores.redis import RedisStore as RedisStore
+    from holdfast.stores.sqlite import SQLiteStore as SQLiteStore
+
+_MODULES: Final = {
+    "DuckDBStore": "duckdb",
+    "DynamoDBStore": "dynamodb",
+    "FileStore": "file",
+    "MemoryStore": "memory",
+    "MongoDBStore": "mongodb",
+    "MySQLStore": "mysql",
+    "PostgresStore": "postgres",
+    "RedisStore": "redis",
+    "SQLiteStore": "sqlite",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(_MODULES)

@@ -1,0 +1,488 @@
+"""A store over a database that can do one thing atomically: replace one document if it is unchanged.
+
+Each run has a document that says all that must change together: the head, the newest entries, where
+the journal begins after it was erased, and what a trim still has to do. Replacing it, if its
+version is still the one that was read, is the commit. Older entries are items of their own.
+
+* **Appending** puts entries into the document. When it gets heavy, its older entries are copied out
+  to items first; they leave the document with the next commit. A body too large for it is
+  written under a name of its own before the commit that makes it known.
+* **Erasing** moves the floor up to the tombstone: what lies below does not count. Then it is deleted.
+* **Trimming** notes what is to be thinned out. Readers see items as if that were done already. Then
+  it is done, and the note goes.
+
+Whatever a crash leaves half done is done by the next writer. Items carry the number of trims that
+they have been through: a copy that comes late never replaces a newer one, and a reader who finds
+one from the future reads again. So no transaction over several documents is needed, and no clock.
+A crash can leave the body of a save that never happened, which costs its room.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, NamedTuple
+
+import ormsgpack
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
+from holdfast.seams import on_fork
+from holdfast.store import PAGE, RunFilter, Store, StoreStats
+from holdfast.stores._totals import totals
+
+_LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
+_MAX_KNOWN: Final = 10_000
+_TRIES: Final = 100
+
+
+class Item(NamedTuple):
+    """An entry on its own: `body` is there, or under a name of its own, or not asked for."""
+
+    seq: int
+    trims: int  # how many the run had been through when this was written
+    fields: bytes  # packed: all but run, seq and body, and how long the body is
+    body: bytes = b""
+    blob: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What is known about a run, and changes as a whole."""
+
+    version: int = 0
+    head: int = -1
+    floor: int = 0
+    trims: int = 0
+    newest: tuple[Item, ...] = ()  # the head is the last of them
+    drop: frozenset[int] = frozenset()
+    rewrite: Mapping[int, tuple[bytes, str]] = field(default_factory=dict)
+    erased: int = 0  # below this, items are still to be deleted
+    copied: int = -1  # no item is above this, but copies of the newest
+
+    @property
+    def weight(self) -> int:
+        return sum(len(item.fields) + len(item.body) for item in self.newest)
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to be done but copying out."""
+        return not (self.drop or self.rewrite or self.erased)
+
+    def pack(self) -> bytes:
+        rewrite = [[seq, *new] for seq, new in self.rewrite.items()]
+        return ormsgpack.packb([
+            self.version, self.head, self.floor, self.trims, list(map(list, self.newest)),
+            sorted(self.drop), rewrite, self.erased, self.copied,
+        ])  # fmt: skip
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> Document:
+        version, head, floor, trims, newest, drop, rewrite, *rest = ormsgpack.unpackb(packed)
+        items = tuple(Item(*item) for item in newest)
+        changes = {seq: (body, blob) for seq, body, blob in rewrite}
+        return cls(version, head, floor, trims, items, frozenset(drop), changes, *rest)
+
+
+class DocumentStore(Store):
+    """Journals in documents. A driver says how to get, replace and list them."""
+
+    inline_bytes: ClassVar[int] = 32 << 10  # bytes; a larger body gets a place of its own
+    heavy_bytes: ClassVar[int] = (
+        64 << 10
+    )  # bytes of a document, which is written whole at each save
+    crowded: ClassVar[int] = 32  # entries in one
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._known: dict[str, Document] = {}  # as this process left them; may be outdated
+        on_fork(self._forget)
+
+    # --- what a driver does; errors come translated
+
+    @abstractmethod
+    def _get(self, run: str) -> bytes | None:
+        """The run's document, as it is now."""
+
+    @abstractmethod
+    def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
+        """Replace the document if its version is `old`, or make it if that is 0.
+
+        Durable when it returns. Raises `OutcomeUnknownError` when it may have happened.
+        """
+
+    @abstractmethod
+    def _tops(self, low: str, above: str, high: str, limit: int) -> list[tuple[str, bytes]]:
+        """Run and `top` of the documents with low <= run < high and run > above, in order."""
+
+    @abstractmethod
+    def _put(self, run: str, item: Item) -> None:
+        """Write the item, unless there is one that has been through as many trims or more."""
+
+    @abstractmethod
+    def _items(
+        self, run: str, low: int, high: int, limit: int, *, newest_first: bool, bodies: bool
+    ) -> list[Item]:
+        """The items with low <= seq <= high, as they are now."""
+
+    @abstractmethod
+    def _delete(self, run: str, seqs: Collection[int]) -> None:
+        """Remove items."""
+
+    @abstractmethod
+    def _put_blob(self, run: str, name: str, body: bytes) -> None:
+        """Keep a body under a name nobody else uses."""
+
+    @abstractmethod
+    def _get_blob(self, run: str, name: str) -> bytes | None:
+        """The body of that name."""
+
+    @abstractmethod
+    def _delete_blob(self, run: str, name: str) -> None:
+        """Remove it."""
+
+    # --- the store
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._check_open()
+        places: dict[str, list[int]] = {}
+        for place, entry in enumerate(entries):
+            places.setdefault(entry.run, []).append(place)
+        outcomes = [False] * len(entries)
+        written = False
+        for run, its in places.items():
+            for part in self._parts(its, entries):
+                try:
+                    won = self._append(run, [entries[place] for place in part])
+                except HoldfastError as error:
+                    if written:
+                        raise OutcomeUnknownError(run, str(error)) from error
+                    raise
+                written = written or won > 0
+                for place in part[:won]:
+                    outcomes[place] = True
+                if won < len(part):
+                    break
+        return outcomes
+
+    def _append(self, run: str, entries: Sequence[Entry]) -> int:
+        """How many of them won: the first ones, as each but the first follows one that did."""
+        items = [self._item(entry) for entry in entries]
+        document = self._known.get(run) or self._document(run)
+        for _ in range(_TRIES):
+            won = 0
+            for item in items:
+                if item.seq <= (items[won - 1].seq if won else document.head):
+                    break
+                won += 1
+            if not won:  # heads only grow: even an outdated one says so for good
+                for item in items:
+                    self._forget_blob(run, item.blob)
+                return 0
+            items[:won] = [self._placed(run, item) for item in items[:won]]
+            if self._commit(run, document, self._lightened(run, document), items[:won]):
+                return won
+            document = self._document(run)
+        raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
+
+    def _parts(self, places: Sequence[int], entries: Sequence[Entry]) -> Iterator[list[int]]:
+        """As many at a time as a document can take."""
+        part: list[int] = []
+        weight = 0
+        for place in places:
+            heavy = len(entries[place].body) > self.inline_bytes
+            part.append(place)
+            weight += 0 if heavy else len(entries[place].body)
+            if weight >= self.heavy_bytes or len(part) >= 4 * self.crowded:
+                yield part
+                part, weight = [], 0
+        if part:
+            yield part
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        for _ in range(_TRIES):
+            document = self._document(run)
+            low, high = document.floor, document.head
+            if after is not None:
+                low, high = (
+                    (low, min(high, after - 1)) if newest_first else (max(low, after + 1), high)
+                )
+            if limit <= 0 or low > high:
+                return []
+            newest = {item.seq: item for item in document.newest if low <= item.seq <= high}
+            old: list[Item] = []
+            if low <= document.copied and not (newest_first and len(newest) >= limit):
+                top = min(high, document.copied)
+                old = self._items(run, low, top, limit, newest_first=newest_first, bodies=bodies)
+            if any(item.trims > document.trims for item in old):
+                continue  # from a trim that came after the document
+            found = {item.seq: self._as_trimmed(document, run, item) for item in old}
+            found |= newest
+            page = [found[seq] for seq in sorted(found, reverse=newest_first)[:limit]]
+            entries = [self._entry(run, item, bodies) for item in page]
+            if None not in entries:
+                return [entry for entry in entries if entry is not None]
+        raise CheckpointCorruptedError(run, None, f"{self.url}: a body is missing")
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        self._check_open()
+        found: list[Entry] = []
+        for run, top in self._listed(where.prefix, after) if limit > 0 else ():
+            head = self._unpacked(run, *_split_top(top))[0]
+            if where.matches(head):
+                found.append(head)
+                if len(found) == limit:
+                    break
+        return found
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        run = marker.run
+        dropped = frozenset(seq for seq in drop if seq < marker.seq)
+        inline = self.heavy_bytes // max(1, len(rewrite or ()))
+        bodies = {
+            seq: self._placed_body(run, body, inline)
+            for seq, body in (rewrite or {}).items()
+            if seq < marker.seq and seq not in dropped
+        }
+        item = self._placed(run, self._item(marker))
+        while True:
+            document = self._settled(run, self._document(run))
+            if marker.seq <= document.head:
+                for name in (item.blob, *(blob for _, blob in bodies.values())):
+                    self._forget_blob(run, name)
+                return False
+            trimmed = replace(document, trims=document.trims + 1, drop=dropped, rewrite=bodies)
+            newest = [
+                self._as_trimmed(trimmed, run, old)._replace(trims=trimmed.trims)
+                for old in document.newest
+            ]
+            noted = replace(trimmed, newest=tuple(newest))
+            if self._commit(run, document, noted, [item]):
+                for old in document.newest:
+                    if old.seq in dropped or old.seq in bodies:
+                        self._forget_blob(run, old.blob)
+                self._tidy(run)
+                return True
+
+    def erase(self, tombstone: Entry) -> bool:
+        run = tombstone.run
+        item = self._placed(run, self._item(tombstone))
+        while True:
+            document = self._settled(run, self._document(run))
+            if tombstone.seq <= document.head:
+                return False
+            grave = replace(document, floor=tombstone.seq, erased=tombstone.seq, newest=())
+            if self._commit(run, document, grave, [item]):
+                for old in document.newest:
+                    self._forget_blob(run, old.blob)
+                self._tidy(run)
+                return True
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        self._check_open()
+        names = [run] if run is not None else (name for name, _ in self._listed("", ""))
+        return totals(self._sizes(name) for name in names)
+
+    def close(self) -> None:
+        self._closed = True
+
+    # --- committing
+
+    def _commit(self, run: str, old: Document, new: Document, items: Sequence[Item]) -> bool:
+        """Replace a document by a new one with these items at its end, unless it was changed."""
+        items = [item._replace(trims=new.trims) for item in items]
+        new = replace(
+            new, version=old.version + 1, head=items[-1].seq, newest=(*new.newest, *items)
+        )
+        return self._replace(run, old, new)
+
+    def _replace(self, run: str, old: Document, new: Document) -> bool:
+        self._known.pop(run, None)
+        top = new.newest[-1]
+        packed_top = b"%d " % top.seq + top.fields
+        if not self._swap(run, old.version, new.version, new.pack(), packed_top):
+            return False
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+        self._known[run] = new
+        return True
+
+    def _lightened(self, run: str, document: Document) -> Document:
+        """The document without what is now in items of its own."""
+        document = self._done(run, document)
+        if document.weight < self.heavy_bytes and len(document.newest) < self.crowded:
+            return document
+        for item in document.newest:
+            self._put(run, item._replace(trims=document.trims))
+        return replace(document, newest=(), copied=document.head)
+
+    def _settled(self, run: str, document: Document) -> Document:
+        """The document as it is once nothing is left to be done, as one commit."""
+        while not document.settled:
+            done = self._done(run, document)
+            if self._replace(run, document, replace(done, version=document.version + 1)):
+                return self._known[run]
+            document = self._document(run)
+        return document
+
+    def _done(self, run: str, document: Document) -> Document:
+        """Do what a trim or an erasure still has to. Doing it twice changes nothing."""
+        if document.settled:
+            return document
+        for item in self._each(run, 0, min(document.copied, document.erased - 1)):
+            self._forget_blob(run, item.blob)
+            self._delete(run, [item.seq])
+        for seq in sorted({*document.drop, *document.rewrite}):
+            if seq > document.copied:
+                break
+            for old in self._items(run, seq, seq, 1, newest_first=False, bodies=False):
+                if old.trims < document.trims and old.seq >= document.floor:
+                    self._put(run, self._as_trimmed(document, run, old))
+                    self._forget_blob(run, old.blob)
+        return replace(document, drop=frozenset(), rewrite={}, erased=0)
+
+    def _tidy(self, run: str) -> None:
+        """What was asked for has happened. If this fails, the next writer goes on with it."""
+        try:
+            self._settled(run, self._document(run))
+        except HoldfastError:
+            return
+
+    def _as_trimmed(self, document: Document, run: str, item: Item) -> Item:
+        if item.seq in document.drop and item.trims < document.trims:
+            entry = stub(self._unpacked(run, item.seq, item.fields)[0])
+            return Item(item.seq, document.trims, self._fields(entry))
+        if item.seq in document.rewrite and item.trims < document.trims:
+            body, blob = document.rewrite[item.seq]
+            size = _blob_size(blob) if blob else len(body)
+            fields = self._fields(self._unpacked(run, item.seq, item.fields)[0], size)
+            return Item(item.seq, document.trims, fields, body, blob)
+        return item
+
+    # --- reading
+
+    def _document(self, run: str) -> Document:
+        self._check_open()
+        packed = self._get(run)
+        if packed is None:
+            return Document()
+        try:
+            return Document.unpack(packed)
+        except (ValueError, TypeError) as error:
+            raise CheckpointCorruptedError(run, None, f"{self.url}: {error}") from error
+
+    def _each(self, run: str, low: int, high: int) -> Iterator[Item]:
+        while low <= high:
+            page = self._items(run, low, high, PAGE, newest_first=False, bodies=False)
+            yield from page
+            low = page[-1].seq + 1 if page else high + 1
+
+    def _listed(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+        low = prefix if prefix.startswith(HIDDEN) else max(prefix, " ")
+        high = prefix + chr(0x10FFFF) * max(1, (_LONGEST - len(prefix.encode())) // 4)
+        while True:
+            page = self._tops(low, after, high, PAGE)
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1][0]
+
+    def _sizes(self, run: str) -> Iterator[tuple[Entry, int]]:
+        document = self._document(run)
+        newest = {item.seq for item in document.newest}
+        items = [
+            self._as_trimmed(document, run, item)
+            for item in self._each(run, document.floor, document.copied)
+            if item.seq not in newest
+        ]
+        for item in (*items, *document.newest):
+            yield self._unpacked(run, item.seq, item.fields)
+
+    # --- entries and bytes
+
+    def _item(self, entry: Entry) -> Item:
+        return Item(entry.seq, 0, self._fields(entry, len(entry.body)), entry.body)
+
+    def _placed(self, run: str, item: Item) -> Item:
+        """With its body somewhere else, if it is large."""
+        body, blob = self._placed_body(run, item.body)
+        return item._replace(body=body, blob=blob) if blob else item
+
+    def _placed_body(self, run: str, body: bytes, most: int | None = None) -> tuple[bytes, str]:
+        if len(body) <= min(self.inline_bytes if most is None else most, self.inline_bytes):
+            return body, ""
+        name = f"{secrets.token_hex(16)}-{len(body)}"
+        self._put_blob(run, name, body)
+        return b"", name
+
+    def _forget_blob(self, run: str, name: str) -> None:
+        if name:
+            self._delete_blob(run, name)
+
+    def _fields(self, entry: Entry, size: int = 0) -> bytes:
+        try:
+            packed: bytes = ormsgpack.packb([*entry[2:-1], size])
+        except ormsgpack.MsgpackEncodeError as error:
+            raise StoreError(f"{self.url}: {entry.run}@{entry.seq}: {error}") from error
+        return packed
+
+    def _unpacked(self, run: str, seq: int, fields: bytes) -> tuple[Entry, int]:
+        """The entry without its body, and how long that is."""
+        try:
+            *values, size = ormsgpack.unpackb(fields)
+            return Entry._make([run, seq, *values, b""]), size
+        except (ValueError, TypeError) as error:
+            raise CheckpointCorruptedError(run, seq, f"{self.url}: {error}") from error
+
+    def _entry(self, run: str, item: Item, bodies: bool) -> Entry | None:
+        """The entry; None if its body was removed meanwhile."""
+        entry = self._unpacked(run, item.seq, item.fields)[0]
+        if not bodies:
+            return entry
+        body: Any = self._get_blob(run, item.blob) if item.blob else item.body
+        return None if body is None else entry._replace(body=body)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)
+
+    def _forget(self) -> None:
+        self._known = {}
+
+
+def _split_top(top: bytes) -> tuple[int, bytes]:
+    seq, _, fields = top.partition(b" ")
+    return int(seq), fields
+
+
+def _blob_size(name: str) -> int:
+    return int(name.rpartition("-")[2])

@@ -1,0 +1,212 @@
+"""One DuckDB file in one process: a single connection, shared by all stores that name the file."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import duckdb
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    SchemaError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import Entry
+from holdfast.seams import on_fork
+
+VERSION: Final = 1
+COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
+NO_BODY: Final = COLUMNS.rpartition(", ")[0]
+
+_TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "step_index": "BIGINT", "at": "BIGINT",
+                 "size": "BIGINT", "duration": "DOUBLE", "entry_id": "BLOB", "digest": "BLOB",
+                 "body": "BLOB"}  # fmt: skip
+_OPTIONAL: Final = ("parent", "step", "step_index", "type", "duration", "flow", "thread", "owner")
+_SCHEMA: Final = f"""
+    CREATE TABLE holdfast (version INTEGER);
+    INSERT INTO holdfast VALUES ({VERSION});
+    CREATE TABLE entries ({
+    ", ".join(
+        f'"{name}" {_TYPES.get(name, "VARCHAR")}{"" if name in _OPTIONAL else " NOT NULL"}'
+        for name in Entry._fields
+    )
+});
+    CREATE VIEW checkpoints AS SELECT
+        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
+        nullif(meta, '')::JSON ->> '$.flow_version' AS pipeline_version,
+        step AS step_id, step_index,
+        coalesce(nullif(meta, '')::JSON ->> '$.step_name', step) AS step_name,
+        make_timestamp("at") AS timestamp,
+        coalesce(nullif(meta, '')::JSON -> '$.metadata', '{{}}'::JSON) AS metadata,
+        run || '@' || parent AS parent_checkpoint_id,
+        CASE WHEN status IN ('failed', 'paused') THEN status ELSE 'completed' END AS status,
+        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
+        size AS state_bytes, octet_length(body) AS stored_bytes, lower(hex(digest)) AS digest
+    FROM entries WHERE kind IN ('checkpoint', 'result') AND size > 0;
+"""  # noqa: S608 - constants only
+INSERT: Final = f"INSERT INTO entries ({COLUMNS}) SELECT " + ", ".join(
+    f"unnest(?::{_TYPES.get(name, 'VARCHAR')}[])" for name in Entry._fields
+)
+_MAX_HEADS: Final = 50_000
+
+
+class File:
+    """The connection, the lock that is held for each use of it, and what is known of the heads.
+
+    This process has the file for itself, and all that it writes goes through here: so what is
+    remembered of the heads can't be wrong.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"duckdb:///{path}"
+        self.heads: dict[str, int] = {}
+        self.users = 0
+        self._db: Any = None
+        self._renew_lock()
+        on_fork(self._renew_lock, before=self._before_fork, in_parent=self._release)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    def _before_fork(self) -> None:
+        # A child would inherit a file that two processes write to. Whoever asks next gets it.
+        self._lock.acquire()
+        self._disconnect()
+
+    def _release(self) -> None:
+        self._lock.release()
+
+    def join(self) -> None:
+        """One more store uses it."""
+        with self._lock:
+            self._connection()
+            self.users += 1
+
+    def leave(self) -> None:
+        """One store less; after the last, others may have the file."""
+        with self._lock:
+            self.users -= 1
+            if self.users <= 0:
+                self._disconnect()
+
+    def query(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+        with self._lock, self.translated():
+            found: list[tuple[Any, ...]] = self._connection().execute(text, parameters).fetchall()
+            return found
+
+    @contextmanager
+    def transaction(self, run: str) -> Iterator[Any]:
+        """Everything or nothing. Raises `OutcomeUnknownError` when the commit may have happened."""
+        with self._lock, self.translated():
+            db = self._connection()
+            if len(self.heads) > _MAX_HEADS:
+                self.heads.clear()
+            db.execute("BEGIN")
+            try:
+                yield db
+            except BaseException:
+                self.heads.clear()
+                with suppress(duckdb.Error):
+                    db.execute("ROLLBACK")
+                raise
+            try:
+                db.execute("COMMIT")
+            except BaseException as error:
+                self._disconnect()  # what it believes may not be what the disk has
+                if isinstance(error, duckdb.Error):
+                    raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+                raise
+
+    def _connection(self) -> Any:
+        if self._db is None:
+            with self.translated():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                db = duckdb.connect(str(self.path))
+            try:
+                self._prepare(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _prepare(self, db: Any) -> None:
+        tables = {
+            name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        if not tables:
+            db.execute(f"BEGIN; {_SCHEMA} COMMIT")
+        elif "holdfast" not in tables:
+            raise SchemaError(self.url, "this DuckDB file was not made by holdfast; name another")
+        else:
+            (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
+            if version != VERSION:
+                raise SchemaError(self.url, f"it has schema {version}; upgrade holdfast")
+
+    def _disconnect(self) -> None:
+        self.heads.clear()
+        if self._db is not None:
+            with suppress(duckdb.Error):
+                self._db.close()
+            self._db = None
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                self._disconnect()
+            raise self._translate(error) from error
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+
+    def _translate(self, error: duckdb.Error) -> HoldfastError:
+        said = " ".join(str(error).split())
+        if "Could not set lock" in said:
+            return StoreUnavailableError(
+                f"{self.url}: another process has this file open, and DuckDB lets only one have it; "
+                f"close it there, or use SQLite or a server ({said})"
+            )
+        if "not a valid DuckDB database" in said:
+            return SchemaError(self.url, "this is no DuckDB database; name another file")
+        if isinstance(error, duckdb.SerializationException):
+            return CheckpointCorruptedError(self.url, None, said)
+        if isinstance(error, duckdb.OperationalError | duckdb.FatalException):
+            return StoreUnavailableError(f"{self.url}: {said}")
+        return StoreError(f"{self.url}: {said}")
+
+
+@contextmanager
+def connect(path: Path) -> Iterator[Any]:
+    """A plain connection to a file of one's own, with errors in our words."""
+    file = File(path)
+    with file.translated(), duckdb.connect(str(path)) as db:
+        yield db
+
+
+_files: weakref.WeakValueDictionary[Path, File] = weakref.WeakValueDictionary()
+_files_lock = Lock()
+
+
+def shared(path: Path) -> File:
+    """The file as this process has it."""
+    with _files_lock:
+        path = path.resolve()
+        file = _files.get(path)
+        if file is None:
+            file = _files[path] = File(path)
+        return file

@@ -1,0 +1,149 @@
+"""What a Redis server does in one go: each script runs alone and whole, or not at all.
+
+A script that fails halfway is not undone. So each one first reads whatever could be of a wrong
+type, and only then writes; `PUBLISH`, which a user may not be allowed to do, is tried and no more.
+The server looks whether it has room before a script's first write, and never after it.
+
+Seqs come as text of one length, and are compared as such: numbers in Lua are not exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NamedTuple
+
+
+class Script(NamedTuple):
+    """A script, and the name by which a server that has seen it knows it."""
+
+    text: str
+    sha: str
+
+
+def _script(text: str) -> Script:
+    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+KEYS_OF_A_RUN: Final = 5
+"""Its shard's index, its entries, its bodies, and the entries and bodies of its companion."""
+
+EXPIRES: Final = b"E"  # the run and its companion, when nothing was saved for so long
+STAYS: Final = b"S"
+FOLLOWS: Final = b"F"  # as long as its companion does
+
+_COMMON: Final = """
+local WIDTH, CHANNEL, TTL = 19, ARGV[1], ARGV[2]
+
+local function head_of(k)
+    redis.call('ZCARD', KEYS[k])
+    redis.call('HLEN', KEYS[k + 2])
+    local last = redis.call('ZREVRANGE', KEYS[k + 1], 0, 0)[1]
+    return last and string.sub(last, 1, WIDTH) or ''
+end
+
+local function put(k, seq, member, body)
+    redis.call('ZADD', KEYS[k + 1], 0, member)
+    if body ~= '' then redis.call('HSET', KEYS[k + 2], seq, body) end
+end
+
+local function settle(k, run, fate)
+    redis.call('ZADD', KEYS[k], 0, run)
+    local left = TTL
+    if fate == 'F' then left = redis.call('PTTL', KEYS[k + 3]) end
+    local last = fate == 'F' and k + 2 or k + 4
+    for key = k + 1, last do
+        if fate == 'S' or tonumber(left) <= 0 then
+            redis.call('PERSIST', KEYS[key])
+        else
+            redis.call('PEXPIRE', KEYS[key], left)
+        end
+    end
+    redis.pcall('PUBLISH', CHANNEL, run)
+end
+"""
+
+APPEND: Final = _script(
+    _COMMON
+    + """
+-- ARGV: channel, ttl, the runs, and for each entry: its run's first key, seq, member, body, fate,
+-- and whether it may begin a journal. Returns an outcome for each, or the run that has expired.
+local runs, heads, lost, fates, won = {}, {}, {}, {}, {}
+local at = 3
+for k = 1, #KEYS, 5 do
+    runs[k], heads[k] = ARGV[at], head_of(k)
+    at = at + 1
+end
+for i = at, #ARGV, 6 do
+    local k = tonumber(ARGV[i])
+    if ARGV[i + 5] == '0' and heads[k] == '' then return runs[k] end
+    local wins = not lost[k] and ARGV[i + 1] > heads[k]
+    if wins then
+        heads[k], fates[k] = ARGV[i + 1], ARGV[i + 4]
+    else
+        lost[k] = true
+    end
+    won[#won + 1] = wins and 1 or 0
+end
+for n = 1, #won do
+    local i = at + (n - 1) * 6
+    if won[n] == 1 then put(tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
+end
+for k, fate in pairs(fates) do settle(k, runs[k], fate) end
+return won
+"""
+)
+
+TRIM: Final = _script(
+    _COMMON
+    + """
+-- ARGV: channel, ttl, run, fate, the head it was prepared for, the marker's seq, member and body;
+-- then for each entry to change: seq, member, body. Returns 1, 0 when taken, -1 for another head.
+local head = head_of(1)
+if ARGV[6] <= head then return 0 end
+if ARGV[5] ~= head then return -1 end
+for i = 9, #ARGV, 3 do
+    local low, high = '[' .. ARGV[i], '(' .. ARGV[i] .. '\\255'
+    redis.call('ZREMRANGEBYLEX', KEYS[2], low, high)
+    redis.call('HDEL', KEYS[3], ARGV[i])
+    put(1, ARGV[i], ARGV[i + 1], ARGV[i + 2])
+end
+put(1, ARGV[6], ARGV[7], ARGV[8])
+settle(1, ARGV[3], ARGV[4])
+return 1
+"""
+)
+
+ERASE: Final = _script(
+    _COMMON
+    + """
+-- ARGV: channel, ttl, run, fate, the tombstone's seq, member and body. Returns 1, or 0 when taken.
+if ARGV[5] <= head_of(1) then return 0 end
+redis.call('UNLINK', KEYS[2], KEYS[3])
+put(1, ARGV[5], ARGV[6], ARGV[7])
+settle(1, ARGV[3], ARGV[4])
+return 1
+"""
+)
+
+READ: Final = _script("""
+-- KEYS: entries, bodies; ARGV: command, bounds, limit. Returns each member and its body.
+local found = redis.call(ARGV[1], KEYS[1], ARGV[2], ARGV[3], 'LIMIT', 0, ARGV[4])
+local page = {}
+for _, member in ipairs(found) do
+    page[#page + 1] = member
+    page[#page + 1] = redis.call('HGET', KEYS[2], string.sub(member, 1, 19))
+end
+return page
+""")
+
+HEADS: Final = _script("""
+-- KEYS: for each run its shard's index and its entries; ARGV: the runs. Returns their last members.
+-- A run that has expired is taken out of the index here, where nobody can begin it meanwhile.
+local heads = {}
+for i, run in ipairs(ARGV) do
+    local last = redis.call('ZREVRANGE', KEYS[2 * i], 0, 0)[1]
+    if not last then redis.call('ZREM', KEYS[2 * i - 1], run) end
+    heads[i] = last or false
+end
+return heads
+""")

@@ -1,0 +1,280 @@
+"""Journals in one DynamoDB table; see `_documents` for how they are kept.
+
+pk rNN   sk the run       its document; NN of 4 by a hash, so that no partition has them all
+pk e RUN sk seq, 19 digits   an entry
+pk b RUN sk name, part       a large body, in parts: an item holds 400 KB
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from heapq import merge
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from holdfast.seams import on_fork
+from holdfast.store import Survives
+from holdfast.stores._documents import DocumentStore, Item
+from holdfast.stores._server import missing_extra
+
+try:
+    import boto3
+    from botocore import exceptions as bx
+    from botocore.config import Config
+except ModuleNotFoundError as error:
+    raise missing_extra("dynamodb", error) from error
+
+SHARDS: Final = 4
+_PART: Final = 350_000
+_UNSENT: Final = (bx.EndpointConnectionError, bx.ConnectTimeoutError, bx.ProxyConnectionError)
+_TEMPORARY: Final = (
+    "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
+    "LimitExceededException", "InternalServerError", "ServiceUnavailable", "TransactionConflictException",
+    "ResourceInUseException",
+)  # fmt: skip
+
+
+class DynamoDBStore(DocumentStore):
+    """Journals in a DynamoDB table, for any number of processes anywhere.
+
+    The table is made if it is not there, paid per request. Credentials come from where boto3 finds
+    them. Or give `client`, a DynamoDB client of your own. Entries of different runs, and more than
+    about a hundred of one, are not saved as one: some may be there and others not.
+    """
+
+    inline_bytes = 8 << 10  # a write is paid for by the kilobyte
+    heavy_bytes = 16 << 10
+
+    def __init__(
+        self,
+        table: str = "holdfast",
+        *,
+        region: str | None = None,
+        endpoint: str | None = None,
+        client: Any = None,
+    ) -> None:
+        super().__init__()
+        self._table = table
+        self._region = region
+        self._endpoint = endpoint
+        self._given = client
+        self._client: Any = None
+        self.url = f"dynamodb://{table}" + (f"?region={region}" if region else "")
+        on_fork(self._disconnect)
+
+    def survives(self) -> Survives:
+        self._check_open()
+        with self._translated():
+            host = urlsplit(self._db.meta.endpoint_url).hostname or ""
+        # Amazon keeps what it acknowledged on disks in several places; who else answers, nobody knows.
+        amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
+        return "power-loss" if amazons else "nothing"
+
+    def close(self) -> None:
+        super().close()
+        client, self._client = self._client, None
+        if client is not None and self._given is None:
+            client.close()
+
+    # --- documents
+
+    def _get(self, run: str) -> bytes | None:
+        with self._translated():
+            key = {"pk": {"S": _shard(run)}, "sk": {"S": run}}
+            found = self._db.get_item(TableName=self._table, Key=key, ConsistentRead=True)
+        document: bytes | None = found["Item"]["d"]["B"] if "Item" in found else None
+        return document
+
+    def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
+        item = {"pk": {"S": _shard(run)}, "sk": {"S": run}, "v": {"N": str(new)},
+                "d": {"B": packed}, "t": {"B": top}}  # fmt: skip
+        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
+        if old:
+            condition = {
+                "ConditionExpression": "v = :old",
+                "ExpressionAttributeValues": {":old": {"N": str(old)}},
+            }
+        with self._translated(run):
+            return self._put_if(item, condition)
+
+    def _tops(self, low: str, above: str, high: str, limit: int) -> list[tuple[str, bytes]]:
+        pages = []
+        for shard in range(SHARDS):
+            found = self._query(
+                f"r{shard:02}", max(low, above), high, limit + 1, forward=True, fields="sk, t"
+            )
+            pages.append(
+                [(i["sk"]["S"], i["t"]["B"]) for i in found if above < i["sk"]["S"] < high][:limit]
+            )
+        return list(islice(merge(*pages), limit))
+
+    # --- entries
+
+    def _put(self, run: str, item: Item) -> None:
+        row = {"pk": {"S": f"e{run}"}, "sk": {"S": _digits(item.seq)}, "m": {"N": str(item.trims)},
+               "f": {"B": item.fields}, "b": {"B": item.body}, "o": {"S": item.blob}}  # fmt: skip
+        condition = {
+            "ConditionExpression": "attribute_not_exists(pk) OR m < :m",
+            "ExpressionAttributeValues": {":m": row["m"]},
+        }
+        with self._translated():
+            self._put_if(row, condition)
+
+    def _items(
+        self, run: str, low: int, high: int, limit: int, *, newest_first: bool, bodies: bool
+    ) -> list[Item]:
+        fields = "sk, m, f, o" + (", b" if bodies else "")
+        found = self._query(
+            f"e{run}", _digits(low), _digits(high), limit, forward=not newest_first, fields=fields
+        )
+        return [
+            Item(int(i["sk"]["S"]), int(i["m"]["N"]), i["f"]["B"], i["b"]["B"] if bodies else b"",
+                 i["o"]["S"])
+            for i in found
+        ]  # fmt: skip
+
+    def _delete(self, run: str, seqs: Collection[int]) -> None:
+        with self._translated():
+            for seq in seqs:
+                self._delete_key(f"e{run}", _digits(seq))
+
+    # --- large bodies
+
+    def _put_blob(self, run: str, name: str, body: bytes) -> None:
+        with self._translated():
+            for part, at in enumerate(range(0, len(body), _PART)):
+                key = {"pk": {"S": f"b{run}"}, "sk": {"S": f"{name}:{part:06}"}}
+                item = {**key, "b": {"B": body[at : at + _PART]}}
+                self._db.put_item(TableName=self._table, Item=item)
+
+    def _get_blob(self, run: str, name: str) -> bytes | None:
+        parts = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="b")
+        return b"".join(part["b"]["B"] for part in parts) if parts else None
+
+    def _delete_blob(self, run: str, name: str) -> None:
+        found = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="sk")
+        with self._translated():
+            # The last first: what is left of a body that is being removed must not look whole.
+            for part in reversed(found):
+                self._delete_key(f"b{run}", part["sk"]["S"])
+
+    # --- requests
+
+    def _put_if(self, item: dict[str, Any], condition: dict[str, Any]) -> bool:
+        try:
+            self._db.put_item(TableName=self._table, Item=item, **condition)
+        except bx.ClientError as error:
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
+            raise
+        return True
+
+    def _delete_key(self, pk: str, sk: str) -> None:
+        self._db.delete_item(TableName=self._table, Key={"pk": {"S": pk}, "sk": {"S": sk}})
+
+    def _query(
+        self, pk: str, low: str, high: str, limit: int, *, forward: bool, fields: str
+    ) -> list[dict[str, Any]]:
+        """Items with low <= sk <= high. A page of the service's ends at 1 MB, ours at the limit."""
+        if low > high:
+            return []
+        found: list[dict[str, Any]] = []
+        start: dict[str, Any] = {}
+        with self._translated():
+            while len(found) < limit:
+                page = self._db.query(
+                    TableName=self._table,
+                    KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+                    ExpressionAttributeValues={
+                        ":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high},
+                    },
+                    ProjectionExpression=fields,
+                    ConsistentRead=True,
+                    ScanIndexForward=forward,
+                    Limit=min(limit - len(found), 1000),
+                    **start,
+                )  # fmt: skip
+                found += page["Items"]
+                if "LastEvaluatedKey" not in page:
+                    break
+                start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+        return found
+
+    @property
+    def _db(self) -> Any:
+        if self._client is None:
+            client = self._given or _session().client(
+                "dynamodb",
+                region_name=self._region,
+                endpoint_url=self._endpoint,
+                # A save that was sent twice might find its own first as a stranger's.
+                config=Config(
+                    retries={"total_max_attempts": 1}, read_timeout=10, connect_timeout=5
+                ),
+            )
+            self._make_table(client)
+            self._client = client
+        return self._client
+
+    def _make_table(self, client: Any) -> None:
+        try:
+            client.describe_table(TableName=self._table)
+        except client.exceptions.ResourceNotFoundException:
+            with suppress(client.exceptions.ResourceInUseException):  # another process makes it
+                client.create_table(
+                    TableName=self._table,
+                    BillingMode="PAY_PER_REQUEST",
+                    AttributeDefinitions=[
+                        {"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")
+                    ],
+                    KeySchema=[
+                        {"AttributeName": "pk", "KeyType": "HASH"},
+                        {"AttributeName": "sk", "KeyType": "RANGE"},
+                    ],
+                )
+            client.get_waiter("table_exists").wait(TableName=self._table)
+
+    def _disconnect(self) -> None:
+        self._client = None
+
+    @contextmanager
+    def _translated(self, run: str | None = None) -> Iterator[None]:
+        """No driver's exception escapes. With a run, what may have happened is unknown."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except bx.ClientError as error:
+            code = error.response["Error"]["Code"]
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            if run is not None and status >= 500:
+                raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+            kind = StoreUnavailableError if code in _TEMPORARY or status >= 500 else StoreError
+            raise kind(f"{self.url}: {error}") from error
+        except (bx.NoCredentialsError, bx.NoRegionError, bx.PartialCredentialsError) as error:
+            raise StoreError(f"{self.url}: {error}; see the guide on DynamoDB") from error
+        except (bx.HTTPClientError, bx.ConnectionError) as error:
+            if run is None or isinstance(error, _UNSENT):
+                raise StoreUnavailableError(f"{self.url}: {error}") from error
+            raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+        except (bx.BotoCoreError, ValueError, TypeError) as error:
+            raise StoreError(f"{self.url}: {error}") from error
+
+
+@functools.cache
+def _session() -> Any:
+    """Reading what the service is like takes longer than asking it something."""
+    return boto3.session.Session()
+
+
+def _shard(run: str) -> str:
+    return f"r{crc32(run.encode()) % SHARDS:02}"
+
+
+def _digits(seq: int) -> str:
+    return f"{min(max(seq, 0), 10**19 - 1):019}"

@@ -1,0 +1,183 @@
+"""Journals in MongoDB; see `_documents` for how they are kept.
+
+PREFIX_runs     _id the run                       its document
+PREFIX_entries  _id the run, NUL, seq in 19 digits   an entry
+PREFIX_bodies   _id the run, NUL, name, NUL, part    a large body, in parts: one holds 16 MB
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from holdfast.seams import on_fork
+from holdfast.store import Survives
+from holdfast.stores._documents import DocumentStore, Item
+from holdfast.stores._server import masked, missing_extra
+
+try:
+    import pymongo
+    from pymongo import errors as px
+    from pymongo.read_preferences import ReadPreference
+    from pymongo.write_concern import WriteConcern
+except ModuleNotFoundError as error:
+    raise missing_extra("mongodb", error) from error
+
+CONNECT_MILLISECONDS: Final = 5_000
+_PART: Final = 8 << 20
+
+
+class MongoDBStore(DocumentStore):
+    """Journals in a MongoDB database, for any number of processes anywhere.
+
+    `where` is a URL, whose path names the database, or a client of your own that stays yours. Every
+    save waits for the journals of a majority of the servers. Entries of different runs, and more
+    than about a hundred of one, are not saved as one: some may be there and others not.
+    """
+
+    def __init__(
+        self, where: str | pymongo.MongoClient[Any], *, database: str = "", prefix: str = "holdfast"
+    ) -> None:
+        super().__init__()
+        self._url = where if isinstance(where, str) else None
+        self._client: Any = None if isinstance(where, str) else where
+        self._name = database
+        self._prefix = prefix
+        self.url = (
+            masked(where) if isinstance(where, str) else f"mongodb://{database or 'holdfast'}"
+        )
+        on_fork(self._disconnect)
+
+    def survives(self) -> Survives:
+        self._check_open()
+        try:
+            with self._translated():
+                status = self._database().command("serverStatus")
+        except StoreUnavailableError:
+            raise
+        except (HoldfastError, NotImplementedError):  # not allowed: nothing is assumed
+            return "nothing"
+        return "power-loss" if status.get("storageEngine", {}).get("persistent") else "nothing"
+
+    def close(self) -> None:
+        super().close()
+        if self._url is not None and self._client is not None:
+            self._client.close()
+            self._client = None
+
+    # --- documents
+
+    def _get(self, run: str) -> bytes | None:
+        with self._translated():
+            found = self._in("runs").find_one({"_id": run}, {"d": 1})
+        return None if found is None else bytes(found["d"])
+
+    def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
+        document = {"v": new, "d": packed, "t": top}
+        with self._translated(run):
+            if old:
+                wanted = {"_id": run, "v": old}
+                done = self._in("runs").update_one(wanted, {"$set": document})
+                return bool(done.matched_count)
+            try:
+                self._in("runs").insert_one({"_id": run, **document})
+            except px.DuplicateKeyError:
+                return False
+            return True
+
+    def _tops(self, low: str, above: str, high: str, limit: int) -> list[tuple[str, bytes]]:
+        wanted = {"_id": {"$gte": low, "$gt": above, "$lt": high}}
+        with self._translated():
+            found = self._in("runs").find(wanted, {"t": 1}).sort("_id", 1).limit(limit)
+            return [(row["_id"], bytes(row["t"])) for row in found]
+
+    # --- entries
+
+    def _put(self, run: str, item: Item) -> None:
+        wanted = {"_id": _key(run, item.seq), "m": {"$lt": item.trims}}
+        row = {"m": item.trims, "f": item.fields, "b": item.body, "o": item.blob}
+        with self._translated():
+            try:
+                self._in("entries").update_one(wanted, {"$set": row}, upsert=True)
+            except px.DuplicateKeyError:
+                return  # the one that is there is as new, or newer
+
+    def _items(
+        self, run: str, low: int, high: int, limit: int, *, newest_first: bool, bodies: bool
+    ) -> list[Item]:
+        wanted = {"_id": {"$gte": _key(run, low), "$lte": _key(run, high)}}
+        fields = {"m": 1, "f": 1, "o": 1} | ({"b": 1} if bodies else {})
+        with self._translated():
+            found = self._in("entries").find(wanted, fields)
+            return [
+                Item(int(row["_id"][-19:]), row["m"], bytes(row["f"]), bytes(row.get("b", b"")), row["o"])
+                for row in found.sort("_id", -1 if newest_first else 1).limit(limit)
+            ]  # fmt: skip
+
+    def _delete(self, run: str, seqs: Collection[int]) -> None:
+        with self._translated():
+            self._in("entries").delete_many({"_id": {"$in": [_key(run, seq) for seq in seqs]}})
+
+    # --- large bodies
+
+    def _put_blob(self, run: str, name: str, body: bytes) -> None:
+        with self._translated():
+            for part, at in enumerate(range(0, len(body), _PART)):
+                row = {"_id": f"{run}\x00{name}\x00{part:06}", "b": body[at : at + _PART]}
+                self._in("bodies").insert_one(row)
+
+    def _get_blob(self, run: str, name: str) -> bytes | None:
+        with self._translated():
+            found = self._in("bodies").find(_parts(run, name)).sort("_id", 1)
+            parts = [bytes(row["b"]) for row in found]
+        return b"".join(parts) if parts else None
+
+    def _delete_blob(self, run: str, name: str) -> None:
+        with self._translated():
+            self._in("bodies").delete_many(_parts(run, name))
+
+    # --- the client
+
+    def _in(self, collection: str) -> Any:
+        return self._database()[f"{self._prefix}_{collection}"].with_options(
+            write_concern=WriteConcern("majority", j=True), read_preference=ReadPreference.PRIMARY
+        )
+
+    def _database(self) -> Any:
+        if self._client is None:
+            self._client = pymongo.MongoClient(
+                self._url, serverSelectionTimeoutMS=CONNECT_MILLISECONDS
+            )
+        if self._name:
+            return self._client[self._name]
+        return self._client.get_default_database("holdfast")
+
+    def _disconnect(self) -> None:
+        if self._url is not None:
+            self._client = None  # a parent's client is of no use in a child
+
+    @contextmanager
+    def _translated(self, run: str | None = None) -> Iterator[None]:
+        """No driver's exception escapes. With a run, what may have happened is unknown."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except (px.ServerSelectionTimeoutError, px.WaitQueueTimeoutError) as error:
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except (px.ConnectionFailure, px.WTimeoutError, px.WriteConcernError) as error:
+            if run is not None:
+                raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except (px.PyMongoError, OverflowError, UnicodeError) as error:
+            raise StoreError(f"{self.url}: {error}") from error
+
+
+def _key(run: str, seq: int) -> str:
+    return f"{run}\x00{min(max(seq, 0), 10**19 - 1):019}"
+
+
+def _parts(run: str, name: str) -> dict[str, Any]:
+    return {"_id": {"$gte": f"{run}\x00{name}\x00", "$lt": f"{run}\x00{name}\x01"}}

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+
+import boto3
+import pytest
+from hypothesis import HealthCheck, settings
+
+import holdfast as hf
+from holdfast.store import Store
+from holdfast.stores import dynamodb
+from holdfast.stores.dynamodb import DynamoDBStore
+from holdfast.testing.contract import PersistentStoreContract, entry
+from holdfast.testing.machine import make_store_machine
+from tests.servers.dynamodb import new_url, server
+from tests.servers.proxy import Proxy
+
+
+class TestDynamoDBStore(PersistentStoreContract):
+    @pytest.fixture
+    def opener(self) -> Callable[[], Store]:
+        return partial(hf.open_store, new_url())
+
+
+TestDynamoDBAgainstADict = make_store_machine(lambda: partial(hf.open_store, new_url())).TestCase
+TestDynamoDBAgainstADict.settings = settings(
+    max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def test_an_outage_is_an_error_and_never_an_absence() -> None:
+    new_url()  # the credentials of tests
+    url = "dynamodb://runs?region=eu-central-1&endpoint=http://127.0.0.1:9"
+    with closing(hf.open_store(url)) as store:
+        calls: list[Callable[[], object]] = [
+            lambda: store.append([entry("run", 0)]),
+            lambda: store.read("run"),
+            lambda: store.runs(),
+            lambda: store.stats(),
+            lambda: store.survives(),
+        ]
+        for call in calls:
+            with pytest.raises(hf.StoreUnavailableError):
+                call()
+
+
+def test_a_swallowed_answer_is_an_unknown_outcome_and_leaves_no_duplicate() -> None:
+    endpoint = server()
+    with Proxy(endpoint) as proxy:
+        url = new_url().replace(endpoint, proxy.url)
+        with hf.SyncCheckpointer(url) as cp:
+            cp.save("run", -1)
+            for n in range(6):
+                proxy.swallow()
+                cp.save("run", n)
+            assert proxy.swallowed == 6
+            found = [ck.seq for ck in cp.list_checkpoints("run", oldest_first=True)]
+            assert found == list(range(1, 8))
+            assert cp.verify("run").ok
+
+
+def test_nobody_knows_what_a_stand_in_survives() -> None:
+    with closing(hf.open_store(new_url())) as store:
+        assert store.survives() == "nothing"
+    client = boto3.client("dynamodb", region_name="eu-central-1")
+    with closing(DynamoDBStore("runs", client=client)) as amazons:
+        amazons._client = client
+        assert amazons.survives() == "power-loss"
+
+
+def test_a_client_of_ones_own_stays_open() -> None:
+    client = boto3.client("dynamodb", region_name="eu-central-1", endpoint_url=server())
+    store = DynamoDBStore(new_url()[11:30], client=client)
+    assert store.append([entry("run", 0)]) == [True]
+    store.close()
+    assert client.list_tables()["TableNames"]
+
+
+def test_missing_credentials_are_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_url()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setattr(dynamodb, "_session", boto3.session.Session)
+    with closing(hf.open_store(url)) as store, pytest.raises(hf.StoreError, match="redentials"):
+        store.read("run")
