@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
+	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
 
-demo: $(VENV)/installed  ## a job that is killed halfway and resumes where it was
-	$(BIN)/python examples/demo.py
+demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
+	$(BIN)/holdfast demo
 
 test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -49,6 +51,7 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	@mkdir -p bench/results
 	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
 	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
+	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
 	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
@@ -60,8 +63,9 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
 		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers
 
-docs: $(VENV)/tools  ## run every example in the docs
+docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py
+	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
@@ -92,4 +96,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build

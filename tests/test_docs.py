@@ -7,6 +7,7 @@ anything). An HTML comment right before a block says what else it is:
     <!-- file: name.py -->        saved under that name instead; test_*.py must pass under pytest
     <!-- database: name.db -->    SQL to be run, read-only, on that SQLite file; or on $DATABASE_URL,
                                   which names an empty database on a private server
+    <!-- shell: run -->           commands (`$ …`) to be run, each with what it prints below it
     <!-- no-run: reason -->       not run
 """
 
@@ -38,7 +39,7 @@ from tests.servers import mariadb, postgres, redis
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
-    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid"]
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
 DATABASES: Final[dict[str, Callable[[], str]]] = {
@@ -48,7 +49,7 @@ DATABASES: Final[dict[str, Callable[[], str]]] = {
 }
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
-_MARK: Final = re.compile(r"<!-- (file|database|no-run): (.+) -->")
+_MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
 
@@ -139,6 +140,8 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
             cursor.execute(block.text)
             rows = cursor.fetchall()
         return "".join("|".join(map(str, row)) + "\n" for row in rows)
+    elif block.language == "console" and mark == "shell":
+        run_commands(block, page)
     elif block.language == "python":
         # The empty lines before it make tracebacks point into the page.
         source = "\n" * (block.line - 1) + block.text
@@ -149,6 +152,21 @@ def run(block: Block, page: Path, module: types.ModuleType, runner: asyncio.Runn
                 runner.run(result)
         return output.getvalue()
     return None
+
+
+def run_commands(block: Block, page: Path) -> None:
+    bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = session.partition("\n")
+        done = subprocess.run(
+            ["bash", "-c", line],
+            env=os.environ | bin_first,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
 
 
 def connect(database: str) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.diff import Diff
-    from holdfast.engine.context import StepInfo, current_step, now, random, uuid
+    from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
     from holdfast.evidence import (
         Evidence,
         EvidencePack,
@@ -64,6 +64,7 @@ __all__ = [
     "open_store",
     "random",
     "register_store",
+    "state_of",
     "uuid",
     *_errors,
 ]
@@ -94,6 +95,7 @@ _MODULES: Final = {
     "open_store": "urls",
     "random": "engine.context",
     "register_store": "urls",
+    "state_of": "engine.context",
     "uuid": "engine.context",
 }
 

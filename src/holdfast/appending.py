@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -124,21 +125,48 @@ def submit(
             return Pending(ticket, run, draft, entries[-1], expect)
 
 
+def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Op[Entry | None]:
+    """Append the drafts together behind `seq`; None, with nothing written, if that is not the head."""
+
+    def decide(head: Entry | None) -> list[Draft]:
+        if head is None or head.seq != seq:
+            raise _MovedError
+        return drafts
+
+    try:
+        return (yield from append_if(core, run, decide))
+    except _MovedError:
+        return None
+
+
+class _MovedError(Exception):
+    """Someone else was faster."""
+
+
 def append_if(
-    core: Core, run: str, decide: Callable[[Entry | None], Draft | list[Draft]]
+    core: Core,
+    run: str,
+    decide: Callable[[Entry | None], Draft | list[Draft]],
+    *,
+    behind_queued: bool = False,
 ) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
     `decide` may block, and raises to refuse. When others are faster it is asked again. Several
-    drafts, for a run that there is, are appended together or not at all.
+    drafts, for a run that there is, are appended together or not at all. With `behind_queued` it
+    is asked also about an entry that is only on its way to the store, and must not block then:
+    the head of a run that is carried out in this very process hardly ever stands still.
     """
     deadline = new_deadline(core)
     journals = core.journals
+
+    def look() -> tuple[Entry | None, Draft | list[Draft], Tip]:
+        found = journals.checked_head(run)
+        return found, decide(found), journals.fetch_tip(run, with_state=False)
+
     while True:
         try:
-            head: Entry | None = yield partial(journals.checked_head, run)
-            draft: Draft | list[Draft] = yield partial(decide, head)
-            tip: Tip = yield partial(journals.fetch_tip, run, with_state=False)
+            head, draft, tip = yield look
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(run, error) from error
@@ -147,6 +175,13 @@ def append_if(
         drafts = draft if isinstance(draft, list) else (yield from opened(core, run, tip, draft))
         seen = -1 if head is None else head.seq
         placed = journals.extend(tip, drafts, deadline, only_at=seen)
+        if placed is None and behind_queued and not tip.broken:
+            queued = journals.writer.queued(run)
+            if queued and queued[0].seq == seen + 1 and queued[-1].status == Status.RUNNING:
+                with suppress(HoldfastError):  # it may never come to the store: ask again then
+                    draft = decide(queued[-1])
+                    drafts = draft if isinstance(draft, list) else [draft]
+                    placed = journals.extend(tip, drafts, deadline, only_at=queued[-1].seq)
         if placed is not None:
             ticket, entries = placed
             if not ticket.done:

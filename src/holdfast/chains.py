@@ -101,18 +101,21 @@ class Reader:
         except CheckpointCorruptedError:
             return None
 
-    def trail(self, run: str, end: int | None = None, *, start: int = 0) -> list[Entry]:
+    def trail(
+        self, run: str, end: int | None = None, *, start: int = 0, bodies: bool = True
+    ) -> list[Entry]:
         """Every live entry that led to the head, or to the seq `end`, oldest first, checked.
 
         From the seq `start` on. What a rollback left behind is not among them; the rollback
-        itself is.
+        itself is. Without `bodies` nothing is checked.
         """
         found = []
-        for entry in self.entries(run, bodies=True, after=start - 1):
+        for entry in self.entries(run, bodies=bodies, after=start - 1):
             if end is not None and entry.seq > end:
                 break
-            if not is_stub(entry) and entry.kind != Kind.TRIM:
-                found.append(envelope.check(entry))
+            gone = entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE
+            if not (is_stub(entry) if bodies else gone) and entry.kind != Kind.TRIM:
+                found.append(envelope.check(entry) if bodies else entry)
         # From the end back, because a rollback may lead to what an earlier one left behind.
         trail: list[Entry] = []
         back_to: int | None = None

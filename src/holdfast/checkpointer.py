@@ -9,7 +9,18 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from holdfast import backlog, deleting, integrity, reading, saving, sweeping, tables, transfer
+from holdfast import (
+    backlog,
+    deleting,
+    forgetting,
+    integrity,
+    reading,
+    saving,
+    sweeping,
+    tables,
+    timeline,
+    transfer,
+)
 from holdfast.core import (
     DEADLINE,
     MAX_STATE_BYTES,
@@ -197,19 +208,26 @@ class Checkpointer(_Face):
     run = _off_loop(reading.run)
     runs = _off_loop(reading.runs)
     thread = _off_loop(reading.thread)
+    within = _off_loop(reading.within)
+    parent_of = _off_loop(reading.parent_of)
     stats = _off_loop(reading.stats)
     diff = _off_loop(reading.diff)
+    timeline = _off_loop(timeline.timeline)
 
     delete = _off_loop(deleting.delete)
     prune = _off_loop(deleting.prune)
     clear = _off_loop(deleting.clear)
     delete_thread = _off_loop(deleting.delete_thread)
+    forget = _off_loop(forgetting.forget)
     apply_retention = _off_loop(sweeping.apply_retention)
+    retain = _off_loop(sweeping.retain)
 
     verify = _off_loop(integrity.verify)
     export_run = _off_loop(transfer.export_run)
     export_checkpoints = _off_loop(tables.export_checkpoints)
+    export_runs = _off_loop(transfer.export_runs)
     import_run = _off_loop(transfer.import_run)
+    import_runs = _off_loop(transfer.import_runs)
     copy_to = _off_loop(transfer.copy_to)
 
     async def close(self) -> None:
@@ -243,19 +261,26 @@ class SyncCheckpointer(_Face):
     run = _calls(reading.run)
     runs = _calls(reading.runs)
     thread = _calls(reading.thread)
+    within = _calls(reading.within)
+    parent_of = _calls(reading.parent_of)
     stats = _calls(reading.stats)
     diff = _calls(reading.diff)
+    timeline = _calls(timeline.timeline)
 
     delete = _calls(deleting.delete)
     prune = _calls(deleting.prune)
     clear = _calls(deleting.clear)
     delete_thread = _calls(deleting.delete_thread)
+    forget = _calls(forgetting.forget)
     apply_retention = _calls(sweeping.apply_retention)
+    retain = _calls(sweeping.retain)
 
     verify = _calls(integrity.verify)
     export_run = _calls(transfer.export_run)
     export_checkpoints = _calls(tables.export_checkpoints)
+    export_runs = _calls(transfer.export_runs)
     import_run = _calls(transfer.import_run)
+    import_runs = _calls(transfer.import_runs)
     copy_to = _calls(transfer.copy_to)
 
     def close(self) -> None:

@@ -153,8 +153,16 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
 Chooser = Callable[[list[Entry], list[int]], list[int]]
 
 
-def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | None = None) -> int:
-    """Turn the chosen checkpoints into stubs, all or nothing.
+def drop(
+    core: Core,
+    run: str,
+    chooser: Chooser,
+    force: bool,
+    *,
+    newest: int | None = None,
+    dry_run: bool = False,
+) -> int:
+    """Turn the chosen checkpoints into stubs, all or nothing; with `dry_run`, only count them.
 
     With `newest`, only so many of the run's newest entries are looked at.
     """
@@ -174,6 +182,8 @@ def drop(core: Core, run: str, chooser: Chooser, force: bool, *, newest: int | N
         if not gone:
             return 0
         _refuse_if_needed(head, [entry for entry in live if entry.seq in gone], force)
+        if dry_run:
+            return len(gone)
         waiting, begun = _steps(found, live, gone)
         if len(gone) == len(live) and newest is None and not waiting:
             return len(gone) if _erase(core, head) else None

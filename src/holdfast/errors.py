@@ -23,17 +23,23 @@ HoldfastError
 │   └── VerificationError             what was claimed of a checkpoint does not hold now, or can't be told
 ├── EvidenceError                     a claim or a pack of them that is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
-│   └── EvidencePolicyError           the program's own policy can never allow it to be checked
+│   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
+│   └── ClaimFailedError              a step is finished, and what it claims is not so
 ├── RunError                          a run did not come to its end
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
+│   ├── CommandFailedError            a command that a step ran did not end as it should
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made more steps than it may
+│   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
+│   ├── NoPathError                   no path leads on from a step
+│   ├── UnresolvedError               a template or condition speaks of what is not there (also a LookupError)
+│   ├── EndedWithFailureError         the run came to an end that stands for failure
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
 │   └── LeaseLostError                another worker took the run over; this one wrote nothing more
 ├── InvalidFlowError                  a flow that can't run as it is put together (also a ValueError)
-├── QuestionError                     there is no such open question
+├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
@@ -57,8 +63,11 @@ __all__ = [
     "CheckpointLoadError",
     "CheckpointNotFoundError",
     "CheckpointSaveError",
+    "ClaimFailedError",
+    "CommandFailedError",
     "ConflictError",
     "DurabilityError",
+    "EndedWithFailureError",
     "EvidenceError",
     "EvidencePolicyError",
     "FlowChangedError",
@@ -70,6 +79,7 @@ __all__ = [
     "InvalidIdError",
     "LeaseLostError",
     "LoopLimitError",
+    "NoPathError",
     "OutcomeUnknownError",
     "QuestionError",
     "ReviveError",
@@ -94,6 +104,8 @@ __all__ = [
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
+    "UnansweredError",
+    "UnresolvedError",
     "VerificationError",
 ]
 
@@ -406,6 +418,18 @@ class EvidencePolicyError(EvidenceError):
         return f"{self.what} can't be checked here: {self.reason}"
 
 
+class ClaimFailedError(EvidenceError):
+    """A step is finished, and what it claims about the world is not so."""
+
+    def __init__(self, step: str, evidence: tuple[Any, ...]) -> None:
+        super().__init__(step, evidence)
+        self.step = step
+        self.evidence = evidence
+
+    def __str__(self) -> str:
+        return f"step {self.step!r} claims what is not so: {'; '.join(map(str, self.evidence[:5]))}"
+
+
 class RunError(HoldfastError):
     """A run did not come to its end. `state` is what it had come to, as far as it is known."""
 
@@ -458,6 +482,25 @@ class StepTimeoutError(RunError, TimeoutError):
         return f"step {self.step!r} took longer than {self.seconds:g} s"
 
 
+class CommandFailedError(RunError):
+    """A command that a step ran ended with another exit code than it should, or took too long."""
+
+    def __init__(self, argv: tuple[str, ...], exit_code: int | None, stderr: str = "") -> None:
+        super().__init__(argv, exit_code, stderr)
+        self.argv = argv
+        self.exit_code = exit_code
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        ended = (
+            "was killed for taking too long"
+            if self.exit_code is None
+            else f"exited with {self.exit_code}"
+        )
+        said = self.stderr.strip()[-500:]
+        return f"{' '.join(self.argv)} {ended}" + (f": {said}" if said else "")
+
+
 class RunTimeoutError(RunError, TimeoutError):
     """The run took longer than it may. What it finished is kept: resume it."""
 
@@ -473,17 +516,62 @@ class RunTimeoutError(RunError, TimeoutError):
 class LoopLimitError(RunError):
     """The run made as many steps as it may: a loop that does not end, or a limit that is too low."""
 
-    def __init__(self, run_id: str, step: str, limit: int) -> None:
-        super().__init__(run_id, step, limit)
+    def __init__(self, run_id: str, step: str, limit: float, setting: str = "max_steps") -> None:
+        super().__init__(run_id, step, limit, setting)
         self.run_id = run_id
         self.step = step
         self.limit = limit
+        self.setting = setting
+
+    def __str__(self) -> str:
+        done = {
+            "max_iterations": f"it came there {self.limit:,} times",
+            "max_loop_time_seconds": f"its loop took {self.limit:,} s",
+        }.get(self.setting, f"it made {self.limit:,} steps")
+        return (
+            f"run {self.run_id!r} stopped before {self.step!r}: {done}; "
+            f"if its loop does end, raise {self.setting} and resume it"
+        )
+
+
+class NoPathError(RunError):
+    """The step is done and saved, and the condition of no path that leaves it holds."""
+
+    def __init__(self, run_id: str, step: str, tried: tuple[str, ...] = ()) -> None:
+        super().__init__(run_id, step, tried)
+        self.run_id = run_id
+        self.step = step
+        self.tried = tried
 
     def __str__(self) -> str:
         return (
-            f"run {self.run_id!r} stopped before {self.step!r}: it made {self.limit:,} steps; "
-            "if its loop does end, raise max_steps and resume it"
+            f"run {self.run_id!r} has no way on from {self.step!r}: no condition holds of "
+            f"{'; '.join(self.tried)}. Add a path without a condition as the last one, and resume it"
         )
+
+
+class UnresolvedError(RunError, LookupError):
+    """A template or a condition speaks of something that is not there, or can't be compared."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+class EndedWithFailureError(RunError):
+    """The run came to `end_with_failure`: its flow has no more to do, and calls that a failure."""
+
+    def __init__(self, run_id: str, step: str = "") -> None:
+        super().__init__(run_id, step)
+        self.run_id = run_id
+        self.step = step
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} ended with failure after {self.step!r}, as its flow says"
 
 
 class RunPausedError(RunError):
@@ -499,6 +587,21 @@ class RunPausedError(RunError):
             return f"run {self.run_id!r} is paused; resume it to go on"
         waiting = ", ".join(map(repr, self.questions))
         return f"run {self.run_id!r} waits for an answer to {waiting}; answer it, then resume"
+
+
+class UnansweredError(RunError, TimeoutError):
+    """Nobody answered a question before its deadline, and it has no default."""
+
+    def __init__(self, run_id: str, step: str) -> None:
+        super().__init__(run_id, step)
+        self.run_id = run_id
+        self.step = step  # the question
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r}: nobody answered {self.step!r} before its deadline; "
+            "resume the run to ask again"
+        )
 
 
 class RunCancelledError(RunError):

@@ -10,7 +10,7 @@ from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
 from holdfast.core import Core
 from holdfast.errors import RunFinishedError
 from holdfast.journal import Draft
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status
 
 
 class Same:
@@ -83,11 +83,25 @@ def branch_off(
             encoding=composing.encode(core, run, source.state if state is SAME else state)
         )
     facts = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
+    if source.entry.kind != Kind.RESULT:  # results are copied with what was claimed with them
+        facts |= _claimed_before(core, source.entry)
     for name in ("begun", "alias"):  # they belong to the origin alone
         facts.pop(name, None)
     return [opening, *copies], last._replace(
         flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
     )
+
+
+def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
+    """What a fork answers for besides the claims of its own first checkpoint."""
+    packs: list[Any] = []
+    for found in core.journals.branch_of(entry):
+        info = CheckpointInfo(found)
+        if found.seq != entry.seq:
+            own = info.meta_field(EVIDENCE, [])
+            packs[:0] = own if isinstance(own, list) else [own]
+        packs[:0] = info.meta_field(INHERITED, [])
+    return {INHERITED: packs} if packs else {}
 
 
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
@@ -101,7 +115,8 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
     if states:  # parallel branches of a graph
         base = trail[states[-1]]
         encoding = core.journals.chain(base.run, base.seq, base).encoding
-        copies.append(_draft(base)._replace(encoding=encoding))
+        facts = CheckpointInfo(base).meta | _claimed_before(core, base)
+        copies.append(_draft(base)._replace(encoding=encoding, meta=dump_meta(facts)))
         trail = trail[states[-1] + 1 :]
     for entry in trail:
         if entry.kind not in _RECORDED or (

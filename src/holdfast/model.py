@@ -11,9 +11,19 @@ from holdfast.errors import InvalidIdError
 MAX_ID_BYTES: Final = 512
 """An id's longest UTF-8 form: every backend can index it, MySQL included."""
 
+SHORTENED: Final = 64
+"""How much of its parent's id a run within it keeps where the whole would be too long."""
+
 HIDDEN: Final = "\x1f"
 """Journals whose name starts with this stand beside the runs and are not listed with them.
 No run id may hold a control character, so no user can name one."""
+
+EVIDENCE: Final = "evidence"
+"""In an entry's `meta`: what was claimed about the world with this checkpoint."""
+INHERITED: Final = "inherited"
+"""In the `meta` of a fork's first checkpoint: what was claimed before it, oldest first."""
+CHILD: Final = "child"
+"""In the `meta` of a step's result: the run that the step stands for."""
 
 
 class Kind(StrEnum):

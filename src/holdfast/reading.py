@@ -22,6 +22,7 @@ from holdfast.errors import (
 from holdfast.journal import Journals
 from holdfast.model import (
     CARRY_STATE,
+    SHORTENED,
     Entry,
     Kind,
     Status,
@@ -170,6 +171,37 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
             if info is not None and info.thread_id == thread_id:
                 found[run_id] = info
     return list(found.values())
+
+
+def within(core: Core, run_id: str) -> list[RunInfo]:
+    """The runs that are steps of this one, and those that are steps of theirs, ordered by id."""
+    check_id("run_id", run_id)
+    found: dict[str, RunInfo] = {}
+    with outages_named(run_id):
+        journals = core.journals
+        for head in _with_prefix(journals, f"{run_id}//"):
+            found[head.run] = run_info(head)
+        for head in _with_prefix(journals, f"{run_id[:SHORTENED]}/"):  # ids that grew too long
+            parent = None if head.run in found else parent_of(core, head.run)
+            if str(parent).startswith((f"{run_id}@", f"{run_id}//")):
+                found[head.run] = run_info(head)
+    return [found[name] for name in sorted(found)]
+
+
+def parent_of(core: Core, run_id: str) -> str | None:
+    """The run and step that this run is, as RUN@STEP; None for one that stands for itself."""
+    if "/" not in run_id:  # the id of a run within another has one
+        return None
+    with outages_named(run_id):
+        opening = core.journals.opening(run_id)
+    return None if opening is None else CheckpointInfo(opening).meta_field("parent")
+
+
+def _with_prefix(journals: Journals, prefix: str) -> Iterator[Entry]:
+    after = ""
+    while page := journals.store.runs(RunFilter(prefix=prefix), after=after):
+        yield from page
+        after = page[-1].run
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:

@@ -8,14 +8,14 @@ import logging
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.core import Core
 from holdfast.deleting import clear_if, drop, is_active, is_live
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
-from holdfast.model import Entry
+from holdfast.model import Entry, check_id
 from holdfast.retention import choose
 
 log = logging.getLogger("holdfast")
@@ -23,6 +23,14 @@ log = logging.getLogger("holdfast")
 BITE: Final = 500  # how many checkpoints or runs are taken at once
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LONGEST_NAME: Final = 200
+
+
+class Swept(NamedTuple):
+    """What retention took of a run, or would take."""
+
+    run_id: str
+    checkpoints: int
+    whole: bool  # the run itself went
 
 
 def apply_retention(core: Core) -> int:
@@ -39,12 +47,23 @@ def apply_retention(core: Core) -> int:
             return count
 
 
+def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
+    """Apply the retention policy to one run now; with `dry_run`, only say what would go."""
+    head = core.journals.head(check_id("run_id", run_id))
+    if head is None:
+        raise CheckpointNotFoundError(run_id)
+    cleared = _clear_if_idle(core, head, dry_run=dry_run)
+    if cleared:
+        return Swept(run_id, cleared, whole=True)
+    return Swept(run_id, thin(core, run_id, whole=True, dry_run=dry_run), whole=False)
+
+
 def sweep(core: Core) -> None:
     """Apply the retention policy to the next few runs: the bite that a save now and then pays for."""
     _, core.swept_to = _sweep(core, core.swept_to, whole=False)
 
 
-def thin(core: Core, run_id: str, *, whole: bool = False) -> int:
+def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False) -> int:
     """Apply the retention policy to one run: to its newest entries, or to the whole of it."""
     policy = core.settings.retention
     if policy is None or not policy.thins_runs:
@@ -55,12 +74,13 @@ def thin(core: Core, run_id: str, *, whole: bool = False) -> int:
     def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
         gone = choose(live, branch, before=before, keep_latest=keep)
         gone = gone if whole else gone[-BITE:]
-        _archive(core, [entry for entry in live if entry.seq in set(gone)])
+        if not dry_run:
+            _archive(core, [entry for entry in live if entry.seq in set(gone)])
         return gone
 
     try:
         newest = None if whole else keep + 2 * BITE
-        return drop(core, run_id, beyond_policy, force=False, newest=newest)
+        return drop(core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run)
     except (RunActiveError, CheckpointNotFoundError):
         return 0
 
@@ -79,7 +99,7 @@ def _sweep(core: Core, after: str, *, whole: bool) -> tuple[int, str]:
     return count, heads[-1].run if len(heads) == BITE else ""
 
 
-def _clear_if_idle(core: Core, head: Entry) -> int:
+def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
     policy = core.settings.retention
     if policy is None or policy.run_ttl is None:
         return 0
@@ -93,6 +113,8 @@ def _clear_if_idle(core: Core, head: Entry) -> int:
 
     if is_active(head) or head.at >= limit:
         return 0
+    if dry_run:
+        return core.journals.store.stats(head.run).checkpoints
     return clear_if(core, head.run, idle)
 
 

@@ -10,9 +10,9 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from holdfast.appending import alias_of, append, thread_member
 from holdfast.chains import is_stub
@@ -42,6 +42,14 @@ _LONGEST_HASH: Final = 64
 _LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 _HEX: Final = ("entry_id", "digest")
 
+Form = Literal["jsonl", "json"]
+Progress = Callable[[str], object]
+Numbered = tuple[int, dict[str, Any]]
+
+
+def _unseen(run_id: str) -> None:
+    """Nobody looks on."""
+
 
 def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
     """Write a run, with everything beside it, to a JSON Lines file; returns its number of entries.
@@ -49,33 +57,69 @@ def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
     The file appears whole or not at all, and ends with a checksum of itself. Raises
     `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
     """
-    check_id("run_id", run_id)
-    if core.journals.head(run_id) is None:
-        raise CheckpointNotFoundError(run_id)
+    return export_runs(core, [run_id], path)
+
+
+def export_runs(
+    core: Core,
+    run_ids: Iterable[str],
+    path: str | os.PathLike[str],
+    *,
+    form: Form = "jsonl",
+    progress: Progress = _unseen,
+) -> int:
+    """Write runs to one file, like `export_run`; `progress` is called with each run's id.
+
+    A bundle is nothing but exports one after the other. In the form "json" its lines are the
+    items of one array.
+    """
+    names = [check_id("run_id", run_id) for run_id in run_ids]
+    if not names:
+        raise ValueError("an export needs at least one run")
+    for name in names:
+        if core.journals.head(name) is None:
+            raise CheckpointNotFoundError(name)
+    opening, between, closing = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}[
+        form
+    ]
     target = Path(path).absolute()
     partial = target.with_name(f".{target.name}.{new_id()}")
     count = 0
-    checksum = hashlib.sha256()
-
-    def write(document: dict[str, Any]) -> None:
-        line = json.dumps(document).encode() + b"\n"
-        checksum.update(line)
-        file.write(line)
-
     try:
         with partial.open("xb") as file:
-            write({"holdfast_export": FORMAT, "run_id": run_id})
-            for name in (run_id, verdict_journal(run_id)):
-                for entry in core.journals.entries(name, bodies=True):
-                    write(_to_line(core.journals, entry))
+            before = opening
+            for name in names:
+                for line in _section(core.journals, name):
+                    file.write(before + line)
+                    before = between
                     count += 1
-            write({"entries": count, "sha256": checksum.hexdigest()})
+                count -= 2  # the lines that begin and end it
+                progress(name)
+            file.write(closing)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
     return count
+
+
+def _section(journals: Journals, run_id: str) -> Iterator[bytes]:
+    """The lines of one run, without their ends: what it is, its entries, and a checksum."""
+    checksum = hashlib.sha256()
+    count = 0
+
+    def line(document: dict[str, Any]) -> bytes:
+        text = json.dumps(document).encode()
+        checksum.update(text + b"\n")
+        return text
+
+    yield line({"holdfast_export": FORMAT, "run_id": run_id})
+    for name in (run_id, verdict_journal(run_id)):
+        for entry in journals.entries(name, bodies=True):
+            yield line(_to_line(journals, entry))
+            count += 1
+    yield line({"entries": count, "sha256": checksum.hexdigest()})
 
 
 def import_run(core: Core, path: str | os.PathLike[str]) -> str:
@@ -85,52 +129,113 @@ def import_run(core: Core, path: str | os.PathLike[str]) -> str:
     is written, and `RunExistsError` when the store holds a different run by that name. What is
     there already of this very run is left alone.
     """
-    run_id, lines = _read_export(Path(path))
+    runs = import_runs(core, path, most=1)
+    return runs[0]
+
+
+def import_runs(
+    core: Core,
+    path: str | os.PathLike[str],
+    *,
+    most: int | None = None,
+    progress: Progress = _unseen,
+) -> list[str]:
+    """Add all runs in a file, like `import_run`; returns their ids.
+
+    The whole file is checked first. With `most`, one that holds more runs is refused.
+    """
+    file = Path(path)
+    names = [run_id for run_id, _ in _sections(file)]
+    if most is not None and len(names) > most:
+        raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
+    for run_id, lines in _sections(file):
+        _import(core, file, run_id, lines)
+        progress(run_id)
+    return names
+
+
+def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:
     scratch: dict[str, Tip] = {}
     entries = []
-    for number, line in enumerate(lines, 2):
+    for number, line in lines:
         try:
             entry = _from_line(core, line, scratch)
             if entry.run not in (run_id, verdict_journal(run_id)):
                 raise ValueError(f"it belongs to another run, {entry.run!r}")
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise ValueError(f"{os.fspath(path)}:{number}: not an entry: {error}") from None
+            raise ValueError(f"{path}:{number}: not an entry: {error}") from None
         entries.append(entry)
     for at in range(0, len(entries), _PAGE):
         _add(core.journals.store, entries[at : at + _PAGE])
     core.journals.forget(run_id)
     _join_thread(core, run_id)
     _keep_aliases(core, run_id)
-    return run_id
 
 
-def _read_export(path: Path) -> tuple[str, list[dict[str, Any]]]:
-    """The run's id and its lines, if the file is whole and as it was written."""
-    raw = path.read_bytes().splitlines(keepends=True)
-    documents = []
-    for number, line in enumerate(raw, 1):
-        try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: not JSON: {error}") from None
-        if not isinstance(document, dict):
-            raise ValueError(f"{path}:{number}: not a JSON object")
-        documents.append(document)
-    if not documents or documents[0].get("holdfast_export") != FORMAT:
-        raise ValueError(f"{path} is not an export that this holdfast can read")
-    header, *lines, trailer = documents if len(documents) > 1 else [*documents, {}]
-    if trailer.get("entries") != len(lines):
+def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
+    """Each run's id and lines, if the file is whole and as it was written."""
+    header: dict[str, Any] | None = None
+    lines: list[Numbered] = []
+    checksum = hashlib.sha256()
+    found = False
+    for number, line in enumerate(_lines(path), 1):
+        document = _document(path, number, line)
+        if header is None:
+            if document.get("holdfast_export") != FORMAT:
+                raise ValueError(f"{path} is not an export that this holdfast can read")
+            header, lines, checksum = document, [], hashlib.sha256()
+        elif "sha256" in document and "run" not in document:
+            if document.get("entries") != len(lines):
+                raise ValueError(f"{path} was cut short: lines are missing")
+            if document["sha256"] != checksum.hexdigest():
+                raise ValueError(f"{path} was changed: its checksum does not match")
+            yield check_id("run_id", header.get("run_id", "")), lines
+            header, found = None, True
+            continue
+        else:
+            lines.append((number, document))
+        checksum.update(line)
+    if header is not None:
         raise ValueError(f"{path} was cut short: its last line is missing")
-    if trailer.get("sha256") != hashlib.sha256(b"".join(raw[:-1])).hexdigest():
-        raise ValueError(f"{path} was changed: its checksum does not match")
-    return check_id("run_id", header.get("run_id", "")), lines
+    if not found:
+        raise ValueError(f"{path} is not an export that this holdfast can read")
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """The lines as they were summed up, also of a file that has them as the items of an array."""
+    with path.open("rb") as file:
+        if file.read(1) != b"[":
+            file.seek(0)
+            yield from file
+            return
+    try:
+        documents = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: not JSON: {error}") from None
+    for document in documents:
+        yield json.dumps(document).encode() + b"\n"
+
+
+def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}:{number}: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ValueError(f"{path}:{number}: not a JSON object")
+    return document
 
 
 def copy_to(
-    core: Core, target: Store | str | os.PathLike[str], run_ids: Iterable[str] | None = None
+    core: Core,
+    target: Store | str | os.PathLike[str],
+    run_ids: Iterable[str] | None = None,
+    *,
+    progress: Progress = _unseen,
 ) -> int:
     """Copy runs, or all there are, into another store; returns the number of runs.
 
+    `progress` is called with the id of each run that was copied.
     Every entry is checked on its way. Raises `CheckpointNotFoundError`,
     `CheckpointCorruptedError` rather than copy damage, and `RunExistsError` when the target holds
     a different run by the same id.
@@ -154,6 +259,7 @@ def copy_to(
                 _copy_journal(source, there.journals, verdict_journal(name))
             _keep_aliases(there, name)
             copied.append(name)
+            progress(name)
         for name in _in_thread_order(source, copied):
             _join_thread(there, name)
         return len(copied)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
 from holdfast.store import Store
+from holdfast.stores._server import masked as masked
 
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
-_SECRET: Final = re.compile(r"((?://[^/?#@:]*:|password=))[^@&#]*")
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
@@ -26,9 +25,10 @@ _openers: dict[str, Opener] = {}
 def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     """Open the store that a URL or path names; None is the default store.
 
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`;
-    a path ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may
-    also stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`,
+    `postgresql://user:password@host/database`, `mysql://user:password@host/database`; a path
+    ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may also
+    stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
     `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
 
     Raises `StoreURLError` for anything else.
@@ -41,7 +41,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     opener = _openers.get(scheme)
     if opener is None:
         known = ", ".join(sorted(_openers))
-        raise StoreURLError(_masked(text), f"no store speaks {scheme}://; known are {known}")
+        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
     query = dict(parse_qsl(urlsplit(text).query))
     try:
         # Only SQLite can be told what to survive; whoever requires it of another store probes it.
@@ -51,7 +51,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     except StoreURLError:
         raise
     except (TypeError, ValueError) as error:
-        raise StoreURLError(_masked(text), f"an option does not fit this store: {error}") from None
+        raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -64,6 +64,14 @@ def default_url() -> str:
     from_environment = os.environ.get("HOLDFAST_STORE")
     if from_environment:
         return from_environment
+    project, tool = project_settings()
+    if project is None or "store" not in tool:
+        return DEFAULT_URL
+    return _beside(project.parent, tool["store"])
+
+
+def project_settings() -> tuple[Path | None, dict[str, Any]]:
+    """The nearest pyproject.toml, and what it says under `[tool.holdfast]`."""
     for directory in (Path.cwd(), *Path.cwd().parents):
         project = directory / "pyproject.toml"
         if project.is_file():
@@ -71,8 +79,18 @@ def default_url() -> str:
                 tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
             except (tomllib.TOMLDecodeError, OSError) as error:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return _beside(directory, tool["store"]) if "store" in tool else DEFAULT_URL
-    return DEFAULT_URL
+            return project, tool
+    return None, {}
+
+
+def local_path(where: str) -> Path | None:
+    """The file or directory that a URL or path of a local store names; None for any other store."""
+    scheme, separator, _ = where.partition("://")
+    if not separator:
+        return Path(where).expanduser()
+    path = unquote(urlsplit(where).path)
+    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
+    return None if not local else Path(local)
 
 
 def _beside(project: Path, store: str) -> str:
@@ -153,11 +171,6 @@ def _open_redis(url: str, **options: Any) -> Store:
 def _open_mysql(url: str, **options: Any) -> Store:
     where, own = _without(url, options, "prefix", *_POOLED)
     return _store_class("mysql", "MySQLStore")(where, **own)
-
-
-def _masked(url: str) -> str:
-    """A URL that is fit for a log."""
-    return _SECRET.sub(r"\1***", url)
 
 
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:

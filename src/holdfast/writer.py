@@ -97,6 +97,12 @@ class Writer:
             self._queue.append(ticket)
             self._queued_bytes += ticket.size
 
+    def queued(self, run: str) -> list[Entry]:
+        """The entries of a run that are on their way to the store, in order."""
+        with self._mutex:
+            tickets = [t for t in self._queue if not t.done and t.entries]
+        return [entry for t in tickets if t.entries[0].run == run for entry in t.entries]
+
     @property
     def full(self) -> bool:
         """Whether a well-behaved caller should `wait_for_room` before submitting more."""

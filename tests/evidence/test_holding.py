@@ -25,7 +25,7 @@ def pack(*subjects: str, version: int = 0, least: int | None = None) -> Evidence
 
 
 def branch(*packs: EvidencePack | None) -> list[Claims]:
-    return [Claims(seq, given) for seq, given in enumerate(packs)]
+    return [Claims(seq, (given,) if given else ()) for seq, given in enumerate(packs)]
 
 
 def judged(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> Standing:
@@ -135,15 +135,14 @@ worlds = st.dictionaries(
 
 def holds_by_the_book(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> bool:
     """The rule as one says it, for each subject by itself."""
-    newest = {c.subject: seq for seq, made in claims if made for c in made.evidence_list}
-    for seq, made in claims:
-        if made is None:
-            continue
+    made = [(seq, pack) for seq, packs, _ in claims for pack in packs]
+    newest = {c.subject: seq for seq, pack in made for c in pack.evidence_list}
+    for seq, pack in made:
         kept = [
             newest[c.subject] > seq or verdict(Claim(seq, c), world).status is VERIFIED
-            for c in made.evidence_list
+            for c in pack.evidence_list
         ]
-        if sum(kept) < made.required:
+        if sum(kept) < pack.required:
             return False
     return bool(newest)
 
@@ -177,4 +176,23 @@ def test_a_walk_and_a_look_agree(
 ) -> None:
     claims = branch(*given)
     walked = list(standings(claims, lambda wanted: [verdict(one, world) for one in wanted]))
-    assert walked == [judged(claims[:end], world) for end in range(len(claims), 0, -1)]
+    looked = [judged(claims[:end], world) for end in range(len(claims), 0, -1)]
+    assert [one[:2] for one in walked] == [one[:2] for one in looked]
+    for one, other in zip(walked, looked, strict=True):
+        assert set(one.against) <= set(other.against)
+        assert bool(one.against) is bool(other.against)
+
+
+def test_what_failed_is_not_asked_about_again_at_every_checkpoint_behind_it() -> None:
+    claims = branch(*(pack(f"file {n}") for n in range(2_000)))
+    walked = list(standings(claims, lambda wanted: [Verdict(FAILED) for _ in wanted]))
+    assert [one.seq for one in walked] == list(range(2_000))[::-1]
+    assert {one.status for one in walked} == {FAILED}
+
+
+def test_a_fork_answers_for_what_was_claimed_before_it() -> None:
+    inherited = (pack("a"), pack("a", "b", version=1))
+    claims = [Claims(0, (pack("b", version=2),), before=inherited), *branch(None, pack("c"))[1:]]
+    assert asked(claims) == ["a/1", "b/2", "c/0"]
+    assert judged(claims, {"a/1": FAILED}).status is FAILED
+    assert judged(claims, {"a/0": FAILED, "b/1": FAILED}).holds

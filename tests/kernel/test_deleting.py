@@ -224,3 +224,19 @@ def test_pruning_gives_the_disk_back(tmp_path: Path) -> None:
         full = size()
         cp.prune("run", keep_latest=2)
         assert size() < full / 5
+
+
+def test_a_dry_run_of_retention_says_what_would_go_and_deletes_nothing(tmp_path: Path) -> None:
+    policy = hf.Retention(keep_latest=2, archive=tmp_path / "archive")
+    with hf.SyncCheckpointer("memory://", retention=policy) as cp:
+        for n in range(5):
+            cp.save("run", n)
+        would = cp.retain("run", dry_run=True)
+        assert (would.checkpoints, would.whole) == (3, False)
+        assert cp.stats().checkpoints == 5
+        assert not (tmp_path / "archive").exists()
+        assert cp.retain("run") == would
+        assert cp.stats().checkpoints == 2
+        assert cp.retain("run").checkpoints == 0
+        with pytest.raises(hf.CheckpointNotFoundError):
+            cp.retain("other")

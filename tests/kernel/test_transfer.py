@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.transfer import Form
 from tests.conftest import Grow
 
 
@@ -196,3 +197,41 @@ def test_runs_are_copied_between_any_two_stores(
     store.close()
     with pytest.raises(hf.CheckpointNotFoundError):
         cp.copy_to("memory://", ["nowhere"])
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_several_runs_fit_into_one_file(
+    cp: hf.SyncCheckpointer, tmp_path: Path, form: Form
+) -> None:
+    for name in ("a", "b", "c"):
+        for n in range(3):
+            cp.save(name, {"n": n, "text": "ü\u2028"}, step=f"s{n}")
+    file = tmp_path / "bundle"
+    seen: list[str] = []
+    assert cp.export_runs(["a", "c"], file, form=form, progress=seen.append) == 8
+    with hf.SyncCheckpointer("memory://") as other:
+        assert other.import_runs(file, progress=seen.append) == ["a", "c"]
+        assert seen == ["a", "c", "a", "c"]
+        for name in ("a", "c"):
+            assert contents(other, name) == contents(cp, name)
+            assert other.verify(name).ok
+        with pytest.raises(ValueError, match="holds 2 runs"):
+            other.import_run(file)
+
+
+def test_a_json_export_may_be_reformatted(cp: hf.SyncCheckpointer, tmp_path: Path) -> None:
+    cp.save("a", {"n": 1.5, "big": 2**70, "nan": float("nan")})
+    file = tmp_path / "a.json"
+    cp.export_runs(["a"], file, form="json")
+    file.write_text(json.dumps(json.loads(file.read_text()), indent=4))
+    with hf.SyncCheckpointer("memory://") as other:
+        assert other.import_run(file) == "a"
+    file.write_text(file.read_text().replace("1.5", "2.5"))
+    with hf.SyncCheckpointer("memory://") as other, pytest.raises(ValueError, match="was changed"):
+        other.import_run(file)
+
+
+def test_an_export_of_no_runs_is_refused(cp: hf.SyncCheckpointer, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one run"):
+        cp.export_runs([], tmp_path / "x")
+    assert list(tmp_path.glob("x*")) == []

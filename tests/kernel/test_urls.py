@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast import urls
 from holdfast.stores.memory import MemoryStore
 
 
@@ -57,3 +58,36 @@ def test_your_own_store_opens_by_your_own_scheme(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("holdfast.urls._openers", dict(__import__("holdfast.urls").urls._openers))
     hf.register_store("mine", lambda url, **options: MemoryStore())
     assert isinstance(hf.open_store("mine://anything"), MemoryStore)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:s3cret@db:5432/runs", "postgresql://ann:***@db:5432/runs"),
+        ("postgresql://ann:p@ss/w:rd@db/runs", "postgresql://ann:***@db/runs"),
+        ("redis://:s3cret@db/0", "redis://:***@db/0"),
+        (
+            "mysql://db/runs?user=ann&password=s3cret&x=1",
+            "mysql://db/runs?user=ann&password=***&x=1",
+        ),
+        ("postgresql://db:5432/runs", "postgresql://db:5432/runs"),
+        ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
+    ],
+)
+def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
+    assert urls.masked(url) == shown
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///a.db", "a.db"),
+        ("sqlite:////x/a%20b.db?survives=power-loss", "/x/a b.db"),
+        ("file:///x/y", "/x/y"),
+        ("a.db", "a.db"),
+        ("memory://", None),
+        ("postgresql://db/runs", None),
+    ],
+)
+def test_the_path_of_a_local_store_is_known(url: str, path: str | None) -> None:
+    assert urls.local_path(url) == (None if path is None else Path(path))

@@ -12,12 +12,12 @@ from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core
 from holdfast.evidence import holding, records
+from holdfast.evidence.checking import Checker, Found
 from holdfast.evidence.holding import Claims, Due, Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.verdicts import VerificationStatus, inconclusive
 from holdfast.journal import Draft
 from holdfast.manager import CheckpointManager, TaskCheckpoint, steps
-from holdfast.manager.checking import Checker, Found
 from holdfast.model import Entry
 
 from . import test_steps, test_trust
@@ -57,8 +57,8 @@ def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
     def due(branch: Sequence[Claims]) -> list[Due]:
         return [
             Due(tuple(holding.Claim(seq, c) for c in pack.evidence_list), pack.required)
-            for seq, pack in branch
-            if pack
+            for seq, packs, _ in branch
+            for pack in packs
         ]
 
     patch.setattr(holding, "due", due)

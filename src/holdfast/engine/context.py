@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from holdfast import reading
+from holdfast.core import Core
+from holdfast.errors import CheckpointNotFoundError
+
 if TYPE_CHECKING:
     import asyncio
+
+    from holdfast.evidence import Evidence, EvidencePack
 
 T = TypeVar("T")
 
@@ -32,6 +38,8 @@ class StepInfo:
     flow: str = ""
     _report: Report | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
+    _core: Core | None = field(default=None, repr=False, compare=False)
+    _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -50,13 +58,31 @@ class StepInfo:
         if self._report is not None:
             self._report(fraction, message)
 
+    def claim(self, *evidence: Evidence | EvidencePack) -> None:
+        """Claim something about the world with this step, as `.evidence()` does from outside.
+
+        It is checked when the step is finished, and again before a resume trusts the step.
+        """
+        if self._claimed is None:
+            raise RuntimeError(
+                "a step that runs in another process can't claim anything: return what it is "
+                "about, and say .evidence(lambda result: ...) where the step is made"
+            )
+        self._claimed += evidence
+
+    @property
+    def claimed(self) -> list[Any]:
+        """What this step has claimed so far."""
+        return self._claimed or []
+
     @property
     def cancelled(self) -> bool:
         """Whether the run is to be cancelled: a long step may look, and stop early by raising."""
         return self._stopping is not None and self._stopping()
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes, without the way back
-        return StepInfo, (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
+        fields = (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
+        return StepInfo, (*fields, None, None, None, None)
 
 
 CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)
@@ -83,6 +109,40 @@ def current_step() -> StepInfo:
     return step
 
 
+def state_of(
+    run_id: str | None = None,
+    *,
+    thread: str | None = None,
+    step: str | None = None,
+    as_type: Any = None,
+) -> Any:
+    """In a step: the latest state of another run in the same store, or of a thread's newest one.
+
+    With `step`, as that step left it. It is what `load` gives: of a workflow, its results by
+    step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
+    `CheckpointNotFoundError` where there is none yet: give the step a `retry` to wait for it.
+    """
+    if (run_id is None) is (thread is None):
+        raise TypeError("state_of needs a run_id, or thread=")
+    here = current_step()
+    core = here._core  # noqa: SLF001 - the step's own
+    if core is None:
+        raise RuntimeError(
+            "state_of was called in another process than the run's; call it in a step that runs "
+            "in a thread, and hand on what it gives"
+        )
+    if run_id is not None:
+        wanted = [run_id]
+    else:
+        others = reading.thread(core, str(thread))
+        wanted = [info.run_id for info in others if info.run_id != here.run_id]
+    for name in wanted:
+        found = reading.load(core, name, step=step, as_type=as_type)
+        if found is not None:
+            return found.state
+    raise CheckpointNotFoundError(str(run_id or f"of thread {thread!r}"))
+
+
 def now() -> datetime:
     """The time, in UTC. In a workflow's own code it is recorded, and the same after a resume."""
     return _decided("now()", lambda: datetime.now(UTC))
@@ -106,7 +166,7 @@ def _decided(name: str, make: Callable[[], T]) -> T:
     return value
 
 
-def call_in_step(step: StepInfo, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a step's function where an executor runs it: another thread, process or machine."""
     with in_step(step):
         return fn(*args, **kwargs)

@@ -113,6 +113,16 @@ class CheckpointFailed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckpointRejected(Event):
+    """The run does not go on from this checkpoint, because its evidence does not hold any more."""
+
+    checkpoint_id: str
+    step: str | None
+    seq: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RollbackStarted(Event):
     """The run failed or was cancelled: the steps named are undone, in this order."""
 

@@ -11,9 +11,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.engine import events as ev
+from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
 from holdfast.errors import (
@@ -30,21 +32,25 @@ from holdfast.errors import (
     StepFailedError,
     StepTimeoutError,
     StoreError,
+    VerificationError,
 )
+from holdfast.model import CHILD
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
     from holdfast.engine.run import Run
+    from holdfast.evidence import Evidence
 
 _THREADS: Final = 32
 _LONGEST_TRACE: Final = 20_000
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
 
 
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _NO_FAILURE: Final = (
     CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
-    StoreError, RunMismatchError)  # fmt: skip
+    StoreError, RunMismatchError, VerificationError)  # fmt: skip
 """What keeps a run within from being carried out here and now: it says nothing about the step."""
 
 
@@ -57,6 +63,7 @@ class Finished(NamedTuple):
     duration: float
     attempts: int
     paused: bool = False  # a run of its own that waits for someone
+    claims: Mapping[str, Any] = _NONE  # what its entry says about the world
 
 
 class Steps:
@@ -212,8 +219,10 @@ class Steps:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
                 with self._interruptible(here and task.child is None):
-                    value = await self._attempt(task, attempt, here)
-                return Finished(task, value, None, perf_counter() - began, attempt)
+                    read = await self._before(task, here)
+                    value, said = await self._attempt(task, attempt, here)
+                    claims = await self._claims(task, value, read, said, here)
+                return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as error:
                 own = asyncio.current_task()
                 if not self._interrupted:
@@ -257,20 +266,58 @@ class Steps:
             self._announce(task, attempt)
             self.ring()
 
-    async def _attempt(self, task: Task, attempt: int, here: bool) -> Any:
+    async def _before(self, task: Task, here: bool) -> Sequence[Evidence]:
+        """What is claimed of the files that a step is about to read."""
+        claiming = task.policy.claims
+        if claiming is None:
+            return ()
+        if task.called_with is None and self._run.program.replays:
+            task.called_with = inputs_of(task)  # before the step may change what it was given
+        if not claiming.reads:
+            return ()
+        verifier = self._run.options.checks_with
+        read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
+        return read
+
+    async def _claims(
+        self, task: Task, value: Any, read: Sequence[Evidence], said: Sequence[Any], here: bool
+    ) -> Mapping[str, Any]:
+        """What the entry of a finished step says about the world."""
+        claims: Mapping[str, Any] = _NONE
+        if said or task.policy.claims is not None:
+            if task.policy.claims is not None and self._run.program.unfolds(task, value):
+                raise TypeError(
+                    f"{task.name!r} gave a step instead of doing the work: say .outputs(...) there"
+                )
+            claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
+            claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
+            if task.called_with is None and self._run.program.replays and is_unchangeable(task):
+                task.called_with = inputs_of(task)
+        if task.called_with is not None:
+            claims = {**claims, CALLED_WITH: task.called_with}
+        return claims if task.within is None else {**claims, CHILD: task.within}
+
+    async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:
+        """Call what blocks where nobody waits for the event loop."""
+        if here and self._may_block:
+            return fn(*args)
+        return await asyncio.get_running_loop().run_in_executor(threads(), fn, *args)
+
+    async def _attempt(self, task: Task, attempt: int, here: bool) -> tuple[Any, list[Any]]:
+        """What the step returns, and what it claimed while it ran."""
         run = self._run
         if task.child is not None:
-            return await run.child(task, hands_over=here and run.hands_over)
+            return await run.child(task, hands_over=here and run.hands_over), []
         info = StepInfo(
             run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow,
-            self._reporter(task) if run.options.listening else None, self._stopping,
+            self._reporter(task) if run.options.listening else None, self._stopping, run.core,
         )  # fmt: skip
         if task.policy.timeout is None:
-            return await self._call(task, info, here)
+            return await self._call(task, info, here), info.claimed
         deadline = asyncio.timeout(task.policy.timeout)
         try:
             async with deadline:
-                return await self._call(task, info, here)
+                return await self._call(task, info, here), info.claimed
         except TimeoutError as error:
             if not deadline.expired():
                 raise

@@ -10,13 +10,17 @@ from typing import Any
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
 from holdfast.engine.program import Stored
+from holdfast.engine.questions import FAIL
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.journal import Journals
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Kind, Status
 from holdfast.reading import outages_named
 
 _UNHEARD = 1000  # entries: a request is heard with the next save
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
+
+REJECTED = "rejected"
+"""In the `meta` of a rollback: the checkpoints that could not be trusted any more, and why."""
 
 
 class History:
@@ -28,6 +32,7 @@ class History:
     def __init__(self, core: Core, run: str, *, whole: bool) -> None:
         self._core = core
         self.run = run
+        self._whole = whole
         with outages_named(run):
             self._read(core.journals, run, whole)
 
@@ -57,9 +62,27 @@ class History:
 
     @property
     def epoch(self) -> int:
-        """The seq of the newest rollback, or 0: what is done after it is done anew."""
-        told = (e.seq if e.kind == Kind.ROLLBACK else meta(e).get("epoch", 0) for e in self.entries)
-        return max(told, default=0)
+        """The seq of the newest rollback, or 0: what is done after it is done anew.
+
+        Where checkpoints could not be trusted, steps are repaired rather than done anew.
+        """
+        return max(map(_epoch_of, self.entries), default=0)
+
+    @property
+    def repairs(self) -> bool:
+        """Whether the run went back because checkpoints could not be trusted."""
+        return any(REJECTED in meta(entry) for entry in self.of(Kind.ROLLBACK))
+
+    @property
+    def may_claim(self) -> bool:
+        """Whether anything may have been claimed about the world, as far as is known here."""
+        claims = any(word in e.meta for e in self.entries for word in (EVIDENCE, INHERITED, CHILD))
+        return claims or not self._whole
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing is to be done any more but to undo steps."""
+        return self.rolling_back() is not None or self.wanted() == "cancel"
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
         """The entries of these kinds."""
@@ -83,8 +106,22 @@ class History:
         return self.stored(entry).value() if entry.size else None
 
     def answers(self) -> dict[str, Any]:
-        """What was answered, by question."""
-        return {str(e.step): self.value(e) for e in self.of(Kind.ANSWER)}
+        """What was answered, by question; FAIL where the deadline passed instead.
+
+        Where the run failed for that, it is asked again.
+        """
+        found: dict[str, Any] = {}
+        for entry in self.of(Kind.QUESTION, Kind.ANSWER, Kind.FAIL):
+            facts, key = meta(entry), str(entry.step)
+            if entry.kind == Kind.QUESTION:
+                found.pop(key, None)
+            elif entry.kind == Kind.ANSWER:
+                found[key] = answer_in(entry, self.value(entry))
+            elif facts.get("of") == "run":
+                for failed in (facts.get("step"), facts.get("cause")):
+                    if found.get(str(failed)) is FAIL:
+                        del found[str(failed)]
+        return found
 
     def deaths(self) -> int:
         """How many workers died since the run last made progress: attempts that left no trace."""
@@ -119,6 +156,19 @@ class History:
         for entry in self.of(Kind.FAIL):
             found = entry if meta(entry).get("of") == "rollback" else found
         return found
+
+
+def _epoch_of(entry: Entry) -> int:
+    facts = meta(entry)
+    if entry.kind == Kind.ROLLBACK and REJECTED not in facts:
+        return entry.seq
+    epoch: int = facts.get("epoch", 0)
+    return epoch
+
+
+def answer_in(entry: Entry, value: Any) -> Any:
+    """What an answer's entry says: its value, or FAIL where the deadline passed instead."""
+    return FAIL if meta(entry).get("expired") else value
 
 
 def meta(entry: Entry) -> dict[str, Any]:

@@ -51,3 +51,8 @@ def forget(run: Run) -> None:
 def find(core: Core, run_id: str) -> Run | None:
     """The run of this id in this store, if it is carried out here."""
     return _runs.get((id(core.journals.store), run_id))
+
+
+def is_carried_out(run_id: str) -> bool:
+    """Whether a run of this id is carried out here, in whatever store."""
+    return any(name == run_id for _, name in tuple(_runs))

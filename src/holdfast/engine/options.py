@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, get_args
+
+from holdfast.engine.claiming import usual_verifier
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
+
+Trust = Literal["verify", "stored", "skip"]
+"""What a resume trusts: checkpoints whose evidence holds now; whose evidence was not found to
+fail when it was last checked; or all of them."""
 
 
 class Strategy(StrEnum):
@@ -32,3 +42,14 @@ class Options:
     )
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # the store is nobody's business: no word about checkpoints
+    trust: Trust = "verify"
+    verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
+
+    def __post_init__(self) -> None:
+        if self.trust not in get_args(Trust):
+            raise ValueError(f"trust must be 'verify', 'stored' or 'skip', not {self.trust!r}")
+
+    @property
+    def checks_with(self) -> EvidenceVerifier:
+        """What makes and checks the claims of this run."""
+        return self.verifier or usual_verifier()

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from holdfast.engine.claiming import Claiming
 from holdfast.engine.retry import Retry
-from holdfast.errors import StepFailedError
+from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Policy:
     inline: bool = False  # call a sync function right on the event loop: it is quick
     commit: Callable[[Any, Any], object] | None = None  # (cursor, result), with the checkpoint
     marked: bool = False  # saved also where only marked steps are
+    claims: Claiming | None = None  # about the world, when it is finished
 
     def __post_init__(self) -> None:
         if is_async(self.commit):
@@ -76,6 +78,8 @@ class Task:
     child: Child | None = None
     fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
     recorded: bool = True  # False: only waited for
+    called_with: str | None = None  # names its arguments, where that is to be recorded
+    within: str | None = None  # the id of the run that it stands for, once that is known
 
     @property
     def is_async(self) -> bool:
@@ -114,12 +118,22 @@ class Stored:
         return self._decode(self._encoding)
 
 
+class StaleStepError(HoldfastError):
+    """A recorded step is called with something else now; the engine goes back before it."""
+
+    def __init__(self, step: str, seq: int) -> None:
+        super().__init__(step, seq)
+        self.step = step
+        self.seq = seq
+
+
 class Program(ABC):
     """One execution of a flow. Used by one run, in one thread at a time."""
 
     flow: str
     version: str
     run_id: str = ""  # the engine says which run this is
+    wary: bool = False  # the engine says whether recorded steps must be called as they were
     metas: dict[Any, str]
     """What entries of this flow say beside their values, kept for all its runs: see `Recorder`."""
     replays: ClassVar[bool]
@@ -154,7 +168,7 @@ class Program(ABC):
     def ready(self) -> list[Task]:
         """The tasks that can be executed now, each given out once. Runs the flow's own code.
 
-        Raises what that raises: the run fails with it.
+        Raises what that raises: the run fails with it. A wary one raises `StaleStepError`.
         """
 
     @abstractmethod
@@ -229,7 +243,7 @@ class Program(ABC):
         return []
 
     def answer(self, key: str, value: Any) -> None:
-        """An answer came, as it is stored."""
+        """An answer came, as it is stored; `questions.FAIL` where nobody answered in time."""
         raise NotImplementedError(f"{self.flow} asked no question {key!r}")
 
     def at_failure(self, task: Task | None) -> list[Record]:

@@ -15,7 +15,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Record, Task
 from holdfast.errors import CheckpointSaveError, HoldfastError, StepFailedError
 from holdfast.journal import Draft
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import CARRY_STATE, CHILD, EVIDENCE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
@@ -87,8 +87,12 @@ class Recorder:
         return saved
 
     def forget_unsaved(self) -> None:
-        """The run is over: what its strategy does not save need not be saved any more."""
-        if not self._options.strategy.saves_all:
+        """The run is over: what its strategy does not save need not be saved any more.
+
+        Unless something was claimed in it: that may supersede what was claimed, and saved, before.
+        """
+        claims = any(word in draft.meta for draft in self._kept for word in (EVIDENCE, CHILD))
+        if not self._options.strategy.saves_all and not claims:
             self._kept = []
 
     def draft(self, record: Record) -> Draft:
@@ -119,9 +123,9 @@ class Recorder:
         return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
 
     def _keep(self, drafts: Sequence[Draft]) -> None:
-        """Of whole states the newest is enough."""
+        """Of whole states the newest is enough, but for what was claimed with the others."""
         if any(draft.kind == Kind.CHECKPOINT for draft in drafts):
-            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE]
+            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE or EVIDENCE in d.meta]
         self._kept += drafts
 
     def announce(self, saved: Iterable[Entry]) -> None:

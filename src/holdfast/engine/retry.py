@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import ClaimFailedError, CommandFailedError, HoldfastError
 from holdfast.seams import Entropy
+
+_OF_THE_STEP: Final = (TimeoutError, ClaimFailedError, CommandFailedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Retry:
 
     def allows(self, error: BaseException, attempt: int) -> bool:
         """Whether to try again after this attempt, the first being 1, raised this."""
-        ours = isinstance(error, HoldfastError) and not isinstance(error, TimeoutError)
+        ours = isinstance(error, HoldfastError) and not isinstance(error, _OF_THE_STEP)
         return attempt < self.attempts and not ours and isinstance(error, self.on)
 
     def delay(self, attempt: int, entropy: Entropy) -> float:

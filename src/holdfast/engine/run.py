@@ -14,7 +14,7 @@ from holdfast.core import Core
 from holdfast.engine import events as ev
 from holdfast.engine import live
 from holdfast.engine.executing import Finished, Steps, failure, type_name
-from holdfast.engine.history import meta
+from holdfast.engine.history import answer_in, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import Program, Record, Stored, Task
@@ -29,6 +29,7 @@ from holdfast.errors import (
     RunPausedError,
     RunTimeoutError,
     StepFailedError,
+    UnansweredError,
 )
 from holdfast.journal import Draft
 from holdfast.model import Kind, Status
@@ -46,6 +47,7 @@ class Resumption(NamedTuple):
     answers: Mapping[str, Any] = _NONE
     wanted: str | None = None
     waits: bool = False  # for answers that have not come
+    repairs: bool = False  # it went back because checkpoints could not be trusted
     failure: BaseException | None = None  # it was being rolled back for this
     undone: Mapping[str, str] = _NONE  # what was rolled back already; why, where it could not be
 
@@ -264,7 +266,10 @@ class Run:
 
     def _prepared(self, done: Finished) -> _Good:
         """A result as it will be recorded and handed on. Raises whatever speaks against it."""
-        draft = self.recorder.draft(self.program.record(done.task, done.value))
+        record = self.program.record(done.task, done.value)
+        if done.claims:
+            record.meta = {**record.meta, **done.claims}
+        draft = self.recorder.draft(record)
         assert draft.encoding is not None
         stored = Stored(draft.encoding, self.core.journals.decode)
         handed = self.program.revive(done.task, stored)
@@ -351,7 +356,7 @@ class Run:
         if isinstance(error, RunError) and error.state is None:
             error.state = self.program.state
         failed = error if isinstance(error, StepFailedError) else None
-        step = failed.step if failed is not None else None
+        step = error.step if isinstance(error, StepFailedError | UnansweredError) else None
         step = step if task is None else task.key
         drafts = []
         if self.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
@@ -395,7 +400,8 @@ class Run:
                 self.ask(meta(entry).get("action", ""))
             elif entry.kind == Kind.ANSWER:
                 encoding = journals.chain(entry.run, entry.seq, entry).encoding
-                self.program.answer(str(entry.step), journals.decode(encoding))
+                value = answer_in(entry, journals.decode(encoding))
+                self.program.answer(str(entry.step), value)
                 self._answers_came = True
         self.hold.absorbed.clear()
 
@@ -408,7 +414,8 @@ class Run:
 def _step_behind(error: BaseException) -> str | None:
     """The step whose failure the flow answered with an error of its own."""
     behind = error.__cause__ or error.__context__
-    if isinstance(error, StepFailedError) or not isinstance(behind, StepFailedError):
+    known = (StepFailedError, UnansweredError)
+    if isinstance(error, known) or not isinstance(behind, known):
         return None
     return behind.step
 

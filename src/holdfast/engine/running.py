@@ -8,25 +8,27 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast import composing, reading
-from holdfast.appending import append_if
+from holdfast.appending import append_at, append_if
 from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
-from holdfast.engine import live
+from holdfast.engine import live, requests, trusting
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
-from holdfast.engine.program import Program, Stored, Task
+from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
+from holdfast.engine.workers import WORKER, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
     InputMismatchError,
+    RunActiveError,
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
@@ -35,7 +37,11 @@ from holdfast.errors import (
     StepFailedError,
 )
 from holdfast.journal import Draft
-from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id
+from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_id
+
+T = TypeVar("T")
+
+_PATIENCE: Final = 3  # how often a worker that is still saving may be faster than we are
 
 Make = Callable[[], Program]
 """Makes a flow's program anew: it is used for one attempt to carry a run out."""
@@ -54,6 +60,8 @@ class Plan(NamedTuple):
 
     run: Run
     started: ev.RunStarted
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+    again: Callable[[StaleStepError], Awaitable[Plan]] | None = None  # after going back further
 
 
 async def start(
@@ -77,6 +85,7 @@ async def start(
         "structure": program.structure(),
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
+        WORKER: str(this_worker()),
     }
     opening = Draft(
         Kind.OPEN.value,
@@ -133,35 +142,92 @@ async def _take_over(
     *,
     parent: Run | None,
     hands_over: bool,
+    rejected: tuple[ev.CheckpointRejected, ...] = (),
 ) -> Plan:
-    while True:
-        program = make()
-        program.run_id = run_id
-        read = partial(History, core, run_id, whole=program.replays)
-        history: History = read() if options.blocking else await core.off_loop(read)
-        _check(program, history, inputs)
-        restored = program.restore(history)
-        behind = _behind(history)
-        seen = history.head.seq
-        entry = history.head
-        if not behind.waits:
-            claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(program.stamp))
-            entry = await _drive(
-                core, append_if(core, run_id, partial(_behind_any, claim)), options
-            )
-            if entry.seq != seen + 1:  # its worker was still saving; from here on it can't
-                program = make()
-                program.run_id = run_id
-                history = read() if options.blocking else await core.off_loop(read)
-                history.entries = [e for e in history.entries if e.seq < entry.seq]
-                check_flow(program, history, inputs)
-                restored = program.restore(history)
-                behind = _behind(history)
-        hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-        run = Run(
-            program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child
-        )
-        return Plan(run, ev.RunStarted(run_id, program.flow, True, restored))
+    claimed = await _claim(core, make, run_id, inputs, options)
+    program = claimed.program
+    hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
+    behind = _behind(claimed.history)
+    run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
+
+    async def again(stale: StaleStepError) -> Plan:
+        with live.claiming(core, run_id):
+            before = partial(trusting.retreat_before, core, claimed.history, stale)
+            back = await _look(core, before, options)
+            written = await _drive(core, append_at(core, run_id, hold.seq, [back.draft]), options)
+            return await _take_over(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
+                rejected=back.rejected if written else (),
+            )  # fmt: skip
+
+    started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
+    return Plan(run, started, rejected + claimed.rejected, again)
+
+
+class _Claimed(NamedTuple):
+    """A run that is ours, or one that only waits."""
+
+    history: History  # what stood before it was
+    program: Program
+    restored: int  # steps
+    seq: int
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+
+
+async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> _Claimed:
+    """Take a run over at the newest checkpoint that can be trusted."""
+    facts = {**make().stamp, WORKER: str(this_worker())}
+    claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
+    behind_any = partial(append_if, core, run_id, partial(_behind_any, claim))
+    read = partial(History, core, run_id, whole=make().replays)
+    for attempt in count(1):
+        history: History = await _look(core, read, options)
+        program = _fresh(make, run_id, options)
+        completed = history.head.status == Status.COMPLETED
+        if not completed:
+            _check(program, history, inputs)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            continue
+        if _still_waits(history):
+            return _Claimed(history, program, program.restore(history), history.head.seq)
+        retreat = await _look(core, partial(trusting.examine, core, history, options), options)
+        if completed:
+            if retreat is not None:
+                _check(program, history, inputs)
+            elif (
+                await _look(core, partial(core.journals.head_seq, run_id), options)
+                == history.head.seq
+            ):
+                raise RunFinishedError(run_id, history.head.status)
+            else:
+                continue  # another took it up again, and put right what was wrong
+        if retreat is None:
+            restored = program.restore(history)
+            entry = await _drive(core, behind_any(), options)
+            if entry.seq == history.head.seq + 1:
+                return _Claimed(history, program, restored, entry.seq)
+            break  # its worker was still saving; from here on it can't
+        drafts = [retreat.draft, claim]
+        written = await _drive(core, append_at(core, run_id, history.head.seq, drafts), options)
+        if written is not None:
+            entry = written
+            break
+        if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
+            await _drive(core, behind_any(), options)
+    history = await _look(core, read, options)
+    history.entries = [e for e in history.entries if e.seq < entry.seq]
+    program = _fresh(make, run_id, options)
+    check_flow(program, history, inputs)
+    rejected = () if retreat is None else retreat.rejected
+    return _Claimed(history, program, program.restore(history), entry.seq, rejected)
+
+
+def _fresh(make: Make, run_id: str, options: Options) -> Program:
+    program = make()
+    program.run_id = run_id
+    program.wary = options.trust != "skip"
+    return program
 
 
 def _behind_any(claim: Draft, head: Entry | None) -> Draft:
@@ -175,19 +241,29 @@ def _behind_any(claim: Draft, head: Entry | None) -> Draft:
 
 async def carry_out(plan: Plan) -> Any:
     """Carry a run out to where it stops; returns its result or raises what it came to."""
-    run = plan.run
-    with live.registered(run):
-        run.emit(plan.started)
-        await run.hand_over()
-        return await run.main()
+    while True:
+        run = plan.run
+        try:
+            with live.registered(run):
+                for event in (plan.started, *plan.rejected):
+                    run.emit(event)
+                await run.hand_over()
+                return await run.main()
+        except StaleStepError as stale:
+            assert plan.again is not None, "what has just begun has nothing recorded"
+            plan = await plan.again(stale)
+            plan.run.events = run.events
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
-    """The recorded result of a completed run, if it was begun with these inputs. Blocks."""
+    """The recorded result of a completed run, if it was begun with these inputs. Blocks.
+
+    Raises `RunActiveError` if another has taken it up again since.
+    """
     program = make()
     history = History(core, run_id, whole=program.replays)
     if history.head.status != Status.COMPLETED:
-        raise RunFinishedError(run_id, history.head.status)
+        raise RunActiveError(run_id, history.head.status)
     _check_begun(program, history, inputs)
     end = history.entries[-1]
     if not program.keeps_result or not end.size:
@@ -196,14 +272,18 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
     return program.revive_result(history.value(end))
 
 
-async def _drive(core: Core, op: Op[Entry], options: Options) -> Entry:
+async def _drive(core: Core, op: Op[T], options: Options) -> T:
     return core.drive(op) if options.blocking else await core.drive_async(op)
+
+
+async def _look(core: Core, read: Callable[[], T], options: Options) -> T:
+    return read() if options.blocking else await core.off_loop(read)
 
 
 def _check(program: Program, history: History, inputs: Any) -> None:
     """Refuse to resume what can't be, before anything is claimed."""
     run_id, head = history.run, history.head
-    if head.status in (Status.COMPLETED, Status.CANCELLED):
+    if head.status == Status.CANCELLED:
         raise RunFinishedError(run_id, head.status)
     if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
         raise RunFinishedError(run_id, "failed and rolled back")
@@ -234,6 +314,14 @@ def _check_begun(program: Program, history: History, inputs: Any) -> None:
             mismatch = InputMismatchError(begun["inputs_hash"], actual)
             mismatch.add_note(f"different: {_differences(inputs, history.inputs.value())}")
             raise mismatch
+
+
+def _began_otherwise(program: Program, history: History, inputs: Any) -> bool:
+    try:
+        _check_begun(program, history, inputs)
+    except InputMismatchError:
+        return True
+    return False
 
 
 def _differences(given: Any, recorded: Any) -> str:
@@ -268,6 +356,7 @@ def _behind(history: History) -> Resumption:
         failure=None if failed is None else _recorded_failure(history, failed),
         undone=undone,
         waits=_still_waits(history),
+        repairs=history.repairs,
     )
 
 
@@ -293,8 +382,9 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
     core = parent.core
     make, inputs = task.child
     options = parent.options
-    look = partial(_find_child, core, parent, task)
-    run_id, known = look() if options.blocking else await core.off_loop(look)
+    look = partial(_look, core, options=options)
+    run_id, known = await look(partial(_find_child, core, parent, task))
+    task.within = run_id
     status = None if known is None else known.status
     if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
         raise RunCancelledError(run_id)
@@ -304,21 +394,35 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
         plan = await start(
             core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
         )
-    elif status == Status.COMPLETED:
-        recall = partial(outcome, core, make, run_id, inputs)
-        return recall() if options.blocking else await core.off_loop(recall)
     else:
-        plan = await resume(
-            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
-        )
+        anew = None
+        if task.policy.claims is not None and parent.behind.repairs:
+            within: History = await look(partial(History, core, run_id, whole=True))
+            begin_anew = partial(trusting.begin_anew, core, parent.run_id, task.key, within)
+            anew = await look(partial(begin_anew, options))
+        if anew is not None:
+            written = append_at(core, run_id, within.head.seq, [anew.draft])
+            await _drive(core, written, options)
+        try:
+            plan = await resume(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
+            )
+            plan = plan if anew is None else plan._replace(rejected=anew.rejected + plan.rejected)
+        except RunFinishedError as over:
+            if over.status != Status.COMPLETED:
+                raise
+            return await look(partial(outcome, core, make, run_id, inputs))
     return await carry_out(plan)
 
 
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
     """The run that a step stands for: its id, and what it is doing if it was begun. Blocks.
 
-    One that failed and was undone is over; the next one takes its place.
+    One that failed and was undone is over; the next one takes its place. So it does where the
+    step is repaired, and called with something else than before.
     """
+    assert task.child is not None
+    make, inputs = task.child
     for number in count(1):
         run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
         known = reading.run(core, run_id)
@@ -328,6 +432,8 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
         wanted, found = f"{parent.run_id}@{task.key}", history.begun_with.get("parent")
         if found != wanted:
             raise RunMismatchError(run_id, "parent", str(found), wanted)
+        if parent.behind.repairs and _began_otherwise(make(), history, inputs):
+            continue
         if known.status != Status.FAILED or not meta(history.head).get("rolled_back"):
             break
     return run_id, known
@@ -343,7 +449,7 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
     )
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
-    return f"{run_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{run_id[:SHORTENED]}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:

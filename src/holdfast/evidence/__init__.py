@@ -4,6 +4,7 @@ from holdfast.evidence.capture import (
     artifact_evidence,
     command_evidence,
     file_evidence,
+    files_evidence,
     process_evidence,
 )
 from holdfast.evidence.checks import CHECKS, refuse_unverifiable
@@ -43,6 +44,7 @@ __all__ = [
     "error",
     "failed",
     "file_evidence",
+    "files_evidence",
     "inconclusive",
     "process_evidence",
     "refuse_unverifiable",

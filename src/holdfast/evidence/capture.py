@@ -6,6 +6,7 @@ import os
 import shlex
 import stat
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import InvalidEvidenceError
@@ -14,9 +15,10 @@ from holdfast.evidence.commands import CommandResult
 from holdfast.evidence.hashing import ChangedError, sha256_of
 from holdfast.evidence.paths import locate, look, open_file
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.processes import start_of
+from holdfast.processes import start_of
 
 _ATTEMPTS: Final = 3
+_MAX_FILES: Final = 1000
 
 PathLike = str | os.PathLike[str]
 
@@ -50,6 +52,28 @@ def file_evidence(
             metadata,
         )
     raise InvalidEvidenceError(place.path, "it changes while it is read; claim it when it is done")
+
+
+def files_evidence(path: PathLike, *, policy: Policy | None = None) -> list[Evidence]:
+    """The claims that the file, or the directory and every file in it, stays as it is now.
+
+    What is added to a directory later does not matter. Raises as `file_evidence` does, and
+    `InvalidEvidenceError` for a directory of more than a thousand files.
+    """
+    policy = policy or Policy()
+    there = artifact_evidence(path, policy=policy)
+    name = there.expected["path"]
+    if there.expected["type"] != "directory":
+        return [file_evidence(name, policy=policy)]
+    base = policy.directories[0] if policy.directories and not Path(name).is_absolute() else Path()
+    inside = sorted(found for found in (base / name).rglob("*") if found.is_file())
+    if len(inside) > _MAX_FILES:
+        problem = (
+            f"holds {len(inside):,} files, more than {_MAX_FILES:,}; claim one that lists them"
+        )
+        raise InvalidEvidenceError(name, problem)
+    names = [found.relative_to(base) if base != Path() else found for found in inside]
+    return [there, *(file_evidence(one, policy=policy) for one in names)]
 
 
 def artifact_evidence(

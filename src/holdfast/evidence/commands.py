@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Final
@@ -45,11 +45,12 @@ def run_command(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     tail: int = TAIL_BYTES,
+    stop: Callable[[], bool] | None = None,
 ) -> CommandResult:
     """Run a command, without a shell and without input, and say how it ended.
 
-    After `timeout` seconds the command and all that it started are killed; `exit_code` is None
-    then. What it leaves running in the background does not hold this up. Keeps the last `tail`
+    After `timeout` seconds, or once `stop` says so, the command and all that it started are
+    killed; `exit_code` is None then. What it leaves running in the background does not hold this up. Keeps the last `tail`
     bytes of each output. Raises `OSError` if the command can't be started, `TypeError` for a
     string, which would need a shell.
     """
@@ -71,7 +72,7 @@ def run_command(
     )
     with process:
         try:
-            out, err, late = _follow(process, end, tail)
+            out, err, late = _follow(process, end, tail, stop)
         except BaseException:
             _kill(process)
             raise
@@ -91,7 +92,10 @@ def run_command(
 
 
 def _follow(
-    process: subprocess.Popen[bytes], end: float | None, tail: int
+    process: subprocess.Popen[bytes],
+    end: float | None,
+    tail: int,
+    stop: Callable[[], bool] | None,
 ) -> tuple[bytes, bytes, bool]:
     """The ends of both outputs, and whether the command was still running at the end."""
     kept: dict[int, bytearray] = {}
@@ -110,7 +114,7 @@ def _follow(
             open_pipes = selector.get_map()
             if ended is not None and (not open_pipes or now > ended + _GRACE_SECONDS):
                 break
-            if ended is None and end is not None and now >= end:
+            if ended is None and ((end is not None and now >= end) or (stop and stop())):
                 break
             wait = _POLL_SECONDS if end is None else min(_POLL_SECONDS, max(0.0, end - now))
             if not open_pipes:

@@ -17,10 +17,15 @@ from holdfast.evidence.verdicts import Verdict, VerificationStatus
 
 
 class Claims(NamedTuple):
-    """What was claimed with one checkpoint of a branch."""
+    """What was claimed with one checkpoint of a branch.
+
+    A fork's first checkpoint also answers for what was claimed before it, in its origin: those
+    claims come `before` its own, oldest first, and its own supersede them.
+    """
 
     seq: int
-    pack: EvidencePack | None
+    packs: Sequence[EvidencePack] = ()
+    before: Sequence[EvidencePack] = ()
 
 
 class Claim(NamedTuple):
@@ -51,7 +56,7 @@ class Standing(NamedTuple):
 
     seq: int
     status: VerificationStatus
-    against: tuple[Evidence, ...] = ()  # why: the claims that are missing for it to hold
+    against: tuple[Evidence, ...] = ()  # why: claims without which it does not hold
 
     @property
     def holds(self) -> bool:
@@ -73,16 +78,24 @@ def due(branch: Sequence[Claims]) -> list[Due]:
     """
     found: list[Due] = []
     superseded: set[str] = set()
-    for seq, pack in reversed(branch):
-        if pack is None:
-            continue
-        claims = pack.evidence_list
-        asked = tuple(Claim(seq, claim) for claim in claims if claim.subject not in superseded)
-        required = pack.required - (len(claims) - len(asked))
-        if required > 0:
-            found.append(Due(asked, required))
-        superseded.update(claim.subject for claim in claims)
+    for seq, packs in _successive(branch):
+        for pack in packs:
+            claims = pack.evidence_list
+            asked = tuple(Claim(seq, claim) for claim in claims if claim.subject not in superseded)
+            required = pack.required - (len(claims) - len(asked))
+            if required > 0:
+                found.append(Due(asked, required))
+        superseded.update(claim.subject for pack in packs for claim in pack.evidence_list)
     return found[::-1]
+
+
+def _successive(branch: Sequence[Claims]) -> Iterator[tuple[int, Sequence[EvidencePack]]]:
+    """The packs that stand beside each other, newest first."""
+    for seq, packs, before in reversed(branch):
+        if packs:
+            yield seq, packs
+        for older in reversed(before):
+            yield seq, (older,)
 
 
 def standing(branch: Sequence[Claims], verdicts: Verdicts) -> Standing:
@@ -96,25 +109,38 @@ def standings(
     """How the checkpoints of a branch stand now, or `only` some by their seq, the newest first.
 
     Each claim is checked when it is first needed, together with the others, and once: whoever
-    stops at the first that holds pays for nothing beyond it.
+    stops at the first that holds pays for nothing beyond it. What failed fails every checkpoint
+    back to the one it was claimed with, which need not be asked about one by one.
     """
     verdicts: dict[tuple[int, str], Verdict] = {}
+    failed: list[Due] = []
     for end in range(len(branch), 0, -1):
-        if only is not None and not only(branch[end - 1].seq):
+        seq = branch[end - 1].seq
+        if only is not None and not only(seq):
+            continue
+        failed = [one for one in failed if one.claims[0].seq <= seq]
+        if failed:
+            yield _standing(seq, failed, verdicts)
             continue
         asked = due(branch[:end])
         missing = [c for claims, _ in asked for c in claims if c.key not in verdicts]
         if missing:
             verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
-        yield _standing(branch[end - 1].seq, asked, verdicts)
+        failed = [one for one in asked if _has_failed(one, verdicts)]
+        yield _standing(seq, asked, verdicts)
+
+
+def _has_failed(one: Due, verdicts: Verdicts) -> bool:
+    """Whether it can't be satisfied any more: what can't be told yet may make up for what failed."""
+    found = [_status(claim, verdicts) for claim in one.claims]
+    return len(found) - found.count(VerificationStatus.FAILED) < one.required
 
 
 def _standing(seq: int, asked: Sequence[Due], verdicts: Verdicts) -> Standing:
     if not asked:
         return Standing(seq, VerificationStatus.PENDING)
-    failed = False
-    found_so_far = [VerificationStatus.VERIFIED]
     against: list[Evidence] = []
+    doubts = [VerificationStatus.VERIFIED]
     for claims, required in asked:
         found = [_status(claim, verdicts) for claim in claims]
         if found.count(VerificationStatus.VERIFIED) >= required:
@@ -124,10 +150,9 @@ def _standing(seq: int, asked: Sequence[Due], verdicts: Verdicts) -> Standing:
             for claim, status in zip(claims, found, strict=True)
             if status is not VerificationStatus.VERIFIED
         ]
-        # What can't be told yet may still make up for what failed.
-        failed = failed or len(found) - found.count(VerificationStatus.FAILED) < required
-        found_so_far += found
-    status = VerificationStatus.FAILED if failed else max(found_so_far, key=_DOUBT.index)
+        doubts += found
+    failed = any(_has_failed(one, verdicts) for one in asked)
+    status = VerificationStatus.FAILED if failed else max(doubts, key=_DOUBT.index)
     return Standing(seq, status, tuple(against))
 
 

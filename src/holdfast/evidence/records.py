@@ -17,38 +17,46 @@ from holdfast.appending import append
 from holdfast.checkpoint import CheckpointInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
-from holdfast.evidence.holding import Claim, Standing
+from holdfast.evidence.holding import Claim, Claims, Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.subjects import canonical
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.journal import Draft
-from holdfast.model import Entry, Kind, Status, verdict_journal
+from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status, verdict_journal
 
 MAX_EVIDENCE: Final = 262_144  # characters: about a thousand digests of files
-_KEY: Final = "evidence"
 _FEW: Final = 8  # verdicts to read first: what is asked about was mostly just checked
 
 
-def evidence_meta(pack: EvidencePack) -> dict[str, Any]:
+def evidence_meta(*packs: EvidencePack) -> dict[str, Any]:
     """What a checkpoint's `meta` keeps of its claims. Raises `InvalidEvidenceError` if it is large."""
-    claimed = pack.to_dict()
+    claimed = [pack.to_dict() for pack in packs]
     size = len(json.dumps(claimed))
     if size > MAX_EVIDENCE:
         raise InvalidEvidenceError(
             "an evidence pack",
             f"takes {size:,} characters, more than {MAX_EVIDENCE:,}; claim one file that lists the others",
         )
-    return {_KEY: claimed}
+    return {EVIDENCE: claimed[0] if len(claimed) == 1 else claimed}
 
 
 def pack_of(info: CheckpointInfo) -> EvidencePack | None:
-    """The claims made with a checkpoint, not yet checked; None if there are none."""
-    claimed = info.meta_field(_KEY)
-    if claimed is None:
-        return None
+    """The one pack of claims made with a checkpoint, not yet checked; None if there is none."""
+    packs = claims_of(info).packs
+    return packs[0] if packs else None
+
+
+def claims_of(info: CheckpointInfo) -> Claims:
+    """Everything that a checkpoint answers for, not yet checked."""
+    own, before = info.meta_field(EVIDENCE), info.meta_field(INHERITED, ())
     try:
-        return EvidencePack.from_dict(claimed)
-    except InvalidEvidenceError as error:
+        own = own if isinstance(own, list) else [] if own is None else [own]
+        return Claims(
+            info.seq,
+            tuple(map(EvidencePack.from_dict, own)),
+            tuple(map(EvidencePack.from_dict, before)),
+        )
+    except (InvalidEvidenceError, TypeError) as error:
         raise CheckpointCorruptedError(info.run_id, info.seq, f"its evidence: {error}") from None
 
 
@@ -99,16 +107,19 @@ def record(
 
 
 def findings(
-    core: Core, run: str, checkpoints: Sequence[tuple[Entry, EvidencePack | None]]
+    core: Core, run: str, checkpoints: Iterable[tuple[Entry, Iterable[str]]]
 ) -> dict[int, Findings]:
-    """The newest of what was found about these checkpoints of a run, by seq. Blocks."""
-    digests = {entry.seq: entry.digest.hex() for entry, pack in checkpoints if pack}
-    claims = {entry.seq: {c.digest for c in p.evidence_list} for entry, p in checkpoints if p}
+    """The newest of what was found about checkpoints of a run and these of their claims, by seq.
+
+    Claims are named by their digests. Blocks.
+    """
+    claims = {entry.seq: (entry, set(asked)) for entry, asked in checkpoints}
+    digests = {seq: entry.digest.hex() for seq, (entry, asked) in claims.items() if asked}
     known = dict.fromkeys(digests, NOTHING)
     for note in _notes(core, run, digests):
         for seq in {*note.found, *note.checked}:
             known[seq] = _with_older(known[seq], note, seq)
-            if known[seq].at is not None and known[seq].verdicts.keys() >= claims[seq]:
+            if known[seq].at is not None and known[seq].verdicts.keys() >= claims[seq][1]:
                 del digests[seq]  # nothing older is of interest
         if not digests:
             break

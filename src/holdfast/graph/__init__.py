@@ -11,19 +11,24 @@ app = (
 final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
 """
 
+from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.graph.builder import Graph
+from holdfast.engine.walking.plan import END
+from holdfast.engine.walking.states import merge_changes
+from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
-from holdfast.graph.plan import END
-from holdfast.graph.states import merge_changes
 from holdfast.graph.views import GraphCheckpoint
 
 __all__ = [
     "END",
+    "FAIL",
+    "Approval",
     "CheckpointStrategy",
     "CompiledGraph",
     "Graph",
     "GraphCheckpoint",
+    "Question",
     "Retry",
+    "command",
     "merge_changes",
 ]

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
 
+from holdfast.engine.claiming import Claiming, PathLike, Paths
+from holdfast.engine.commands import Argv, Command
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import Policy, is_async
+from holdfast.engine.questions import FAIL
 from holdfast.engine.retry import Retry
+from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
-from holdfast.graph.plan import END, Node, Plan, Route
+from holdfast.graph import asking
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
     from holdfast.graph.compiled import CompiledGraph
 
 S = TypeVar("S")
@@ -53,7 +60,7 @@ class Graph(Generic[S]):
     def add_node(
         self,
         name: str,
-        fn: Callable[[S], Any],
+        fn: Callable[..., Any],
         *,
         retry: int | Retry | None = None,
         timeout: float | None = None,
@@ -62,11 +69,19 @@ class Graph(Generic[S]):
         commit: Callable[[Any, S], object] | None = None,
         checkpoint: bool = False,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
+        outputs: Paths = (),
+        reads: PathLike | Iterable[PathLike] = (),
+        evidence: Any = (),
     ) -> Self:
         """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
 
         With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
         one transaction with the checkpoint: exactly once.
+
+        `outputs` are the files that it writes, `reads` those that it reads, `evidence` whatever
+        else is claimed about the world when it is finished; functions of what it returned will
+        do, too. A node fails if they are not there or not so; a resume runs it again if they are
+        not any more.
         """
         check_id("node", name)
         if name == END:
@@ -78,11 +93,55 @@ class Graph(Generic[S]):
         again = Retry(retry) if isinstance(retry, int) else retry
         policy = Policy(
             retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
-            marked=checkpoint,
+            marked=checkpoint, claims=Claiming().and_also(outputs, reads, evidence).or_none(),
         )  # fmt: skip
         if executor is not None and not is_async(fn):
             fn = partial(_with_its_changes, fn)
         self._nodes[name] = Node(name, fn, policy, merge)
+        return self
+
+    def add_question(
+        self,
+        name: str,
+        prompt: str | Callable[[S], str],
+        *,
+        into: str | Callable[[S, Any], Any] | None = None,
+        edit: Iterable[str] = (),
+        returns: Any = None,
+        schema: Mapping[str, Any] | None = None,
+        choices: Iterable[Any] | None = None,
+        assignees: Iterable[str] = (),
+        deadline: timedelta | float | datetime | None = None,
+        default: Any = FAIL,
+        show: Iterable[str] | Callable[[S], Any] = (),
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
+    ) -> Self:
+        """Add a node that asks people, and goes on with their answer, days later if need be.
+
+        The answer goes `into` a field of the state, or `into(state, answer)` says what a node
+        may return. With `edit` it is a dict of these fields, those that are to change. It must be
+        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; only `assignees`
+        may give it, if there are any. When the `deadline` passes (a timedelta or seconds from
+        asking, or a datetime), `default` is the answer; without one the run fails with
+        `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
+        and `edit` name, or what `show(state)` gives, and nothing else of the state.
+        """
+        fn = asking.answered(into, edit)
+        self.add_node(name, fn, inline=True, merge=merge)
+        self._nodes[name] = self._nodes[name]._replace(
+            question=asking.question(
+                self._state,
+                prompt,
+                edit=edit,
+                returns=returns,
+                schema=schema,
+                choices=choices,
+                assignees=assignees,
+                deadline=deadline,
+                default=default,
+                show=show,
+            )
+        )
         return self
 
     def add_edge(self, source: str, target: str) -> Self:
@@ -137,12 +196,15 @@ class Graph(Generic[S]):
         rename: Mapping[str, str] | None = None,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
         max_steps: int = MAX_STEPS,
+        verifier: EvidenceVerifier | None = None,
     ) -> CompiledGraph[S]:
         """The graph, checked and unchangeable. Raises `InvalidFlowError` with all that is wrong.
 
         Give it another `version` when you change it, and say what becomes of runs that are under
         way: `migrate={"1": change}` turns their states (plain data) into those of this version,
         None takes them as they are, and `rename` maps old nodes to new ones.
+
+        `verifier` checks what the nodes claim about the world, within its policy.
         """
         from holdfast.graph.compiled import CompiledGraph
 
@@ -163,7 +225,7 @@ class Graph(Generic[S]):
         problems = find_problems(plan)
         if problems:
             raise InvalidFlowError(f"graph {flow!r}", tuple(problems))
-        return CompiledGraph(plan)
+        return CompiledGraph(plan, verifier)
 
 
 def find_problems(plan: Plan) -> list[str]:
@@ -251,3 +313,27 @@ def _literals(hint: Any) -> tuple[str, ...] | None:
     if get_origin(hint) in (list, tuple, set) and get_args(hint):
         return _literals(get_args(hint)[0])
     return None
+
+
+def command(
+    argv: Argv | Callable[[Any], Argv],
+    *,
+    into: str | None = None,
+    cwd: PathLike | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    exit_codes: Collection[int] = (0,),
+) -> Callable[[Any], Any]:
+    """A node that runs a command: `add_node("report", command(["make", "report"]), outputs=...)`.
+
+    `argv` may be a function of the state. The state stays as it is, but for the field `into`,
+    which is given the exit code, duration and the end of what the command wrote. Its exit code is
+    recorded as evidence; another one than `exit_codes` fails the node. No shell is used.
+    """
+    runs = Command(argv, cwd, env, timeout, exit_codes)
+
+    def node(state: Any) -> Any:
+        result = runs.run(*((state,) if callable(argv) else ()))
+        return state if into is None else {into: asdict(result)}
+
+    return node

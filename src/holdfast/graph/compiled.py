@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.core import Core
 from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
-from holdfast.engine.options import Options, Strategy
+from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.program import is_async
+from holdfast.engine.questions import Question
+from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
+from holdfast.engine.walking import going_back
+from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.plan import END, Plan
+from holdfast.engine.walking.states import revived, stored_form, updated
 from holdfast.errors import RunIdRequiredError
-from holdfast.graph import going_back
-from holdfast.graph.drawing import mermaid
-from holdfast.graph.plan import Plan
 from holdfast.graph.program import GraphProgram
-from holdfast.graph.states import revived, stored_form, updated
 from holdfast.graph.views import GraphCheckpoint
 from holdfast.seams import new_id
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
 
 S = TypeVar("S")
 
@@ -44,8 +49,9 @@ class CheckpointStrategy(StrEnum):
 class CompiledGraph(Generic[S]):
     """A graph that can run. Many runs at once may use it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, verifier: EvidenceVerifier | None = None) -> None:
         self._plan = plan
+        self._verifier = verifier
 
     @property
     def name(self) -> str:
@@ -107,7 +113,7 @@ class CompiledGraph(Generic[S]):
         owner: str | None = None,
     ) -> Stream:
         """Like `run`, but iterate over what is returned to carry it out and see its events."""
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
         options = replace(options, listening=True)
         link = Link(thread_id, owner)
         place = _place(store, run_id)
@@ -115,7 +121,9 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
-            return await running.start(core, self._make, name, self._fitting(state), options, link)
+            return await running.start(
+                core, self.program, name, self._fitting(state), options, link
+            )
 
         return running.stream(plan, place.close)
 
@@ -132,8 +140,13 @@ class CompiledGraph(Generic[S]):
         checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
     ) -> S:
         """Go on with a run where it stopped, and return the final state.
+
+        What its nodes claimed about the world is checked first: it goes on from the newest
+        checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
+        for nothing. Raises `VerificationError` where it can't be told.
 
         `from_node` goes back to where that node last ran, and runs it again on the state it was
         given then; `after_node` goes on after it; `replay` runs the last node again. `override`
@@ -141,7 +154,7 @@ class CompiledGraph(Generic[S]):
         about the state before anything is run: it refuses by raising or returning False. Going
         back leaves the history as it is. A run that is over can be gone back in, not gone on with.
         """
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         where = going_back.Wanted(from_node, after_node, override, validate, replay)
         return await self._resume(run_id, store, options, where)
 
@@ -153,10 +166,11 @@ class CompiledGraph(Generic[S]):
         checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
         **where: Any,
     ) -> S:
         """`resume`, with its arguments, for programs without an event loop."""
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         options = replace(options, blocking=True)
         wanted = going_back.Wanted(**where)
         return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
@@ -169,17 +183,18 @@ class CompiledGraph(Generic[S]):
         checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
+        trust: Trust = "verify",
         **where: Any,
     ) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         options = replace(options, listening=True)
         place = _place(store, run_id)
 
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             await self._go_back(core, run_id, **where)
-            return await running.resume(core, self._make, run_id, None, options)
+            return await running.resume(core, self.program, run_id, None, options)
 
         return running.stream(plan, place.close)
 
@@ -190,9 +205,12 @@ class CompiledGraph(Generic[S]):
 
         Returns what it makes of it. Nothing is recorded, and the run stays as it is.
         """
+        found = self._plan.nodes.get(node)
+        if found is not None and found.question is not None:
+            raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
         async with _kept(store, run_id) as core:
             before = await core.off_loop(
-                lambda: going_back.input_of(core, self._plan, run_id, node, seq)
+                lambda: going_back.input_of(core, self.program, self._plan, run_id, node, seq)
             )
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
@@ -225,9 +243,65 @@ class CompiledGraph(Generic[S]):
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.request(core, run_id, "pause", reason))
 
+    async def recover(
+        self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
+    ) -> dict[str, Any]:
+        """Go on with every orphaned run of this graph, for example when a program starts.
+
+        A run is orphaned when its worker is dead; that of another machine is taken to be after
+        `silent` seconds without a record. Returns what each came to by its id: its final state,
+        or the error it raised.
+        """
+        options = self._options(CheckpointStrategy.EVERY_NODE, None, None, store)
+        async with _kept(store, "") as core:
+            makes = {self.name: self.program}
+            return await recover(core, makes, options, silent=silent, at_once=at_once)
+
+    def program(self) -> GraphProgram:
+        """What the engine carries out: one for each attempt."""
+        return GraphProgram(self._plan)
+
+    def state_from(self, data: Any) -> S:
+        """A state of this graph from plain data, such as JSON. Raises `ReviveError`."""
+        state: S = revived(data, self._plan.state)
+        return state
+
+    @property
+    def state_type(self) -> Any:
+        """The type of the graph's states."""
+        return self._plan.state
+
+    @property
+    def verifier(self) -> EvidenceVerifier | None:
+        """What checks the claims of its nodes, if another than the usual one was given."""
+        return self._verifier
+
+    async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
+        """What a run waits for."""
+        async with _kept(store, run_id) as core:
+            return await core.off_loop(lambda: requests.questions(core, run_id))
+
+    async def answer(
+        self,
+        run_id: str,
+        value: object,
+        *,
+        store: StoreLike = None,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
+        async with _kept(store, run_id) as core:
+            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
+
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
-        return mermaid(self._plan)
+        plan = self._plan
+        return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         text = self.mermaid()
@@ -238,8 +312,18 @@ class CompiledGraph(Generic[S]):
 
     # --- within
 
-    def _make(self) -> GraphProgram:
-        return GraphProgram(self._plan)
+    def _options(
+        self,
+        after: CheckpointStrategy,
+        fatal: bool | None,
+        timeout: float | None,
+        store: StoreLike,
+        trust: Trust = "verify",
+    ) -> Options:
+        return Options(
+            strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None,
+            trust=trust, verifier=self._verifier,
+        )  # fmt: skip
 
     def _fitting(self, state: S) -> S:
         """The state, if the graph can run on it. Raises `SerializeError` and `ReviveError`."""
@@ -259,11 +343,11 @@ class CompiledGraph(Generic[S]):
         owner: str | None = None,
         blocking: bool = False,
     ) -> S:
-        options = _options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
         options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
             name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
-            plan = await running.start(core, self._make, name, fitting, options, link)
+            plan = await running.start(core, self.program, name, fitting, options, link)
             result: S = await running.carry_out(plan)
             return result
 
@@ -272,7 +356,7 @@ class CompiledGraph(Generic[S]):
     ) -> S:
         async with _kept(store, run_id) as core:
             await self._go_back(core, run_id, *where)
-            plan = await running.resume(core, self._make, run_id, None, options)
+            plan = await running.resume(core, self.program, run_id, None, options)
             result: S = await running.carry_out(plan)
             return result
 
@@ -288,13 +372,20 @@ class CompiledGraph(Generic[S]):
     ) -> None:
         wanted = going_back.Wanted(from_node, after_node, override, validate, replay)
         if any(part not in (None, False) for part in wanted):
-            await core.drive_async(going_back.go_back(core, self._plan, run_id, wanted))
+            await core.drive_async(
+                going_back.go_back(core, self.program, self._plan, run_id, wanted)
+            )
 
 
-def _options(
-    after: CheckpointStrategy, fatal: bool | None, timeout: float | None, store: StoreLike
-) -> Options:
-    return Options(strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None)
+def _arrows(plan: Plan) -> Iterator[Arrow]:
+    for source, targets in plan.edges.items():
+        yield from (Arrow(source, target) for target in targets)
+    for source, route in plan.routes.items():
+        if route.targets is None:
+            yield Arrow(source, None, decided=True)
+        for target in dict.fromkeys(route.targets or ()):
+            words = [str(word) for word, node in (route.mapping or {}).items() if node == target]
+            yield Arrow(source, target, ", ".join(words), decided=True)
 
 
 @asynccontextmanager

@@ -1,242 +1,90 @@
-"""Graphs for the engine: walks from node to node, and side by side where the graph forks."""
+"""Graphs for the engine: nodes that turn a typed state into the next one."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
-from holdfast.engine.history import History
-from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
-from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError
-from holdfast.graph import versions
-from holdfast.graph.plan import END, Plan
-from holdfast.graph.states import revived, stored_form, updated
-from holdfast.model import CARRY_STATE, Kind, Status
+from holdfast.codec.revive import revive
+from holdfast.engine.program import PLAIN, Stored, Task
+from holdfast.engine.walking.plan import Node, Plan
+from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
+from holdfast.engine.walking.states import revived, stored_form, updated
 
 
-class Walk:
-    """One way through the graph: the main one, or a branch up to where branches meet."""
-
-    def __init__(self, state: Stored, path: str = "", fork: Fork | None = None, name: str = ""):
-        self.state = state
-        self.path = path
-        self.fork = fork
-        self.name = name  # of a branch: its first node
-        self.visits: dict[str, int] = {}  # how often it came to each node
-        self.at_hand: Any = None  # the state, revived, for the next node alone
-
-    @property
-    def stop(self) -> str:
-        """Where it ends."""
-        return END if self.fork is None else self.fork.join
-
-
-class Fork:
-    """Branches under way, and what the ones that have arrived came to."""
-
-    def __init__(self, walk: Walk, key: str, join: str, targets: list[str]) -> None:
-        self.walk = walk  # the one that forked, and goes on at the join
-        self.key = key
-        self.join = join
-        self.targets = targets
-        self.arrived: dict[str, Stored] = {}
-
-
-class GraphProgram(Program):
+class GraphProgram(WalkingProgram):
     """One execution of a graph."""
 
-    replays: ClassVar[bool] = False
-
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self.flow = plan.flow
-        self.version = plan.version
-        self.metas = plan.metas
-        self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
-        self._busy: dict[str, tuple[Walk, Fork | None]] = {}
-        self._next: dict[str, list[str]] = {}
-        self._stored: dict[str, Stored] = {}
-        self._recorded: dict[str, tuple[Stored, list[str]]] = {}
-        self._steps = 0
-        self._end: Stored | None = None
-        self._main: Walk | None = None
+        super().__init__(plan)
+        self._kind = plan.state
 
     # --- Program
 
-    def structure(self) -> dict[str, Any]:
-        return self._plan.structure()
-
-    @property
-    def stamp(self) -> dict[str, Any]:
-        return {"flow_version": self.version, "shape": self._plan.shape}
-
-    def check(self, run_id: str, history: History) -> None:
-        versions.check(self._plan, history)
-
-    def begin(self, inputs: Stored) -> None:
-        self._main = Walk(inputs)
-        self._walks.append((self._main, [self._plan.entry], ""))
-
-    def restore(self, history: History) -> int:
-        self.run_id = history.run
-        plan = self._plan
-        state, targets, after = versions.state_of(plan, history, None), [plan.entry], ""
-        visits: dict[str, int] = {}
-        for entry in history.entries:
-            if entry.kind not in CARRY_STATE:
-                continue
-            stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, entry)
-            if entry.kind == Kind.RESULT:
-                self._recorded[versions.key_of(plan, entry)] = (stored, then)
-                self._steps = max(self._steps, (entry.step_index or 0) + 1)
-            else:
-                state, targets, after = stored, then, str(versions.node_of(plan, entry))
-                self._recorded.clear()
-                visits = versions.visits_of(plan, entry)
-                counted = entry.step_index is not None and entry.status != Status.FAILED
-                self._steps = (entry.step_index or 0) + counted
-        gone = [name for name in targets if name != END and name not in self._plan.nodes]
-        if gone:
-            raise FlowChangedError(
-                history.run, (f"node {gone[0]!r}, which is next, is gone",), "Map it with rename=."
-            )
-        self._main = Walk(state)
-        self._main.visits = visits
-        self._walks.append((self._main, targets, after))
-        return self._steps
-
-    def _visits_of(self, walk: Walk) -> dict[str, Any]:
-        """How often the walk came to the nodes that it may come to again."""
-        if not self._plan.loops:
-            return {}
-        visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
-        return {"visits": visits} if visits else {}
-
-    def ready(self) -> list[Task]:
-        tasks: list[Task] = []
-        while self._walks:
-            walk, targets, after = self._walks.pop(0)
-            task = self._go(walk, targets, after)
-            if task is not None:
-                tasks.append(task)
-        return tasks
-
-    def take_records(self) -> list[Record]:
-        return []
-
-    def record(self, task: Task, value: Any) -> Record:
-        walk, fork = self._busy[task.key]
-        state = updated(self._plan.state, task.args[0], value)
-        targets = [fork.join] if fork is not None else self._targets(task.name, state)
-        self._next[task.key] = targets
-        index, self._steps = self._steps, self._steps + 1
-        facts: dict[str, Any] = {"next_steps": tuple(targets)}
-        if walk.path:
-            return Record(Kind.RESULT, task.key, state, facts, task.name, index)
-        if task.name in self._plan.loops:
-            facts["iteration"] = walk.visits[task.name]
-        facts |= self._visits_of(walk)
-        return Record(Kind.CHECKPOINT, task.name, state, facts, index=index)
-
     def revive(self, task: Task, stored: Stored) -> Any:
         self._stored[task.key] = stored
-        return revived(stored.value(), self._plan.state)
+        return revived(stored.value(), self._kind)
 
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
-        return lambda: revived(stored.value(), self._plan.state)
-
-    def accept(self, task: Task, value: Any) -> None:
-        walk, _ = self._busy.pop(task.key)
-        walk.state = self._stored.pop(task.key)
-        walk.at_hand = value
-        self._walks.append((walk, self._next.pop(task.key), task.name))
-
-    def refuse(self, task: Task, error: StepFailedError) -> None:
-        raise error
-
-    def at_failure(self, task: Task | None) -> list[Record]:
-        if task is None or task.key not in self._busy:
-            return []
-        walk, fork = self._busy[task.key]
-        if fork is not None or walk.path:
-            return []  # the branches' own results say where to go on
-        walk.visits[task.name] -= 1
-        facts: dict[str, Any] = {"next_steps": [task.name], **self._visits_of(walk)}
-        before = walk.state.value()
-        failed = Record(Kind.CHECKPOINT, task.name, before, facts, index=self._steps)
-        return [replace(failed, status=Status.FAILED)]
-
-    @property
-    def done(self) -> bool:
-        return self._end is not None
+        return lambda: revived(stored.value(), self._kind)
 
     @property
     def result(self) -> Any:
         if self._end is None:
             self.ready()
         assert self._end is not None
-        return revived(self._end.value(), self._plan.state)
-
-    @property
-    def keeps_result(self) -> bool:
-        return False
+        return revived(self._end.value(), self._kind)
 
     def revive_result(self, data: Any) -> Any:
-        return revived(data, self._plan.state)
+        return revived(data, self._kind)
 
     @property
     def state(self) -> Any:
         assert self._main is not None
-        return revived(self._main.state.value(), self._plan.state)
+        return revived(self._main.state.value(), self._kind)
 
-    # --- walking
+    # --- WalkingProgram
 
-    def _go(self, walk: Walk, targets: list[str], after: str) -> Task | None:
-        """Take a walk on to its next node; None if it arrived, or has to wait for branches."""
-        while True:
-            if len(targets) > 1:
-                self._fork(walk, targets, after)
-                return None
-            (name,) = targets
-            if name == walk.stop or name == END:
-                return self._arrive(walk)
-            walk.visits[name] = walk.visits.get(name, 0) + 1
-            key = _key(walk, name)
-            known = self._recorded.pop(key, None)
-            if known is None:
-                if self._steps + len(self._busy) >= self._plan.max_steps:
-                    raise LoopLimitError(self.run_id, name, self._plan.max_steps)
-                node = self._plan.nodes[name]
-                self._busy[key] = (walk, None)
-                arguments = self._arguments(walk.state)
-                at_hand, walk.at_hand = walk.at_hand, None
-                first = arguments() if at_hand is None else (at_hand,)
-                return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
-            walk.state, targets = known
-            after = name
+    def task(self, walk: Walk, key: str, name: str) -> Task | None:
+        node = self._plan.nodes[name]
+        self._busy[key] = (walk, None)
+        arguments = self._arguments(walk.state, key, node)
+        at_hand, walk.at_hand = walk.at_hand, None
+        plain = at_hand is not None and node.question is None
+        first = (at_hand,) if plain else arguments()
+        return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
 
-    def _arguments(self, state: Stored) -> Callable[[], tuple[Any]]:
-        return lambda: (revived(state.value(), self._plan.state),)
+    def seen(self, walk: Walk) -> Any:
+        return revived(walk.state.value(), self._kind)
 
-    def _fork(self, walk: Walk, targets: list[str], after: str) -> None:
-        key = _key(walk, after)
-        fork = Fork(walk, key, self._plan.join_of(targets), targets)
+    def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
+        return updated(self._kind, task.args[0], value)
+
+    def targets(self, walk: Walk, task: Task, recorded: Any) -> list[str]:
+        plan, name = self._plan, task.name
+        route = plan.routes.get(name)
+        if route is None:
+            return list(plan.edges[name])
+        said = route.fn(stored_form(recorded, self._kind))  # what the next node will be given
+        targets = _names(name, said, route.mapping)
         for target in targets:
-            branch = Walk(walk.state, f"{key}>{versions.escaped(target)}", fork, target)
-            self._walks.append((branch, [target], ""))
+            if not plan.is_place(target) or (
+                route.targets is not None and target not in route.targets
+            ):
+                known = ", ".join(map(repr, route.targets or (*plan.nodes, *plan.ends)))
+                raise ValueError(f"the route after {name!r} said {target!r}, not one of {known}")
+        if len(targets) > 1 and plan.merge_at(plan.join_of(targets)) is None:
+            raise ValueError(
+                f"the route after {name!r} forks, and without a merge all but one result would be "
+                "lost: give the graph merge="
+            )
+        return targets
 
-    def _arrive(self, walk: Walk) -> Task | None:
-        fork = walk.fork
-        if fork is None:
-            self._end = walk.state
-            return None
-        fork.arrived[walk.name] = walk.state
-        if len(fork.arrived) < len(fork.targets):
-            return None
+    def join(self, fork: Fork) -> Task | None:
         merge = self._plan.merge_at(fork.join)
-        assert merge is not None, "compile and _targets see to that"
-        key = f"{fork.key}>merge"
+        assert merge is not None, "compile and targets see to that"
+        key = fork.merge_key
         known = self._recorded.pop(key, None)
         if known is not None:
             fork.walk.state, targets = known
@@ -245,38 +93,26 @@ class GraphProgram(Program):
         self._busy[key] = (fork.walk, fork)
 
         def arguments() -> tuple[Any, dict[str, Any]]:
-            state = self._plan.state
-            branches = {n: revived(fork.arrived[n].value(), state) for n in fork.targets}
-            return revived(fork.walk.state.value(), state), branches
+            states = {name: fork.arrived[name][0].state for name in fork.targets}
+            branches = {name: revived(state.value(), self._kind) for name, state in states.items()}
+            return revived(fork.walk.state.value(), self._kind), branches
 
         return Task(key, key, merge, arguments(), policy=PLAIN, fresh=arguments)
 
-    def _targets(self, name: str, state: Any) -> list[str]:
-        """Where to go after a node."""
-        route = self._plan.routes.get(name)
-        if route is None:
-            return list(self._plan.edges[name])
-        said = route.fn(stored_form(state, self._plan.state))  # what the next node will be given
-        targets = _names(name, said, route.mapping)
-        for target in targets:
-            if target not in (*self._plan.nodes, END) or (
-                route.targets is not None and target not in route.targets
-            ):
-                known = ", ".join(map(repr, route.targets or (*self._plan.nodes, END)))
-                raise ValueError(f"the route after {name!r} said {target!r}, not one of {known}")
-        if len(targets) > 1 and self._plan.merge_at(self._plan.join_of(targets)) is None:
-            raise ValueError(
-                f"the route after {name!r} forks, and without a merge all but one result would be "
-                "lost: give the graph merge="
-            )
-        return targets
+    def _arguments(self, state: Stored, key: str, node: Node) -> Callable[[], tuple[Any, ...]]:
+        """Makes what a node is given: the state, and the answer to what it asked."""
+        kind, asking = self._kind, node.question
+        if asking is None:
+            return lambda: (revived(state.value(), kind),)
+        answer = self.answered(key)
 
+        def arguments() -> tuple[Any, ...]:
+            value = copy.deepcopy(answer)
+            if asking.returns is not None:
+                value = revive(value, asking.returns, root=f"answer to {key}")
+            return revived(state.value(), kind), value
 
-def _key(walk: Walk, name: str) -> str:
-    """Names one visit of one walk to a node: `a`, `a#2` the second time, `a>b/c` in a branch."""
-    key = f"{walk.path}/{versions.escaped(name)}" if walk.path else versions.escaped(name)
-    count = walk.visits.get(name, 1)
-    return key if count == 1 else f"{key}#{count}"
+        return arguments
 
 
 def _names(name: str, said: Any, mapping: Mapping[Any, str] | None) -> list[str]:

@@ -20,13 +20,13 @@ from holdfast.core import Core
 from holdfast.engine.opening import StoreLike, opened
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence import records
+from holdfast.evidence.checking import Checker
 from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.journal import Draft
 from holdfast.manager import steps
-from holdfast.manager.checking import Checker
 from holdfast.manager.views import StepInFlight, TaskCheckpoint
 from holdfast.model import (
     CARRY_STATE,
@@ -392,7 +392,9 @@ def _views(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]:
     """Checkpoints of one task, with what was last found about them."""
     if not loaded:
         return []
-    known = records.findings(
-        core, loaded[0].run_id, [(one.entry, records.pack_of(one)) for one in loaded]
-    )
+    packs = [(one.entry, records.pack_of(one)) for one in loaded]
+    claims = [
+        (entry, [c.digest for c in pack.evidence_list] if pack else []) for entry, pack in packs
+    ]
+    known = records.findings(core, loaded[0].run_id, claims)
     return [TaskCheckpoint(one, known.get(one.seq, records.NOTHING)) for one in loaded]

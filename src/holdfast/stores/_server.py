@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_SECRETS: Final = re.compile(r"(?<=://)([^:@/?#]*:).*(?=@)|([?&](?i:password|secret|token)=)[^&]*")
+
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
     """What to say when a store's driver is not installed."""
@@ -10,13 +15,8 @@ def missing_extra(extra: str, error: ImportError) -> ImportError:
 
 
 def masked(url: str) -> str:
-    """The URL without its password and without its query, which may hold one."""
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    place, slash, path = rest.partition("/")
-    user, at, host = place.rpartition("@")
-    if ":" in user:
-        user = user.partition(":")[0] + ":***"
-    return scheme + separator + user + at + host + slash + path
+    """A URL fit for a screen or a log: without its password."""
+    return _SECRETS.sub(r"\1\2***", url)
 
 
 def as_flag(value: str | bool) -> bool:

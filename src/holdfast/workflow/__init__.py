@@ -12,6 +12,7 @@ result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1"
 
 from holdfast.engine.events import (
     CheckpointFailed,
+    CheckpointRejected,
     CheckpointSaved,
     Event,
     QuestionAsked,
@@ -30,15 +31,28 @@ from holdfast.engine.events import RunCompleted as WorkflowCompleted
 from holdfast.engine.events import RunFailed as WorkflowFailed
 from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
-from holdfast.engine.requests import Question
+from holdfast.engine.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.workflow.effects import Step, ask, branch, for_each, parallel, step
+from holdfast.workflow.effects import (
+    Step,
+    approve,
+    ask,
+    branch,
+    command,
+    for_each,
+    parallel,
+    read_run,
+    step,
+)
 from holdfast.workflow.engine import WorkflowEngine
 from holdfast.workflow.flow import Workflow, workflow
 from holdfast.workflow.results import StepResult, WorkflowResult
 
 __all__ = [
+    "FAIL",
+    "Approval",
     "CheckpointFailed",
+    "CheckpointRejected",
     "CheckpointSaved",
     "CheckpointStrategy",
     "Event",
@@ -63,10 +77,13 @@ __all__ = [
     "WorkflowFailed",
     "WorkflowResult",
     "WorkflowStarted",
+    "approve",
     "ask",
     "branch",
+    "command",
     "for_each",
     "parallel",
+    "read_run",
     "step",
     "workflow",
 ]

@@ -8,29 +8,23 @@ docs/deviations.md says so.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from holdfast import backlog, deleting, reading, saving
+from holdfast import deleting, reading, saving
 from holdfast.checkpoint import to_datetime
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec.revive import revive
 from holdfast.core import Core
 from holdfast.engine.history import History
 from holdfast.engine.inputs import inputs_hash
-from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.opening import StoreLike
+from holdfast.engine.viewing import CheckpointerView, outages_as
 from holdfast.errors import (
-    CheckpointLoadError,
     CheckpointSaveError,
     ReviveError,
-    StoreClosedError,
-    StoreError,
 )
 from holdfast.model import Entry, Kind, check_id
 from holdfast.workflow.results import StepResult, steps_in
@@ -119,7 +113,7 @@ class CheckpointStore(Protocol):
         """The names that `load` knows, each once, in the order they first appeared."""
 
 
-class StoreView:
+class StoreView(CheckpointerView):
     """Any store, or checkpointer of either colour, as a `CheckpointStore`.
 
     It is opened when it is first used. Saves are as durable as the checkpointer is told to make
@@ -128,20 +122,11 @@ class StoreView:
     """
 
     def __init__(self, store: StoreLike = None) -> None:
-        self._where = store
-
-    @property
-    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
-        """What is underneath, with all that it can do."""
-        return self._opened.checkpointer
-
-    @cached_property
-    def _opened(self) -> Opened:
-        return opened(self._where)
+        super().__init__(store)
 
     async def save(self, workflow_id: str, data: CheckpointData) -> None:
         """Save a checkpoint whole, behind those that are there: of a name, the newest wins."""
-        with _outages_as(CheckpointSaveError, workflow_id):
+        with outages_as(CheckpointSaveError, workflow_id):
             core = self.checkpointer.core
             state, name = data.to_dict(), data.checkpoint_id
             await core.drive_async(saving.save(core, workflow_id, state, step=name))
@@ -162,47 +147,12 @@ class StoreView:
 
         Raises `RunActiveError` for a run that an engine has not brought to an end.
         """
-        with _outages_as(CheckpointSaveError, workflow_id):
+        with outages_as(CheckpointSaveError, workflow_id):
             await self._off_loop(deleting.clear, workflow_id)
 
     async def list_checkpoints(self, workflow_id: str) -> list[str]:
         """The names that `load` knows, each once, in the order they first appeared."""
         return await self._read(_names, workflow_id)
-
-    async def close(self) -> None:
-        """Make everything durable and release what this opened. A second call does nothing."""
-        if "_opened" in vars(self):  # else it was never used
-            await self._opened.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    async def _read(
-        self,
-        call: Callable[Concatenate[Core, str, P], T],
-        run: str,
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        with _outages_as(CheckpointLoadError, run):
-            return await self._off_loop(call, run, *args, **kwargs)
-
-    async def _off_loop(
-        self, call: Callable[Concatenate[Core, P], T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        core = self.checkpointer.core
-        if core.unsettled:  # whoever looks or deletes sees what was saved before
-            await core.drive_async(backlog.flush(core))
-        return await core.off_loop(partial(call, core, *args, **kwargs))
 
 
 class FileCheckpointStore(StoreView):
@@ -250,14 +200,3 @@ def _recorded(core: Core, entry: Entry) -> CheckpointData:
         step_results=tuple(steps_in(history, up_to=entry.seq)),
         saved_at=to_datetime(entry.at),
     )
-
-
-@contextmanager
-def _outages_as(error: type[CheckpointSaveError | CheckpointLoadError], run: str) -> Iterator[None]:
-    """An outage is an `OSError`, as the contract has it."""
-    try:
-        yield
-    except StoreClosedError:
-        raise
-    except StoreError as outage:
-        raise error(run, str(outage)) from outage

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
-from holdfast.engine.context import DECIDING
+from holdfast.engine.claiming import Claiming, PathLike, Paths
+from holdfast.engine.commands import Argv, Command
+from holdfast.engine.context import DECIDING, state_of
 from holdfast.engine.hints import hints_of
 from holdfast.engine.program import PLAIN, Policy, is_async
+from holdfast.engine.questions import FAIL, Approval, Inquiry
 from holdfast.engine.retry import Retry
+from holdfast.engine.schema import schema_of
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
@@ -75,18 +81,21 @@ class Step(Effect):
         kwargs: Mapping[str, Any] | None = None,
         *,
         commit: Callable[[Any, Any], object] | None = None,
+        outputs: Paths = (),
     ) -> Self:
         """Call a function, sync or async. A sync one runs in a thread and never blocks the loop.
 
         With `commit`, `commit(cursor, result)` writes to tables in the store's own database, in
-        one transaction with the step's result: exactly once. Keep it short.
+        one transaction with the step's result: exactly once. Keep it short. `outputs` are the
+        files that it writes, see `outputs()`.
         """
         if not callable(fn):
             raise TypeError(f"step {self.name!r}: python() needs a function, not {fn!r}")
         if isinstance(args, str | bytes) or not isinstance(args, Sequence):
             raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
         policy = self.policy if commit is None else replace(self.policy, commit=commit)
-        return replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
+        made = replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
+        return made.outputs(outputs)
 
     def subworkflow(self, flow: Workflow[Any, Any], **inputs: Any) -> Self:
         """Carry out another workflow, as a run of its own that this step waits for."""
@@ -126,6 +135,33 @@ class Step(Effect):
     def inline(self) -> Self:
         """Call a sync function right on the event loop, because it is quick."""
         return replace(self, policy=replace(self.policy, inline=True))
+
+    def outputs(self, *paths: Paths) -> Self:
+        """Claim that the files the step wrote stay as they are when it is finished.
+
+        A path, several, or a function of the result that gives them; of a directory, every file
+        in it. A resume runs the step again if one of them is gone or changed, unless a later step
+        claims it. A file that is not there when the step is finished fails the step.
+        """
+        return self._claiming(outputs=paths)
+
+    def reads(self, *paths: PathLike | Iterable[PathLike]) -> Self:
+        """Claim that the files the step reads stay as they are when it begins: like `outputs`."""
+        return self._claiming(reads=paths)
+
+    def evidence(self, *claims: Any) -> Self:
+        """Claim more about the world: `Evidence`, an `EvidencePack`, or a function of the result
+        that gives them. What is not so when the step is finished fails the step; a resume runs
+        the step again when it is not so any more.
+        """
+        return self._claiming(evidence=claims)
+
+    def _claiming(self, **more: Sequence[Any]) -> Self:
+        claims = self.policy.claims or Claiming()
+        for part, said in more.items():
+            for one in said:
+                claims = claims.and_also(**{part: one})
+        return replace(self, policy=replace(self.policy, claims=claims.or_none()))
 
     def checkpoint(self) -> Self:
         """Save here also where only marked steps are saved."""
@@ -226,6 +262,9 @@ def step(
     timeout: float | None = None,
     inline: bool = False,
     executor: Executor | None = None,
+    outputs: Paths = (),
+    reads: PathLike | Iterable[PathLike] = (),
+    evidence: Any = (),
 ) -> Callable[[Callable[P, R]], StepFunction[P, R]]: ...
 def step(
     target: Any = None,
@@ -236,12 +275,16 @@ def step(
     timeout: float | None = None,
     inline: bool = False,
     executor: Executor | None = None,
+    outputs: Paths = (),
+    reads: PathLike | Iterable[PathLike] = (),
+    evidence: Any = (),
 ) -> Any:
     """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function."""
     if isinstance(target, str):
         return Step(target)
     again = Retry(retry) if isinstance(retry, int) else retry
-    policy = Policy(retry=again, timeout=timeout, inline=inline, executor=executor)
+    claims = Claiming().and_also(outputs, reads, evidence).or_none()
+    policy = Policy(retry=again, timeout=timeout, inline=inline, executor=executor, claims=claims)
 
     def decorate(fn: Callable[P, R]) -> StepFunction[P, R]:
         return StepFunction(fn, Step(name or _name_of(fn), policy=policy))
@@ -251,6 +294,31 @@ def step(
     if callable(target):
         return decorate(target)
     raise TypeError(f"step needs a name or a function, not {target!r}")
+
+
+def command(
+    argv: Argv,
+    *,
+    name: str | None = None,
+    outputs: Paths = (),
+    reads: PathLike | Iterable[PathLike] = (),
+    cwd: PathLike | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    exit_codes: Collection[int] = (0,),
+) -> Step:
+    """A step that runs a command, `command(["make", "report"], outputs=["report.md"])`.
+
+    Gives a `CommandResult`: exit code, duration, the end of what it wrote. Its exit code is
+    recorded as evidence; another one than `exit_codes` fails the step. No shell is used.
+    """
+    from holdfast.evidence import CommandResult
+
+    named = Command(argv, cwd, env, timeout, exit_codes).name
+    words = tuple(os.fspath(word) for word in argv)
+    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes)
+    made = Step(name or named).python(runs.run, args=words, outputs=outputs).reads(reads)
+    return made.returns(CommandResult)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -313,27 +381,31 @@ def for_each(
     concurrency: int | None = 10,
     retry: int | Retry | None = None,
     timeout: float | None = None,
+    outputs: Paths = (),
 ) -> ForEach:
     """Do the same for every item, so many at once; gives the list of results.
 
     `do` is a function that does the work, a `@step`, a function that returns a step or another
     effect, or a generator function that yields them. A resumed run does only the unfinished items.
+    `outputs` are the files that the work on one item writes, as a function of its result.
     """
     if not callable(do):
         raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
     _check_concurrency(concurrency)
     again = Retry(retry) if isinstance(retry, int) else retry
-    policy = Policy(retry=again, timeout=timeout)
+    claims = Claiming().and_also(outputs).or_none()
+    if claims is not None and inspect.isgeneratorfunction(do):
+        raise TypeError("for_each: say .outputs(...) on the steps that the generator yields")
+    policy = Policy(retry=again, timeout=timeout, claims=claims)
     return ForEach(tuple(items), do, name or _name_of(do), concurrency, policy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ask(Effect):
-    """A question to a person."""
+    """A question to people."""
 
-    prompt: str
+    inquiry: Inquiry
     returns: Any
-    choices: tuple[Any, ...] | None
     name: str
 
 
@@ -341,16 +413,36 @@ def ask(
     prompt: str,
     *,
     returns: Any = None,
+    schema: Mapping[str, Any] | None = None,
     choices: Iterable[Any] | None = None,
+    assignees: Iterable[str] = (),
+    deadline: timedelta | float | datetime | None = None,
+    default: Any = FAIL,
+    show: Any = None,
     name: str = "ask",
 ) -> Ask:
-    """Ask a person, and pause the run until the answer comes, days later if need be.
+    """Ask people, and pause the run until an answer comes, days later if need be.
 
-    The answer must be of the type `returns`, or one of the `choices`.
+    The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
+    Only `assignees` may give it, if there are any. When the `deadline` passes, a timedelta or
+    seconds from now or a datetime, `default` is the answer; without one, `UnansweredError` is
+    raised here. `show` is what people may see of what the run works on: a value, to be edited if
+    you like, and given back as the answer.
     """
-    if not isinstance(prompt, str):
-        raise TypeError(f"ask needs a prompt, not {prompt!r}")
-    return Ask(prompt, returns, None if choices is None else tuple(choices), name)
+    if schema is None:
+        schema = {} if returns is None else schema_of(returns)
+    offered = None if choices is None else tuple(choices)
+    inquiry = Inquiry(prompt, schema, offered, assignees, deadline, default, show)
+    return Ask(inquiry, returns, check_id("question", name))
+
+
+def approve(prompt: str, *, name: str = "approve", **options: Any) -> Ask:
+    """Ask whether the run may go on; gives an `Approval`. Takes the options of `ask`."""
+    return ask(prompt, returns=Approval, name=name, **options)
+
+
+read_run = step(name="read_run")(state_of)
+"""`hf.state_of` as a step: `yield read_run("other-run")` gives its latest state, which is recorded."""
 
 
 def _check_concurrency(concurrency: int | None) -> None:

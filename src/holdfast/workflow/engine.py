@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
@@ -13,18 +13,20 @@ from holdfast.core import Core
 from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on
 from holdfast.engine.opening import Opened, StoreLike, opened
-from holdfast.engine.options import Options, Strategy
-from holdfast.engine.requests import Question
+from holdfast.engine.options import Options, Strategy, Trust
+from holdfast.engine.questions import Question
+from holdfast.engine.recovering import SILENT_SECONDS, Orphan, orphans, recover
 from holdfast.engine.running import Link, Plan
 from holdfast.engine.stream import Stream
-from holdfast.errors import (
-    CheckpointNotFoundError,
-)
+from holdfast.errors import CheckpointNotFoundError, RunFinishedError
 from holdfast.model import Status
 from holdfast.seams import new_id
 from holdfast.workflow.flow import Workflow
 from holdfast.workflow.program import WorkflowProgram
 from holdfast.workflow.results import WorkflowResult, result_of
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
 
 
 class WorkflowEngine:
@@ -32,7 +34,7 @@ class WorkflowEngine:
 
     `checkpoint_store` is a URL, a path, a `Store` or a `Checkpointer`; without one it is the
     default store, and with False nothing is kept beyond the engine itself. One engine may carry
-    out many runs at once.
+    out many runs at once. `verifier` checks what steps claim about the world, within its policy.
     """
 
     def __init__(
@@ -43,11 +45,15 @@ class WorkflowEngine:
         timeout: float | None = None,
         thread_id: str | None = None,
         owner: str | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> None:
         self._where = checkpoint_store
         self._opened: Opened | None = None
         self._options = Options(
-            strategy=Strategy(checkpoint_after), timeout=timeout, quiet=checkpoint_store is False
+            strategy=Strategy(checkpoint_after),
+            timeout=timeout,
+            quiet=checkpoint_store is False,
+            verifier=verifier,
         )
         self._link = Link(thread_id, owner)
         self._workflow_id: str | None = None
@@ -77,7 +83,8 @@ class WorkflowEngine:
         `inputs`. Raises `RunExistsError` for an id that is taken. When the run fails, the last
         event says so and then its error is raised.
         """
-        return self._stream(flow, workflow_id, _merged(flow, inputs, kwargs), resume=False)
+        given = _merged(flow, inputs, kwargs)
+        return self._stream(flow, workflow_id, given, self._options, resume=False)
 
     def resume(
         self,
@@ -86,16 +93,23 @@ class WorkflowEngine:
         *,
         workflow_id: str,
         inputs: Mapping[str, Any] | None = None,
+        trust: Trust = "verify",
         **kwargs: Any,
     ) -> Stream:
         """Go on with a run after its last recorded step; like `execute` otherwise.
 
+        What its steps claimed about the world is checked first: it goes on from the newest
+        checkpoint that still holds, and says which it passed over (`CheckpointRejected`).
+        `trust="stored"` believes what was found last, "skip" asks for nothing.
+
         The inputs may be left out, or must be those it began with. Raises
-        `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError` and
-        `FlowChangedError`.
+        `CheckpointNotFoundError`, `InputMismatchError`, `FlowChangedError`, `VerificationError`
+        where it can't be told what holds, and `RunFinishedError`: a run that is completed goes on
+        only if what it did is not so any more.
         """
         given = _merged(flow, inputs, kwargs) if inputs or kwargs else None
-        return self._stream(flow, workflow_id, given, resume=True)
+        options = replace(self._options, trust=trust)
+        return self._stream(flow, workflow_id, given, options, resume=True)
 
     async def run(
         self,
@@ -105,16 +119,18 @@ class WorkflowEngine:
         workflow_id: str | None = None,
         inputs: Mapping[str, Any] | None = None,
         resume: bool = False,
+        trust: Trust = "verify",
         **kwargs: Any,
     ) -> Any:
         """Carry a run out and return its result, without the events.
 
         With `resume`, it is started if it does not exist, goes on if it does, and its recorded
-        result is returned if it is completed. Raises `StepFailedError`, `RunPausedError`,
+        result is returned if it is completed; `trust` is that of `resume`. Raises `StepFailedError`, `RunPausedError`,
         `RunCancelledError` and so on.
         """
         given = _merged(flow, inputs, kwargs, resume=resume)
-        return await self._run(flow, workflow_id, given, self._options, resume)
+        options = replace(self._options, trust=trust)
+        return await self._run(flow, workflow_id, given, options, resume)
 
     def run_sync(
         self,
@@ -124,10 +140,11 @@ class WorkflowEngine:
         workflow_id: str | None = None,
         inputs: Mapping[str, Any] | None = None,
         resume: bool = False,
+        trust: Trust = "verify",
         **kwargs: Any,
     ) -> Any:
         """Like `run`, for programs without an event loop. Sync steps are called right here."""
-        options = replace(self._options, blocking=True)
+        options = replace(self._options, blocking=True, trust=trust)
         given = _merged(flow, inputs, kwargs, resume=resume)
         return block_on(lambda: self._run(flow, workflow_id, given, options, resume), "engine.run")
 
@@ -139,15 +156,72 @@ class WorkflowEngine:
         """Have a run stop after the steps that are under way, to be resumed later."""
         await self._request("pause", workflow_id, reason)
 
-    async def answer(self, workflow_id: str, value: object, *, question: str | None = None) -> None:
-        """Answer a run's open question, by name where it has several; then resume it."""
+    async def answer(
+        self,
+        workflow_id: str,
+        value: object,
+        *,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
         core = self._core
-        await core.drive_async(requests.answer(core, workflow_id, value, question))
+        await core.drive_async(requests.answer(core, workflow_id, value, question, by=by))
 
     async def questions(self, workflow_id: str) -> list[Question]:
         """What a run waits for."""
         core = self._core
         return await core.off_loop(lambda: requests.questions(core, workflow_id))
+
+    async def orphans(self, *, silent: float = SILENT_SECONDS) -> list[Orphan]:
+        """The runs of this store that are under way and whose worker is dead.
+
+        A worker on another machine is taken to be dead after `silent` seconds without a record.
+        """
+        core = self._core
+        return await core.off_loop(lambda: orphans(core, silent=silent))
+
+    async def recover(
+        self, *flows: Workflow[Any, Any], silent: float = SILENT_SECONDS, at_once: int = 10
+    ) -> dict[str, Any]:
+        """Go on with every orphaned run of these workflows, for example when a program starts.
+
+        Returns what each came to by its id: its result, or the error it raised.
+        """
+        makes = {flow.name: _maker(flow) for flow in flows}
+        return await recover(self._core, makes, self._options, silent=silent, at_once=at_once)
+
+    async def open_questions(
+        self,
+        *,
+        assignee: str | None = None,
+        overdue: bool = False,
+        limit: int = 100,
+        after: Question | None = None,
+    ) -> list[Question]:
+        """What all runs in the store wait for, of any flow: those due first.
+
+        With `assignee`, what this person may answer; with `overdue`, what nobody answered in
+        time. Give the last of one page as `after` for the next.
+        """
+        core = self._core
+        return await core.off_loop(
+            lambda: requests.open_questions(
+                core, assignee=assignee, overdue=overdue, limit=limit, after=after
+            )
+        )
+
+    async def apply_deadlines(self, workflow_id: str | None = None) -> list[Question]:
+        """Answer what nobody answered in time, in one run or in all, as each question says.
+
+        Returns those questions: resume their runs to go on. `resume` does it for its own run.
+        """
+        core = self._core
+        return await core.drive_async(requests.apply_deadlines(core, workflow_id))
 
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """What a run came to: the last one of this engine, or the one of this id. Blocks.
@@ -192,10 +266,11 @@ class WorkflowEngine:
         flow: Workflow[Any, Any],
         workflow_id: str | None,
         inputs: Mapping[str, Any] | None,
+        options: Options,
         *,
         resume: bool,
     ) -> Stream:
-        options = replace(self._options, listening=True)
+        options = replace(options, listening=True)
         name = workflow_id or new_id()
         self._workflow_id = name
 
@@ -217,14 +292,16 @@ class WorkflowEngine:
         core = self._core
         make = _maker(flow)
         if resume:
-            known = await core.off_loop(lambda: reading.run(core, name))
-            if known is not None and known.status == Status.COMPLETED:
-                known_inputs = inputs or None
-                return await core.off_loop(lambda: running.outcome(core, make, name, known_inputs))
-            resume = known is not None
+            resume = await core.off_loop(lambda: reading.run(core, name)) is not None
             if not resume:
                 flow.check(inputs)
-        return await running.carry_out(await self._plan(flow, name, inputs, options, resume))
+        try:
+            plan = await self._plan(flow, name, inputs, options, resume)
+        except RunFinishedError as over:
+            if over.status != Status.COMPLETED:
+                raise
+            return await core.off_loop(lambda: running.outcome(core, make, name, inputs or None))
+        return await running.carry_out(plan)
 
     async def _plan(
         self,

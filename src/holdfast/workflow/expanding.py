@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from holdfast.engine.program import Policy
 from holdfast.errors import StepFailedError
 from holdfast.workflow.effects import Branch, Effect, Step
 
@@ -60,7 +61,10 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
         if not left:
             raise StepFailedError(key, "CheckFailed", "; ".join(problems))
         if step.fix is not None:
-            fixed = yield Step("fix", step.fix, (*given, problems), result_type=step.result_hint)
+            policy = Policy(claims=step.policy.claims)  # it may have written them anew
+            fixed = yield Step(
+                "fix", step.fix, (*given, problems), policy=policy, result_type=step.result_hint
+            )
             value = fixed if has_body else None
         elif has_body:
             value = yield replace(

@@ -10,10 +10,11 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from holdfast.codec.revive import revive
+from holdfast.engine.claiming import inputs_of
 from holdfast.engine.inputs import inputs_hash
-from holdfast.engine.program import Child, Program, Record, Task
-from holdfast.engine.schema import schema_of
-from holdfast.errors import SerializeError
+from holdfast.engine.program import Child, Program, Record, StaleStepError, Task
+from holdfast.engine.questions import FAIL
+from holdfast.errors import SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
     Ask,
@@ -33,6 +34,9 @@ from holdfast.workflow.scopes import Mismatch, Scope
 
 class Interpreter:
     """The state of one execution, between what the engine does and what the flow asks for."""
+
+    run_id: str  # the engine says which run this is
+    wary = False
 
     def __init__(self, name: str, program: Callable[[Workflow[Any, Any]], Program]) -> None:
         self._name = name
@@ -70,7 +74,7 @@ class Interpreter:
                 outcome = Outcome(stop.value)
                 if not fiber.frames:
                     frame.scope.end()
-            except Mismatch:
+            except (Mismatch, StaleStepError):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
                 fiber.frames.pop()
@@ -78,7 +82,7 @@ class Interpreter:
             else:
                 try:
                     came = self._perform(fiber, frame, effect)
-                except Mismatch:
+                except (Mismatch, StaleStepError):
                     raise
                 except Exception as error:  # noqa: BLE001 - a condition, or what makes a part
                     came = Outcome(error=error)
@@ -134,6 +138,10 @@ class Interpreter:
         if known is not None:
             if known.outcome.error is not None:
                 return known.outcome
+            if self.wary and known.called_with is not None:
+                asked = Task(key, step.name, step.fn, step.args, step.kwargs)
+                if inputs_of(asked) != known.called_with:
+                    raise StaleStepError(key, known.order)
             value = typed(step, key, known.outcome.value)
             self._note(key, step, value, known.order)
             return Outcome(value)
@@ -192,16 +200,14 @@ class Interpreter:
         if key in self._answers:
             return self._answered(effect, key)
         if key not in self._records.found:
-            schema: dict[str, Any] = {} if effect.returns is None else schema_of(effect.returns)
-            if effect.choices is not None:
-                schema = {"enum": list(effect.choices)}
-            question = {"prompt": effect.prompt, "schema": schema}
-            self._notes.append(Record(Kind.QUESTION, key, question, name=effect.name))
+            self._notes.append(effect.inquiry.record(key, effect.name))
         self._questions[key] = (fiber, effect)
         return None
 
     def _answered(self, effect: Ask, key: str) -> Outcome:
         value = self._answers[key]
+        if value is FAIL:
+            return Outcome(error=UnansweredError(self.run_id, key))
         try:
             if effect.returns is not None:
                 value = revive(value, effect.returns, root=f"answer to {key}")
@@ -268,7 +274,9 @@ class Interpreter:
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
         if isinstance(body, StepFunction):
-            return lambda: (key, body.step(item))
+            claims = effect.policy.claims
+            more = () if claims is None else claims.outputs
+            return lambda: (key, body.step(item).outputs(*more))
         if inspect.isgeneratorfunction(getattr(body, "fn", body)):
             return lambda: (key, body(item))
         known = self._records.found.get(key)

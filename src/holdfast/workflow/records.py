@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from holdfast.engine.claiming import CALLED_WITH
 from holdfast.engine.history import History, meta
 from holdfast.errors import StepFailedError
 from holdfast.model import Entry, Kind
@@ -26,6 +27,7 @@ class Recorded(NamedTuple):
     outcome: Outcome
     order: int
     built: bool = False  # by the body of a for_each, which returned a step
+    called_with: str | None = None  # what its step was called with, where that is known
 
 
 class Records:
@@ -75,7 +77,8 @@ class Records:
         kind = facts.get("kind", "python")
         if entry.kind == Kind.RESULT:
             value = Outcome(history.value(entry))
-            found[key] = Recorded(kind, value, entry.seq, facts.get("built", False))
+            built, called_with = facts.get("built", False), facts.get(CALLED_WITH)
+            found[key] = Recorded(kind, value, entry.seq, built, called_with)
         elif entry.kind == Kind.DECISION and "undone" not in facts:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
         elif entry.kind == Kind.QUESTION:

@@ -14,8 +14,8 @@ from holdfast.evidence.checks.fields import known_only, refuse, required
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.processes import start_of
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.processes import start_of
 
 
 def admit(evidence: Evidence, policy: Policy) -> tuple[int, str]:

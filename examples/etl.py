@@ -1,0 +1,119 @@
+"""ETL: sales from CSV files, cleaned into files and loaded into a database, exactly once.
+
+    python examples/etl.py --sample     # a directory inbox/ with a few files to play with
+    python examples/etl.py              # kill it at any time and start it again
+
+It works in the current directory. What it shows:
+
+* `for_each`: the files are cleaned side by side, and a resumed run does only those left over;
+* a transactional step: rows are loaded by `commit=`, in one transaction with the checkpoint;
+* evidence: change a file in inbox/, delete one in clean/, or delete the row of the load, then
+  run it again. It goes back to before that, and does the rest again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from holdfast.evidence import Evidence, EvidenceVerifier, Policy
+from holdfast.workflow import Step, WorkflowEngine, for_each, step, workflow
+
+DATABASE = "sales.db"  # holds holdfast's journal and the tables below
+INBOX, CLEAN = Path("inbox"), Path("clean")
+
+
+def clean(name: str) -> dict[str, Any]:
+    """Extract one file: rows with a shop and a positive amount, in cents."""
+    print("cleaning", name, flush=True)
+    with (INBOX / name).open(newline="") as file:
+        rows = [
+            [row["shop"].strip().lower(), round(100 * float(row["amount"]))]
+            for row in csv.DictReader(file)
+            if row["shop"] and float(row["amount"]) > 0
+        ]
+    CLEAN.mkdir(exist_ok=True)
+    target = CLEAN / f"{name}.json"
+    target.write_text(json.dumps(rows))
+    return {"file": str(target), "rows": len(rows)}
+
+
+def cleaning(name: str) -> Step:
+    """The step for one file, and what it claims to read and to write."""
+    work = step("clean").python(clean, args=(name,))
+    return work.reads(INBOX / name).outputs(lambda result: result["file"])
+
+
+def total(files: list[str]) -> dict[str, int]:
+    """Transform: cents by shop."""
+    print("adding up", len(files), "files", flush=True)
+    totals: Counter[str] = Counter()
+    for file in files:
+        for shop, cents in json.loads(Path(file).read_text()):
+            totals[shop] += cents
+    return dict(sorted(totals.items()))
+
+
+def load(cursor: Any, totals: dict[str, int]) -> None:
+    """Load, in the transaction that also records the step: both happen, or neither does."""
+    cursor.execute("CREATE TABLE IF NOT EXISTS loads (batch TEXT PRIMARY KEY, shops INTEGER)")
+    cursor.execute("CREATE TABLE IF NOT EXISTS sales (batch TEXT, shop TEXT, cents INTEGER)")
+    cursor.execute("DELETE FROM loads WHERE batch = 'today'")  # if evidence sent us back here
+    cursor.execute("DELETE FROM sales WHERE batch = 'today'")
+    for shop, cents in totals.items():
+        cursor.execute("INSERT INTO sales VALUES ('today', ?, ?)", (shop, cents))
+    cursor.execute("INSERT INTO loads VALUES ('today', ?)", (len(totals),))
+
+
+def loaded(totals: dict[str, int]) -> Evidence:
+    """What must be true of the database for the load to count as done."""
+    row = {"table": "loads", "where": {"batch": "today"}, "values": {"shops": len(totals)}}
+    return Evidence("db_row", "the load is complete", row)
+
+
+def report(totals: dict[str, int]) -> str:
+    """A page for people."""
+    print("writing the report", flush=True)
+    lines = [f"| {shop} | {cents / 100:.2f} |" for shop, cents in totals.items()]
+    Path("report.md").write_text("\n".join(["| shop | sales |", "|---|---|", *lines, ""]))
+    return f"{len(totals)} shops, {sum(totals.values()) / 100:.2f} EUR"
+
+
+@workflow("etl")
+def etl(names: list[str]):  # type: ignore[no-untyped-def]
+    """Extract, transform, load, report."""
+    cleaned = yield for_each(names, cleaning, concurrency=4)
+    files = [part["file"] for part in cleaned]
+    totals = yield (
+        step("load").python(total, args=(files,), commit=load).reads(*files).evidence(loaded)
+    )
+    return (yield step("report").python(report, args=(totals,), outputs="report.md"))
+
+
+def make_sample() -> None:
+    """Six days of sales in two shops, with some of the dirt that real files have."""
+    INBOX.mkdir(exist_ok=True)
+    for day in range(1, 7):
+        rows = [f"Harbour,{day}.50", f" pier ,{10 * day}", ",3.00", f"harbour,-{day}"]
+        (INBOX / f"day-{day}.csv").write_text("\n".join(["shop,amount", *rows, ""]))
+
+
+def main() -> None:
+    """Run it, or go on with it; a run that is done is checked, and repaired if need be."""
+    parser = argparse.ArgumentParser(description="ETL that survives kill -9")
+    parser.add_argument("--sample", action="store_true", help="make inbox/ and stop")
+    if parser.parse_args().sample:
+        make_sample()
+        return
+    names = sorted(path.name for path in INBOX.glob("*.csv"))
+    policy = Policy(connections={"default": DATABASE})
+    engine = WorkflowEngine(DATABASE, verifier=EvidenceVerifier(policy=policy))
+    print("done:", engine.run_sync(etl, workflow_id="etl-today", names=names, resume=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""An order as a saga: stock, payment and shipment, undone in reverse order when one fails.
+
+    python examples/order_saga.py order-1 lamp      # goes through
+    python examples/order_saga.py order-2 piano     # the carrier refuses it: everything is undone
+
+It works in the current directory; kill it at any time and start it again. What it shows:
+
+* `with_rollback`: what has to be undone is recorded, so a crash in the middle of undoing goes on
+  with the rest;
+* idempotency keys: the shop's services do a thing once per key, so that a step which was cut
+  short after its effect, and is tried again, has no second one;
+* an order that was undone is over: the same order number is not tried twice by accident.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+from contextlib import closing
+
+import holdfast as hf
+from holdfast.workflow import WorkflowEngine, step, workflow
+
+PRICES = {"lamp": 40, "chair": 90, "piano": 4000}
+TOO_HEAVY = {"piano"}
+
+
+class Service:
+    """Stands for the services of a shop: it does what it is asked once per key, and remembers."""
+
+    def do(self, what: str, order: str) -> str:
+        """Do it under the key of the step that asks; the same key again changes nothing."""
+        key = hf.current_step().idempotency_key
+        print(what, order, flush=True)
+        with closing(sqlite3.connect("services.db", timeout=30)) as db, db:
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS done (key TEXT PRIMARY KEY, what TEXT, who TEXT)"
+            )
+            db.execute("INSERT OR IGNORE INTO done VALUES (?, ?, ?)", (key, what, order))
+        return f"{what} {order}"
+
+
+services = Service()
+
+
+def reserve(order: str, item: str) -> str:
+    """Take one from the stock."""
+    services.do(f"reserve {item}", order)
+    return order
+
+
+def release(order: str) -> None:
+    """Put it back."""
+    services.do("release", order)
+
+
+def charge(order: str, amount: int) -> str:
+    """Take the money."""
+    services.do(f"charge {amount} EUR", order)
+    return order
+
+
+def refund(order: str) -> None:
+    """Give it back."""
+    services.do("refund", order)
+
+
+def ship(order: str, item: str) -> str:
+    """Hand it to the carrier, who may refuse."""
+    if item in TOO_HEAVY:
+        raise ValueError(f"we do not carry a {item}")
+    return services.do(f"ship {item}", order)
+
+
+@workflow("order")
+def place(order: str, item: str):  # type: ignore[no-untyped-def]
+    """Each step says how it is undone if a later one fails."""
+    yield step("reserve").python(reserve, args=(order, item)).with_rollback(release)
+    yield step("charge").python(charge, args=(order, PRICES[item])).with_rollback(refund)
+    yield step("ship").python(ship, args=(order, item))
+    return f"{order} is on its way"
+
+
+def main() -> None:
+    """Place the order, or go on with it, forward or backward."""
+    parser = argparse.ArgumentParser(description="an order that survives kill -9")
+    parser.add_argument("order", help="its number")
+    parser.add_argument("item", choices=PRICES)
+    parser.add_argument("--store", default="orders.db", help="URL or path of the store (orders.db)")
+    options = parser.parse_args()
+    engine = WorkflowEngine(options.store)
+    try:
+        inputs = {"order": options.order, "item": options.item}
+        print("done:", engine.run_sync(place, workflow_id=options.order, resume=True, **inputs))
+    except hf.StepFailedError as error:
+        print("done: undone, because", error.message)
+    except hf.RunFinishedError:
+        print(f"done: {options.order} was undone before; place a new order")
+
+
+if __name__ == "__main__":
+    main()

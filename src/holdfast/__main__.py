@@ -1,0 +1,5 @@
+"""`python -m holdfast`."""
+
+from holdfast.cli.main import holdfast
+
+holdfast(prog_name="holdfast")

@@ -1,0 +1,221 @@
+"""Flows that are named on the command line: finding them, starting them, going on with them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+import typing
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import NotFoundError
+
+if TYPE_CHECKING:
+    from holdfast.core import Core
+    from holdfast.engine.options import Trust
+    from holdfast.engine.running import Make, Plan
+    from holdfast.evidence import EvidenceVerifier
+    from holdfast.workflow.flow import Workflow
+
+
+class Flow(NamedTuple):
+    """Something that can be run, whichever front door it was made with."""
+
+    name: str
+    make: Make
+    given: Callable[[dict[str, Any]], Any]  # from inputs by name to what the flow begins with
+    hints: Mapping[str, Any]  # the types of its inputs, by name
+    verifier: EvidenceVerifier | None = None
+
+    async def start(self, core: Core, run_id: str, inputs: Any, **link: str | None) -> Plan:
+        """Open a new run."""
+        from holdfast.engine import running
+        from holdfast.engine.options import Options
+
+        options = Options(listening=True, verifier=self.verifier)
+        return await running.start(core, self.make, run_id, inputs, options, running.Link(**link))
+
+    async def resume(self, core: Core, run_id: str, trust: Trust) -> Plan:
+        """Take a run over where it stands."""
+        from holdfast.engine import running
+        from holdfast.engine.options import Options
+
+        options = Options(listening=True, trust=trust, verifier=self.verifier)
+        return await running.resume(core, self.make, run_id, None, options)
+
+
+Planning = Callable[["Core"], Awaitable["Plan"]]
+
+
+def load(name: str) -> Flow:
+    """The flow that is called `module:name` or `path/to/file.py:name`."""
+    where, separator, attribute = name.rpartition(":")
+    if not separator or not where or not attribute:
+        raise click.UsageError(
+            f"{name!r} names no flow; give module:flow, such as jobs.nightly:etl, or file.py:etl"
+        )
+    found: Any = _module(where)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            flows = [one for one, value in vars(found).items() if _is_flow(value)]
+            known = f"; it has {', '.join(sorted(flows))}" if flows else ""
+            raise NotFoundError(f"{where} has no {attribute!r}{known}")
+        found = getattr(found, part)
+    return _flow(found, name)
+
+
+def find(names: Sequence[str], wanted: str | None) -> Flow:
+    """The flow of this name, among those named here or in pyproject.toml."""
+    flows = load_all(names)
+    for flow in flows:
+        if flow.name == wanted:
+            return flow
+    known = ", ".join(repr(flow.name) for flow in flows)
+    raise NotFoundError(
+        f"the run is of flow {wanted!r}, " + (f"and known are only {known}; " if known else "")
+        + "name it with --flow module:name, or under [tool.holdfast] in pyproject.toml: "
+        'flows = ["module:name"]'
+    )  # fmt: skip
+
+
+def load_all(names: Sequence[str]) -> list[Flow]:
+    """The flows that are named here, or else in pyproject.toml."""
+    if not names:
+        from holdfast.urls import project_settings
+
+        project, settings = project_settings()
+        names = settings.get("flows", [])
+        if project is not None and str(project.parent) not in sys.path:
+            sys.path.insert(0, str(project.parent))
+    return [load(name) for name in names]
+
+
+def flow_option(command: Callable[..., None]) -> Callable[..., None]:
+    """`--flow`, for commands that go on with runs."""
+    return click.option(
+        "--flow",
+        "flows",
+        multiple=True,
+        metavar="MODULE:NAME",
+        help="A flow that may be needed; by default those in pyproject.toml. May be repeated.",
+    )(command)
+
+
+def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:
+    """What a flow begins with, from `--input k=v` and `--input-json`."""
+    inputs: dict[str, Any] = {}
+    if document is not None:
+        loaded = parse_json(document, "--input-json")
+        if not isinstance(loaded, dict):
+            raise click.UsageError("--input-json must be an object of inputs by name")
+        inputs |= loaded
+    for pair in pairs:
+        name, value = parse_pair(pair, "--input")
+        inputs[name] = value if flow.hints.get(name) is str else parse_value(value)
+    try:
+        return flow.given(inputs)
+    except (TypeError, ValueError) as error:
+        raise click.UsageError(_show.clean(str(error))) from error
+
+
+def parse_pair(pair: str, option: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, separator, value = pair.partition("=")
+    if not separator or not name:
+        raise click.UsageError(f"{option} takes NAME=VALUE, not {pair!r}")
+    return name, value
+
+
+def parse_value(text: str) -> Any:
+    """JSON if it is JSON, else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_json(text: str, option: str) -> Any:
+    """A document: as text, in a file as @FILE, or from standard input as -."""
+    try:
+        if text == "-":
+            text = sys.stdin.read()
+        elif text.startswith("@"):
+            text = Path(text[1:]).read_text()
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{option} is not JSON: {error}") from None
+
+
+def _module(where: str) -> Any:
+    if where.endswith(".py"):
+        path = Path(where)
+        name = path.stem if path.stem not in sys.modules else f"holdfast_flow_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None or not path.is_file():
+            raise NotFoundError(f"there is no file {where!r}")
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, str(path.absolute().parent))
+        sys.modules[name] = module  # where classes of it are looked for
+        spec.loader.exec_module(module)
+        return module
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{where}.".startswith(f"{error.name}."):
+            raise  # something that the module needs
+        raise NotFoundError(f"there is no module {where!r} here or installed") from None
+
+
+def _is_flow(value: object) -> bool:
+    from holdfast.graph import CompiledGraph
+    from holdfast.pipeline import Pipeline
+    from holdfast.workflow.flow import Workflow
+
+    return isinstance(value, Workflow | CompiledGraph | Pipeline)
+
+
+def _flow(found: Any, name: str) -> Flow:
+    from holdfast.engine.hints import hints_of
+    from holdfast.graph import CompiledGraph, Graph
+    from holdfast.pipeline import Pipeline
+    from holdfast.workflow.flow import Workflow
+    from holdfast.workflow.program import WorkflowProgram
+
+    if isinstance(found, Graph):
+        found = found.compile()
+    if isinstance(found, Workflow):
+        return Flow(
+            found.name,
+            lambda: WorkflowProgram(found),
+            partial(_checked, found),
+            hints_of(found.fn),
+        )
+    if isinstance(found, CompiledGraph):
+        hints = _fields(found.state_type)
+        return Flow(found.name, found.program, found.state_from, hints, found.verifier)
+    if isinstance(found, Pipeline):
+        return Flow(found.name, found.program, found.state_from, {}, found.verifier)
+    raise click.UsageError(
+        f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
+    )
+
+
+def _checked(flow: Workflow[Any, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    flow.check(inputs)
+    return inputs
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except (TypeError, NameError):
+        return {}

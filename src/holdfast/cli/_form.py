@@ -1,0 +1,108 @@
+"""A form for a person, made from the JSON Schema of an answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from holdfast.cli._show import clean, to_json
+
+_NOTHING: Final = object()
+_DEEPEST: Final = 8
+_NUMBERS: Final = {"integer": int, "number": float}
+
+
+def fill_in(schema: Mapping[str, Any], label: str = "answer") -> Any:
+    """Ask for an answer field by field. What can't be asked for in a form is asked for as JSON."""
+    value = _ask(_resolved(schema, schema), schema, label, required=True, depth=0)
+    return None if value is _NOTHING else value
+
+
+def _ask(
+    schema: Mapping[str, Any], root: Mapping[str, Any], label: str, *, required: bool, depth: int
+) -> Any:
+    """One value; `_NOTHING` where it may be left out and was."""
+    title = clean(label)
+    if schema.get("description"):
+        click.echo(clean(str(schema["description"])))
+    choices = schema.get("enum")
+    if isinstance(choices, list) and choices:
+        return _choose(choices, title, schema, required=required)
+    kind = schema.get("type")
+    properties = schema.get("properties")
+    if (kind == "object" or kind is None) and isinstance(properties, dict) and depth < _DEEPEST:
+        needed = schema.get("required", [])
+        answer = {}
+        for name, inner in properties.items():
+            within = _resolved(inner, root)
+            given = _ask(within, root, name, required=name in needed, depth=depth + 1)
+            if given is not _NOTHING:
+                answer[name] = given
+        return answer
+    if kind == "boolean":
+        return _yes_or_no(title, schema, required=required)
+    return _entered(kind, title, schema, required=required)
+
+
+def _choose(choices: list[Any], title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
+    for number, choice in enumerate(choices, 1):
+        click.echo(f"  {number}  {clean(choice) if isinstance(choice, str) else to_json(choice)}")
+    default = choices.index(schema["default"]) + 1 if schema.get("default") in choices else None
+    if default is None and not required:
+        default = 0
+    lowest = 1 if required else 0
+    picked: int = click.prompt(title, type=click.IntRange(lowest, len(choices)), default=default)
+    return choices[picked - 1] if picked else _NOTHING
+
+
+def _yes_or_no(title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
+    default = schema.get("default")
+    if isinstance(default, bool) or required:
+        return click.confirm(title, default=default if isinstance(default, bool) else None)
+    text = click.prompt(f"{title} (y/n, empty for none)", default="", show_default=False)
+    return text.strip().lower().startswith("y") if text.strip() else _NOTHING
+
+
+def _entered(kind: Any, title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
+    """A line of text, read as what the schema asks for."""
+    optional = not required and "default" not in schema
+    hint = "" if kind in ("string", *_NUMBERS) else " (JSON)"
+    default = schema.get("default", "" if kind == "string" or optional else None)
+    shown = default if kind == "string" or default is None or optional else to_json(default)
+
+    def read(text: str) -> Any:
+        if optional and not text:
+            return _NOTHING
+        if kind == "string":
+            return text
+        try:
+            return _NUMBERS[kind](text) if kind in _NUMBERS else json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise click.BadParameter(f"that is no {kind or 'JSON'}: {error}") from None
+
+    return click.prompt(
+        f"{title}{hint}{' (may be empty)' if optional else ''}",
+        default=shown, value_proc=read, show_default=bool(shown),
+    )  # fmt: skip
+
+
+def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A schema behind references of its own, and without the null of what may be left out."""
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, Mapping):
+            return {}
+        reference = schema.get("$ref")
+        others = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
+        if isinstance(reference, str) and reference.startswith("#/$defs/"):
+            schema = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
+        elif len(others) == 1 and "anyOf" in schema:
+            schema = {
+                **others[0],
+                **{k: v for k, v in schema.items() if k in ("default", "description")},
+            }
+        else:
+            return schema
+    return {}

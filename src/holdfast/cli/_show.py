@@ -1,0 +1,184 @@
+"""How things are shown: text that can't harm a terminal, tables, and JSON.
+
+What stands in a store may come from anyone. All of it goes through `clean` or JSON on its way to a
+terminal: escape sequences and characters that reorder text are shown, never sent.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
+_WIDE: Final = 10_000  # characters; where nobody looks, nothing is cut or wrapped
+_STYLES: Final = {
+    "completed": "green",
+    "verified": "green",
+    "ok": "green",
+    "running": "cyan",
+    "open": "blue",
+    "paused": "yellow",
+    "unverified": "yellow",
+    "inconclusive": "yellow",
+    "warning": "yellow",
+    "failed": "red",
+    "error": "red",
+    "damaged": "red",
+    "cancelled": "magenta",
+}
+
+
+def clean(text: str) -> str:
+    """The text on one line, with everything that is not plainly visible escaped."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _UNSEEN
+        else char
+        for char in text
+    )  # fmt: skip
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON in ASCII, so that nothing in it reaches a terminal as a command."""
+    text = json.dumps(value, indent=indent, default=_plain)
+    return text.replace("\x7f", "\\u007f")
+
+
+def pretty(value: Any) -> list[str]:
+    """The lines of a document as people read it."""
+    lines = json.dumps(value, indent=2, ensure_ascii=False, default=_plain).split("\n")
+    return [clean(line) for line in lines]
+
+
+def print_pretty(value: Any, *, most: int | None = None) -> None:
+    """Draw a document in colour, or its first lines."""
+    from rich.highlighter import JSONHighlighter
+    from rich.text import Text
+
+    lines = pretty(value)
+    text = Text("\n".join(lines[:most]))
+    JSONHighlighter().highlight(text)
+    console().print(text, soft_wrap=True)
+    if most is not None and len(lines) > most:
+        say(f"… {len(lines) - most:,} more lines; see them with --full", "dim")
+
+
+def print_json(value: Any) -> None:
+    """Print a document: indented for people, on one line for programs."""
+    click.echo(to_json(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def console(file: IO[str] | None = None) -> Console:
+    """Where to draw; without colour where that is not wanted, and wide where nobody looks."""
+    from rich.console import Console
+
+    out = file or sys.stdout
+    return Console(
+        file=out,
+        width=None if out.isatty() else _WIDE,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def say(text: str = "", style: str = "", *, err: bool = False) -> None:
+    """Print a line of ours, which may hold cleaned text of others."""
+    if not style:
+        click.echo(text, err=err)
+        return
+    console(sys.stderr if err else sys.stdout).print(text, style=style, soft_wrap=True)
+
+
+def cell(text: object, style: str = "") -> Text:
+    """Text of anyone's, fit to be drawn."""
+    from rich.text import Text
+
+    return Text("" if text is None else clean(str(text)), style=style)
+
+
+def word(text: str) -> Text:
+    """A status or verdict, in its colour."""
+    return cell(text, style_of(text))
+
+
+def style_of(text: str) -> str:
+    """The colour of a status or verdict."""
+    return _STYLES.get(text, "")
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+) -> None:
+    """Draw a table. What is not a `Text` yet is cleaned."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in columns:
+        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(one if isinstance(one, Text) else cell(one) for one in row))
+    console().print(drawn)
+
+
+def moment(when: datetime | None) -> str:
+    """A point in time, in the reader's own zone."""
+    return "" if when is None else f"{when.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def ago(when: datetime) -> str:
+    """How long ago that was."""
+    return f"{span((datetime.now(UTC) - when).total_seconds())} ago"
+
+
+def span(seconds: float) -> str:
+    """A length of time, in the two largest units that say something."""
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.1f} ms" if seconds < 0.00995 else f"{1000 * seconds:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for name, length, small, rest in (("d", 86_400, "h", 3600), ("h", 3600, "m", 60)):
+        if whole >= length:
+            return f"{whole // length} {name} {whole % length // rest} {small}"
+    return f"{whole // 60} m {whole % 60} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes, for people."""
+    value = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
+
+
+def plural(count: int, noun: str) -> str:
+    """So many of something: "1 run", "1,000 runs"."""
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count:,} {noun if count == 1 else many}"

@@ -1,0 +1,154 @@
+"""`holdfast bench`: how fast saving is here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Final, NamedTuple
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command
+
+_LIMIT: Final = 2000  # saves of one run: memory and disk stay small however fast they are
+_RUNS: Final = 100
+
+
+class Figure(NamedTuple):
+    """What was measured of one kind of work."""
+
+    what: str
+    times: int
+    per_second: float
+    median_ms: float | None
+    p99_ms: float | None
+
+
+@as_command(examples=("holdfast bench", "holdfast bench --dir /mnt/data --seconds 5 --json"))
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where to write; by default where the store is.",
+)
+@click.option(
+    "--seconds",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.1, 60),
+    help="How long each part takes.",
+)
+@click.option(
+    "--size",
+    default=2000,
+    show_default=True,
+    type=click.IntRange(10, 1_000_000),
+    metavar="BYTES",
+    help="About how large a state is.",
+)
+def command(session: Session, directory: str | None, seconds: float, size: int) -> None:
+    """Measure durable saves on your own disk, in a new SQLite store that is removed again.
+
+    The first line is the floor: how often this disk makes 4 KB durable.
+    """
+    where = Path(directory) if directory else _near_the_store(session.url)
+    with tempfile.TemporaryDirectory(prefix=".holdfast-bench-", dir=where) as scratch:
+        figures, survives = _measure(Path(scratch), seconds, size)
+    document = {
+        "directory": str(where.absolute()),
+        "survives": survives,
+        "state_bytes": size,
+        "figures": [figure._asdict() for figure in figures],
+    }
+
+    def draw() -> None:
+        _show.say(
+            f"{_show.clean(str(where.absolute()))}, states of {_show.size(size)}; what is saved survives {survives}"
+        )
+        _show.table(
+            ("WHAT", "PER SECOND", "MEDIAN", "99 %"),
+            [(one.what, f"{one.per_second:,.0f}", _ms(one.median_ms), _ms(one.p99_ms)) for one in figures],
+            right=("PER SECOND", "MEDIAN", "99 %"),
+        )  # fmt: skip
+
+    session.show(document, draw)
+
+
+def _near_the_store(url: str) -> Path:
+    from holdfast.urls import local_path
+
+    path = local_path(url)
+    near = Path.cwd() if path is None else path.absolute().parent
+    return near if near.is_dir() else Path.cwd()
+
+
+def _measure(scratch: Path, seconds: float, size: int) -> tuple[list[Figure], str]:
+    import holdfast as hf
+
+    with (scratch / "floor").open("wb") as file:
+
+        def floor(_: int) -> None:
+            file.write(b"x" * 4096)
+            file.flush()
+            os.fsync(file.fileno())
+
+        figures = [_timed("fsync of 4 KB", floor, seconds)]
+    with hf.SyncCheckpointer(scratch / "runs.db") as cp:
+        state = _state(size)
+
+        def save(n: int) -> None:
+            state["n"] = n
+            cp.save("bench", state, step="bench")
+
+        figures.append(_timed("save, one run", save, seconds))
+        figures.append(_timed("load the newest", lambda _: cp.load("bench"), seconds))
+        survives = cp.store.survives()
+    figures.append(asyncio.run(_together(scratch / "many.db", seconds, size)))
+    return figures, survives
+
+
+async def _together(path: Path, seconds: float, size: int) -> Figure:
+    import holdfast as hf
+
+    async with hf.Checkpointer(path) as cp:
+        until = time.perf_counter() + seconds
+
+        async def work(number: int) -> int:
+            state, count = _state(size), 0
+            while time.perf_counter() < until and count < _LIMIT:
+                state["n"] = count
+                await cp.save(f"bench-{number}", state, step="bench")
+                count += 1
+            return count
+
+        began = time.perf_counter()
+        count = sum(await asyncio.gather(*map(work, range(_RUNS))))
+        spent = time.perf_counter() - began
+    return Figure(f"save, {_RUNS} runs at once", count, count / spent, None, None)
+
+
+def _timed(what: str, call: Callable[[int], object], seconds: float) -> Figure:
+    times: list[float] = []
+    until = time.perf_counter() + seconds
+    while len(times) < 2 or (time.perf_counter() < until and len(times) < _LIMIT):
+        began = time.perf_counter()
+        call(len(times))
+        times.append(time.perf_counter() - began)
+    slowest = quantiles(times, n=100)[-1]
+    return Figure(what, len(times), len(times) / sum(times), 1000 * median(times), 1000 * slowest)
+
+
+def _state(size: int) -> dict[str, Any]:
+    """Text that shrinks about as much as people's does, rather than one letter."""
+    words = [f"{(n * 2654435761) % 99991:x}" for n in range(size // 6)]
+    return {"n": 0, "text": " ".join(words)[:size]}
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else _show.span(value / 1000)

@@ -1,0 +1,26 @@
+"""`holdfast completion`: make a shell complete commands, options and run ids."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli._session import Session, as_command
+
+
+@as_command(
+    examples=(
+        'eval "$(holdfast completion bash)"    # in ~/.bashrc',
+        'eval "$(holdfast completion zsh)"     # in ~/.zshrc',
+        "holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
+    )
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(session: Session, shell: str) -> None:
+    """Print what SHELL has to be given to complete commands, options and the ids of runs."""
+    from click.shell_completion import get_completion_class
+
+    root = click.get_current_context().find_root()
+    kind = get_completion_class(shell)
+    assert kind is not None, "it is one of the choices"
+    script = kind(root.command, {}, "holdfast", "_HOLDFAST_COMPLETE").source()
+    session.show({"shell": shell, "script": script}, lambda: click.echo(script))

@@ -1,0 +1,63 @@
+"""`holdfast config`: what is set, and where."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command
+
+
+class Setting(NamedTuple):
+    """One setting, and where its value comes from."""
+
+    name: str
+    value: str
+    source: str
+
+
+@as_command(examples=("holdfast config", "holdfast config --store runs.db --json"))
+def command(session: Session) -> None:
+    """Show every setting, and where its value comes from.
+
+    Arguments come before the environment, that before [tool.holdfast] in the nearest
+    pyproject.toml, and that before what is built in.
+    """
+    settings = [_store(session), _flows(), _project()]
+    session.show(
+        [setting._asdict() for setting in settings],
+        lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
+    )
+
+
+def _store(session: Session) -> Setting:
+    from holdfast.urls import masked, project_settings
+
+    if session.where is not None:
+        source = "--store"
+    elif os.environ.get("HOLDFAST_STORE"):
+        source = "$HOLDFAST_STORE"
+    elif "store" in project_settings()[1]:
+        source = f"{project_settings()[0]}"
+    else:
+        source = "built in"
+    return Setting("store", masked(session.url), source)
+
+
+def _flows() -> Setting:
+    from holdfast.urls import project_settings
+
+    project, told = project_settings()
+    if "flows" in told:
+        return Setting("flows", ", ".join(map(str, told["flows"])), str(project))
+    return Setting("flows", "", "built in")
+
+
+def _project() -> Setting:
+    from holdfast.urls import project_settings
+
+    project, _ = project_settings()
+    return Setting(
+        "project", "" if project is None else str(project), "the current directory and those above"
+    )

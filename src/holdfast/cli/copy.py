@@ -1,0 +1,54 @@
+"""`holdfast copy`: runs from one store to another."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._progress import progress
+from holdfast.cli._session import Session, all_runs, as_command, find_run
+
+
+@as_command(
+    examples=(
+        "holdfast copy sqlite:///runs.db postgresql://db/runs",
+        "holdfast copy backup.db --run nightly-31",
+    )
+)
+@click.argument("stores", nargs=-1, required=True, metavar="[SOURCE] TARGET")
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    metavar="RUN",
+    help="Only this run, and the runs within it. May be repeated.",
+)
+def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) -> None:
+    """Copy runs, with their whole history, to another store.
+
+    SOURCE is the usual store unless it is given. Every entry is checked on its way. What the
+    target holds already is left alone, so a copy that was interrupted is finished by starting
+    it again; a different run by the same id is an error.
+    """
+    if len(stores) > 2:
+        raise click.UsageError("give [SOURCE] TARGET; name single runs with --run")
+    if len(stores) == 2:
+        if session.where is not None:
+            raise click.UsageError("the source is given twice: as SOURCE and with --store")
+        session.where = stores[0]
+    with session.opened() as cp:
+        if runs:
+            found = [find_run(cp, run).run_id for run in runs]
+            within = (child.run_id for name in found for child in cp.within(name))
+            names = list(dict.fromkeys([*found, *within]))
+        else:
+            names = [run.run_id for run in all_runs(cp)]
+        with progress("copying", len(names)) as advance:
+            count = cp.copy_to(stores[-1], names, progress=lambda _: advance())
+    from holdfast.urls import masked
+
+    target = masked(stores[-1])
+    session.show(
+        {"runs": count, "target": target},
+        lambda: _show.say(f"{_show.plural(count, 'run')} copied to {_show.clean(target)}"),
+    )

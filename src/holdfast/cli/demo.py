@@ -1,0 +1,29 @@
+"""`holdfast demo`: what holdfast is for, in a few seconds."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command
+
+
+@as_command(examples=("holdfast demo", "holdfast demo ~/tides"))
+@click.argument(
+    "directory", required=False, type=click.Path(file_okay=False, path_type=Path, resolve_path=True)
+)
+def command(session: Session, directory: Path | None) -> None:
+    """Kill a program in the middle of its work, resume it, and delete a file that it made.
+
+    The program and its store are put into DIRECTORY, to be looked at afterwards, or into a temporary
+    one. The store of --store is not touched.
+    """
+    from holdfast.demo import main
+
+    if session.json:
+        _show.print_json(main(directory, StringIO())._asdict())
+    else:
+        main(directory)

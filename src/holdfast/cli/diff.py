@@ -1,0 +1,43 @@
+"""`holdfast diff`: how one checkpoint differs from another."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+
+_COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
+
+
+@as_command(
+    examples=(
+        "holdfast diff nightly 3 7",
+        "holdfast diff nightly fetch nightly-fork@4",
+        "holdfast diff nightly 3 7 --patch",
+    )
+)
+@run_argument()
+@click.argument("a")
+@click.argument("b")
+@click.option("--patch", is_flag=True, help="A JSON Patch (RFC 6902) that turns A into B.")
+def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
+    """Show how the state at B differs from the state at A.
+
+    Each is a seq of RUN, a checkpoint of any run as RUN@SEQ, or a step: its newest checkpoint.
+    """
+    with session.opened() as cp:
+        run_id = find_run(cp, run).run_id
+        found = cp.diff(run_id, *(find_place(cp, run_id, where) for where in (a, b)))
+    if patch:
+        _show.print_json(found.patch)
+        return
+
+    def draw() -> None:
+        _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
+        for change in found.changes:
+            _show.say(_show.clean(str(change)), _COLOURS[change.op])
+        if not found:
+            _show.say("no difference")
+
+    session.show({"a": found.old_id, "b": found.new_id, "patch": found.patch}, draw)

@@ -1,0 +1,160 @@
+"""`holdfast doctor`: what is wrong with a store, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import Exit
+from holdfast.cli._progress import side_by_side
+from holdfast.cli._session import Session, all_runs, as_command
+
+if TYPE_CHECKING:
+    from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.integrity import Integrity
+
+_FIXED_SQLITE: Final = (3, 51, 3)
+_MANY_CHECKPOINTS: Final = 100_000
+_MANY_BYTES: Final = 1_000_000_000
+_LISTED: Final = 20
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    what: str
+    status: str  # ok, warning, error
+    found: str
+    advice: str = ""
+
+
+@as_command(
+    examples=(
+        "holdfast doctor",
+        "holdfast doctor --quick --json",
+        "holdfast doctor --store postgresql://db/runs",
+    )
+)
+@click.option("--quick", is_flag=True, help="Do not read every run in search of damage.")
+@click.option(
+    "--workers",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="How many runs are read at a time.",
+)
+def command(session: Session, quick: bool, workers: int) -> None:
+    """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
+
+    Exits with 1 if something is wrong, with 4 if the store can't be opened at all.
+    """
+    with session.opened() as cp:
+        findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
+        findings += _durability(cp)
+        findings += _sqlite(cp)
+        findings += _orphans(cp)
+        if not quick:
+            findings += _damage(cp, workers)
+        findings += _amount(cp)
+    ok = all(finding.status != "error" for finding in findings)
+
+    def draw() -> None:
+        for finding in findings:
+            mark = {"ok": "✓", "warning": "!", "error": "✗"}[finding.status]
+            line = _show.cell(f"{mark} {finding.what}: ", _show.style_of(finding.status))
+            _show.console().print(line.append(_show.clean(finding.found), "none"), soft_wrap=True)
+            if finding.advice:
+                _show.say(f"    {_show.clean(finding.advice)}", "dim")
+
+    session.show({"ok": ok, "findings": [found._asdict() for found in findings]}, draw)
+    if not ok:
+        raise SystemExit(Exit.FAILED)
+
+
+def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
+    survives = cp.store.survives()
+    found = f"what was saved survives {'a power loss' if survives == 'power-loss' else 'a crash of the process' if survives == 'process-crash' else 'nothing'}"
+    if survives == "power-loss":
+        yield Finding("durability", "ok", found)
+    else:
+        yield Finding("durability", "warning", found, "Set the server or the store's URL to make every commit durable, or require it: Checkpointer(survives=\"power-loss\").")  # fmt: skip
+
+
+def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
+    if not cp.store.url.startswith("sqlite:"):
+        return
+    import sqlite3
+
+    if sqlite3.sqlite_version_info < _FIXED_SQLITE:
+        yield Finding(
+            "SQLite",
+            "warning",
+            f"{sqlite3.sqlite_version}: before 3.51.3, several processes that write to one file "
+            "can damage it in rare cases",
+            "Let one process write, use a newer Python or SQLite, or keep the runs in PostgreSQL.",
+        )
+    else:
+        yield Finding("SQLite", "ok", sqlite3.sqlite_version)
+
+
+def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
+    from holdfast.engine.recovering import orphans
+
+    found = orphans(cp.core)
+    if not found:
+        yield Finding("orphans", "ok", "every run under way has a worker")
+    for orphan in found[:_LISTED]:
+        yield Finding(
+            "orphan",
+            "warning",
+            f"{orphan.run_id} ({orphan.flow}): its worker {orphan.worker} gave its last sign of life {_show.ago(orphan.since)}",
+            "Go on with it: holdfast recover, or holdfast resume RUN.",
+        )
+    if len(found) > _LISTED:
+        yield Finding("orphans", "warning", f"and {len(found) - _LISTED:,} more")
+
+
+def _damage(cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
+    names = [run.run_id for run in all_runs(cp)]
+    checked = side_by_side("reading", cp.verify, names, workers=workers)
+    damaged = [integrity for integrity in checked if not integrity.ok]
+    if not damaged:
+        yield Finding(
+            "damage", "ok", f"{_show.plural(len(names), 'run')}, every byte as it was written"
+        )
+    for integrity in damaged:
+        yield Finding(
+            "damage", "error", "; ".join(map(str, integrity.problems[:3])), _rescue(cp, integrity)
+        )
+
+
+def _rescue(cp: SyncCheckpointer, integrity: Integrity) -> str:
+    """The newest checkpoint that can still be loaded: a fork of it is a whole run again."""
+    from holdfast.errors import CheckpointCorruptedError
+
+    run_id = integrity.run_id
+    broken = {problem.seq for problem in integrity.problems}
+    try:
+        for info in cp.list_checkpoints(run_id, limit=1000):
+            if info.seq in broken:
+                continue
+            try:
+                cp.load(run_id, seq=info.seq)
+            except CheckpointCorruptedError:
+                continue
+            return f"Its newest whole checkpoint is at {info.seq}: holdfast fork {run_id} --at {info.seq}"
+    except CheckpointCorruptedError:
+        pass
+    return "Nothing of it can be read; restore it from a backup, or delete it: holdfast forget."
+
+
+def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
+    totals = cp.stats()
+    found = f"{_show.plural(totals.runs, 'run')}, {_show.plural(totals.checkpoints, 'checkpoint')}, {_show.size(totals.stored_bytes)}"
+    if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
+        yield Finding("size", "warning", found, "Nothing is deleted unless you say so: holdfast prune, or Checkpointer(retention=Retention(...)).")  # fmt: skip
+    else:
+        yield Finding("size", "ok", found)

@@ -1,0 +1,88 @@
+"""`holdfast forget`: delete all that is kept of an owner or a thread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import FailedError
+from holdfast.cli._session import Session, as_command
+
+
+@as_command(
+    examples=(
+        "holdfast forget --owner ann --dry-run",
+        "holdfast forget --owner ann --export ann.jsonl --receipt ann-receipt.json --yes",
+        "holdfast forget --thread chat-7 --yes",
+    )
+)
+@click.option("--owner", metavar="ID", help="Whose runs go.")
+@click.option("--thread", "thread_id", metavar="ID", help="The thread whose runs go.")
+@click.option(
+    "--export",
+    "archive",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the runs there, first: what a person may ask to be given.",
+)
+@click.option(
+    "--receipt",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write down there what was deleted, as JSON.",
+)
+@click.option("--force", is_flag=True, help="Also runs that are live or paused.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(
+    session: Session,
+    owner: str | None,
+    thread_id: str | None,
+    archive: str | None,
+    receipt: str | None,
+    force: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
+
+    The receipt lists each run, with the digest of its last entry and of the tombstone that stands
+    in its place. Only ids stay, in these tombstones.
+    """
+    if (owner is None) == (thread_id is None):
+        raise click.UsageError("say whose runs go: --owner or --thread")
+    with session.opened() as cp:
+        doomed = cp.forget(owner=owner, thread_id=thread_id, force=force, dry_run=True)
+        if doomed.runs and not dry_run and not yes:
+            _confirm(session, len(doomed.runs))
+        done = doomed
+        if not dry_run:
+            done = cp.forget(owner=owner, thread_id=thread_id, archive=archive, force=force)
+    document = done.to_dict()
+    if receipt is not None:
+        Path(receipt).write_text(_show.to_json(document, indent=2) + "\n")
+
+    def draw() -> None:
+        if done.runs:
+            rows = [
+                (run.run_id, run.status, run.checkpoints, run.digest[:16], run.tombstone[:16])
+                for run in done.runs
+            ]
+            _show.table(
+                ("RUN", "WAS", "CHECKPOINTS", "DIGEST", "TOMBSTONE"), rows, right=("CHECKPOINTS",)
+            )
+        verb = "would be deleted" if dry_run else "deleted"
+        _show.say(
+            f"{_show.plural(len(done.runs), 'run')} {verb}; receipt {document['sha256'][:16]}"
+        )
+
+    session.show(document, draw)
+
+
+def _confirm(session: Session, count: int) -> None:
+    if not session.interactive:
+        raise click.UsageError("there is no terminal to ask on; to delete for good, give --yes")
+    if not click.confirm(f"Delete {_show.plural(count, 'run')} for good?"):
+        raise FailedError("nothing was deleted")

@@ -1,0 +1,37 @@
+"""`holdfast import`: runs from files."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import FailedError
+from holdfast.cli._progress import progress
+from holdfast.cli._session import Session, as_command
+
+
+@as_command(
+    examples=(
+        "holdfast import nightly-31.jsonl",
+        "holdfast import backup/*.jsonl --store postgresql://db/runs",
+    )
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
+def command(session: Session, files: tuple[str, ...]) -> None:
+    """Add the runs in FILES that `holdfast export` wrote.
+
+    A file that was cut or changed is refused before anything of it is written. What the store
+    holds already of the very same run is left alone; another run by the same id is an error.
+    """
+    found: list[str] = []
+    with session.opened(new=True) as cp, progress("importing", len(files)) as advance:
+        for file in files:
+            try:
+                found += cp.import_runs(file)
+            except ValueError as error:
+                raise FailedError(_show.clean(str(error))) from error
+            advance()
+    session.show(
+        [{"run_id": name} for name in found],
+        lambda: _show.say(f"{_show.plural(len(found), 'run')} imported"),
+    )

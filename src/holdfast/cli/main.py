@@ -1,0 +1,130 @@
+"""The `holdfast` program: finds the command, and turns what goes wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import keyword
+import sys
+from typing import Any, Final
+
+import click
+
+from holdfast.errors import HoldfastError
+
+SECTIONS: Final = {
+    "Look": {
+        "runs": "list runs",
+        "show": "one run: its timeline, its state, the runs within it",
+        "watch": "follow a run while it is carried out",
+        "diff": "how one checkpoint differs from another",
+        "stats": "count runs, checkpoints and bytes",
+    },
+    "Carry out": {
+        "run": "start a flow",
+        "resume": "go on with a run where it stopped",
+        "recover": "go on with every run whose worker died",
+        "questions": "what runs wait for people to answer",
+        "answer": "answer a question",
+        "pause": "have a run stop, to be resumed",
+        "cancel": "have a run undo what it must, and end",
+    },
+    "Go back": {
+        "fork": "begin a new run from a checkpoint, with its state or another",
+        "rollback": "make an earlier checkpoint the current one",
+    },
+    "Trust": {
+        "verify": "check that stored bytes and claims about the world hold",
+        "doctor": "what is wrong with a store, and what to do about it",
+    },
+    "Keep, move, delete": {
+        "export": "write runs to files",
+        "import": "read runs from files",
+        "copy": "copy runs to another store",
+        "prune": "delete old checkpoints and runs",
+        "forget": "delete all of an owner or a thread, with a receipt",
+    },
+    "Set up": {
+        "demo": "a program that is killed, resumed, and not believed blindly",
+        "config": "what is set, and where",
+        "bench": "how fast saving is on this disk",
+        "completion": "complete commands and run ids in a shell",
+    },
+}
+"""Every command, and what it is for. Each stands in the module of its name, and is imported when it
+is called, not when it is listed."""
+
+
+_INTERRUPTED: Final = 130
+
+
+class Commands(click.Group):
+    """Commands in sections, found by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of the sections."""
+        return [name for commands in SECTIONS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported now."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = f"holdfast.cli.{cmd_name}" + ("_" if keyword.iskeyword(cmd_name) else "")
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """A list for each section."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl(list(commands.items()), col_max=12)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; errors that are meant for people end it without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or Ctrl-D at a prompt
+            click.echo("\ninterrupted", err=True)
+            ctx.exit(_INTERRUPTED)
+        except (HoldfastError, OSError, ImportError) as error:
+            unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
+            if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
+                raise
+            from holdfast.cli._exits import code_of
+            from holdfast.cli._show import clean
+
+            notes = getattr(error, "__notes__", [])
+            click.echo(clean("; ".join([f"Error: {error}", *notes])), err=True)
+            ctx.exit(code_of(error))
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every command takes --store, --json and --debug. Ids may be shortened as long as they "
+    "stay unique. The store is, in this order: --store, $HOLDFAST_STORE, `store` under "
+    "[tool.holdfast] in pyproject.toml, .holdfast/holdfast.db.",
+)
+@click.version_option(package_name="holdfast", message="holdfast %(version)s")
+def holdfast() -> None:
+    """Look after runs that are kept in a holdfast store."""
+    # What a pipe or a file can't encode must not end a command.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    _clean_the_log()
+
+
+def _clean_the_log() -> None:
+    """What the library logs may quote what is stored; it must not reach a terminal as it is."""
+    import logging
+
+    from holdfast.cli._show import clean
+
+    class Clean(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(Clean())
+    logging.lastResort = handler  # for whoever configures nothing else

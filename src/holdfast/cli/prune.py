@@ -1,0 +1,89 @@
+"""`holdfast prune`: delete old checkpoints and old runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._choosing import age
+from holdfast.cli._progress import progress
+from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+
+
+@as_command(
+    examples=(
+        "holdfast prune --keep-latest 10 --dry-run",
+        "holdfast prune nightly-31 --keep-latest 1",
+        "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
+    )
+)
+@run_argument(required=False)
+@click.option(
+    "--keep-latest",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Delete checkpoints beyond a run's newest N.",
+)
+@click.option(
+    "--older-than",
+    type=age,
+    metavar="AGE",
+    help="Delete checkpoints older than this; a run's current one stays.",
+)
+@click.option(
+    "--runs-older-than",
+    type=age,
+    metavar="AGE",
+    help="Delete whole runs to which nothing was saved for so long.",
+)
+@click.option(
+    "--archive",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write what goes to JSON Lines files there, first.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def command(
+    session: Session,
+    run: str | None,
+    keep_latest: int | None,
+    older_than: timedelta | None,
+    runs_older_than: timedelta | None,
+    archive: str | None,
+    dry_run: bool,
+) -> None:
+    """Delete old checkpoints, of RUN or of all runs; live and paused runs are not touched.
+
+    With both --keep-latest and --older-than, a checkpoint goes when it is beyond the one and
+    older than the other.
+    """
+    from holdfast.retention import Retention
+
+    if keep_latest is None and older_than is None and runs_older_than is None:
+        raise click.UsageError("say what may go: --keep-latest, --older-than or --runs-older-than")
+    policy = Retention(
+        keep_latest=keep_latest, max_age=older_than, run_ttl=runs_older_than, archive=archive
+    )
+    with session.opened(retention=policy) as cp:
+        names = [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
+        swept = []
+        with progress("pruning", len(names)) as advance:
+            for name in names:
+                swept.append(cp.retain(name, dry_run=dry_run))
+                advance()
+    gone = [one for one in swept if one.checkpoints or one.whole]
+    total = sum(one.checkpoints for one in gone)
+
+    def draw() -> None:
+        if gone and (dry_run or run):
+            rows = [
+                (one.run_id, one.checkpoints, "the whole run" if one.whole else "") for one in gone
+            ]
+            _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
+        verb = "would go" if dry_run else "deleted"
+        _show.say(f"{_show.plural(total, 'checkpoint')} of {_show.plural(len(gone), 'run')} {verb}")
+
+    document = {"dry_run": dry_run, "checkpoints": total, "runs": [one._asdict() for one in gone]}
+    session.show(document, draw)

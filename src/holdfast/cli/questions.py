@@ -1,0 +1,83 @@
+"""`holdfast questions`: what runs wait for people to answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command, find_run, run_argument
+
+if TYPE_CHECKING:
+    from holdfast.engine.questions import Question
+
+
+@as_command(
+    examples=(
+        "holdfast questions",
+        "holdfast questions nightly-31",
+        "holdfast questions --assignee ann --overdue",
+    )
+)
+@run_argument(required=False)
+@click.option("--assignee", metavar="NAME", help="Only what this person may answer.")
+@click.option("--overdue", is_flag=True, help="Only those whose deadline has passed.")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many."
+)
+def command(
+    session: Session, run: str | None, assignee: str | None, overdue: bool, limit: int
+) -> None:
+    """List open questions, of RUN or of all runs, the most urgent first.
+
+    With --json, one object per line, with the schema of the answer.
+    """
+    from datetime import UTC, datetime
+
+    from holdfast.engine import requests
+
+    with session.opened() as cp:
+        if run is None:
+            found = requests.open_questions(
+                cp.core, assignee=assignee, overdue=overdue, limit=limit
+            )
+        else:
+            now = datetime.now(UTC)
+            found = [
+                question
+                for question in requests.questions(cp.core, find_run(cp, run).run_id)
+                if (assignee is None or question.is_for(assignee))
+                and (not overdue or question.is_overdue(now))
+            ][:limit]
+    if session.json:
+        for question in found:
+            click.echo(_show.to_json(to_dict(question)))
+    elif not found:
+        _show.say("nothing is asked")
+    else:
+        _show.table(
+            ("RUN", "QUESTION", "PROMPT", "FOR", "DUE", "ASKED"),
+            [
+                (q.run_id, q.key, q.prompt, ", ".join(q.assignees), _show.moment(q.deadline), _show.ago(q.asked_at))
+                for q in found
+            ],
+        )  # fmt: skip
+
+
+def to_dict(question: Question) -> dict[str, Any]:
+    """A question as JSON has it."""
+    from holdfast.cli._following import plain
+    from holdfast.engine.questions import FAIL
+
+    return {
+        "run_id": question.run_id,
+        "question": question.key,
+        "prompt": question.prompt,
+        "schema": plain(question.schema),
+        "assignees": list(question.assignees),
+        "asked_at": question.asked_at,
+        "deadline": question.deadline,
+        "default": None if question.default is FAIL else plain(question.default),
+        "shown": plain(question.shown),
+    }

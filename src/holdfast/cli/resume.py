@@ -1,0 +1,39 @@
+"""`holdfast resume`: go on with a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.cli import _flows
+from holdfast.cli._following import carry_out
+from holdfast.cli._session import Session, as_command, find_run, run_argument
+
+if TYPE_CHECKING:
+    from holdfast.engine.options import Trust
+
+
+@as_command(
+    examples=(
+        "holdfast resume nightly-31",
+        "holdfast resume nightly-31 --flow jobs.nightly:etl",
+        "holdfast resume nightly-31 --trust stored",
+    )
+)
+@run_argument()
+@_flows.flow_option
+@click.option(
+    "--trust", type=click.Choice(["verify", "stored", "skip"]), default="verify", show_default=True,
+    help="Check evidence now, believe what was found last, or ask for nothing.",
+)  # fmt: skip
+def command(session: Session, run: str, flows: tuple[str, ...], trust: Trust) -> None:
+    """Go on with RUN where it stopped, and follow it to its end.
+
+    What its steps claimed about the world is checked first: it goes on from the newest checkpoint
+    that still holds. Output and exit codes are those of `holdfast run`.
+    """
+    with session.opened() as cp:
+        info = find_run(cp, run)
+    flow = _flows.find(flows, info.flow)
+    carry_out(session, lambda core: flow.resume(core, info.run_id, trust), info.run_id)

@@ -1,0 +1,29 @@
+"""`holdfast rollback`: make an earlier checkpoint the current one."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+
+
+@as_command(
+    examples=("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
+)
+@run_argument()
+@click.argument("where")
+def command(session: Session, run: str, where: str) -> None:
+    """Make an earlier checkpoint of RUN the current one; resume the run to go on from there.
+
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. What came after it stays in the
+    history and can be gone back to. What steps did to the world is not undone.
+    """
+    with session.opened() as cp:
+        run_id = find_run(cp, run).run_id
+        found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where))
+    said = f"{_show.clean(run_id)} is at {_show.clean(found.checkpoint_id)}, after {_show.clean(found.step or 'its beginning')}"
+    session.show(
+        {"run_id": run_id, "checkpoint_id": found.checkpoint_id, "step": found.step},
+        lambda: _show.say(said),
+    )

@@ -1,0 +1,59 @@
+"""`holdfast run`: start a flow."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.cli import _flows
+from holdfast.cli._following import carry_out
+from holdfast.cli._session import Session, as_command
+
+
+@as_command(
+    examples=(
+        "holdfast run jobs.nightly:etl --input day=2026-01-31",
+        "holdfast run jobs/nightly.py:etl --run-id nightly-31 --input-json @inputs.json",
+        "holdfast run jobs.nightly:etl --json | jq 'select(.event == \"RunCompleted\").result'",
+    )
+)
+@click.argument("flow", metavar="MODULE:FLOW")
+@click.option(
+    "--input",
+    "-i",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An input; JSON if it is JSON, else text. May be repeated.",
+)
+@click.option(
+    "--input-json",
+    "document",
+    metavar="JSON",
+    help="All inputs, as an object; @FILE or - for standard input.",
+)
+@click.option("--run-id", metavar="ID", help="The run's id; by default a new one.")
+@click.option("--thread", metavar="ID", help="The thread it belongs to.")
+@click.option("--owner", metavar="ID", help="Whose run it is.")
+def command(
+    session: Session,
+    flow: str,
+    pairs: tuple[str, ...],
+    document: str | None,
+    run_id: str | None,
+    thread: str | None,
+    owner: str | None,
+) -> None:
+    """Start a flow, a workflow, graph or pipeline, and follow it to its end.
+
+    Modules are looked for in the current directory first. Events go to standard error, the
+    result goes to standard output as JSON; with --json both are JSON lines on standard output.
+    Exits with 1 if the run fails, with 5 if it pauses.
+    """
+    from holdfast.seams import new_id
+
+    wanted = _flows.load(flow)
+    inputs = _flows.inputs_from(wanted, pairs, document)
+    name = run_id or new_id()
+    carry_out(
+        session, lambda core: wanted.start(core, name, inputs, thread=thread, owner=owner), name
+    )

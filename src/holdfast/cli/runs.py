@@ -1,0 +1,69 @@
+"""`holdfast runs`: the runs of a store."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, all_runs, as_command
+
+_STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "completed")
+
+
+@as_command(
+    examples=(
+        "holdfast runs",
+        "holdfast runs --status paused --flow nightly",
+        "holdfast runs --json | jq -r .run_id",
+    )
+)
+@click.argument("prefix", default="")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only runs that are doing this.")
+@click.option("--flow", metavar="NAME", help="Only runs of this flow.")
+@click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
+@click.option("--owner", metavar="ID", help="Only runs of this owner.")
+@click.option("--within", is_flag=True, help="Also runs that are a step of another.")
+@click.option("--limit", default=50, show_default=True, help="At most so many; 0 for all.")
+def command(
+    session: Session,
+    prefix: str,
+    status: str | None,
+    flow: str | None,
+    thread_id: str | None,
+    owner: str | None,
+    within: bool,
+    limit: int,
+) -> None:
+    """List runs, by id: all, or those whose id begins with PREFIX.
+
+    With --json, one object per line.
+    """
+    with session.opened() as cp:
+        where = {"status": status, "flow": flow, "thread_id": thread_id, "owner": owner}
+        found = (
+            run
+            for run in all_runs(cp, prefix=prefix, **where)
+            if within or cp.parent_of(run.run_id) is None
+        )
+        shown = list(islice(found, limit or None))
+        more = next(found, None) is not None
+    if session.json:
+        for run in shown:
+            click.echo(_show.to_json(run._asdict()))
+        return
+    if not shown:
+        _show.say("no runs")
+        return
+    _show.table(
+        ("RUN", "STATUS", "FLOW", "STEP", "SEQ", "SAVED"),
+        [
+            (run.run_id, _show.word(run.status), run.flow, run.step, run.seq, _show.ago(run.updated_at))
+            for run in shown
+        ],
+        right=("SEQ",),
+    )  # fmt: skip
+    if more:
+        _show.say("… and more; see them with --limit 0, or from one id on with a PREFIX", "dim")

@@ -1,0 +1,174 @@
+"""`holdfast show`: one run, its timeline, its state and the runs within it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import FailedError
+from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from holdfast.checkpoint import RunInfo
+    from holdfast.timeline import Moment
+
+_MOMENTS: Final = 50
+_LINES: Final = 20
+_BAR: Final = 16
+_GAP: Final = 0.1  # seconds; less is not worth a word
+_WORDS: Final = {
+    "open": "began",
+    "claim": "taken over",
+    "decision": "decided",
+    "question": "asks",
+    "answer": "answered",
+    "request": "was asked to",
+    "pause": "paused",
+    "fail": "failed",
+    "complete": "completed",
+    "cancel": "cancelled",
+    "rollback": "went back",
+    "begin": "begins",
+    "trim": "thinned out",
+    "tombstone": "deleted up to here",
+}
+
+
+@as_command(
+    examples=(
+        "holdfast show 3f2",
+        "holdfast show nightly --at 7 --full",
+        "holdfast show nightly --json | jq .state",
+    )
+)
+@run_argument()
+@click.option("--at", "where", metavar="WHERE", help="The state at a seq, RUN@SEQ or after a step.")
+@click.option("--full", is_flag=True, help="All of the timeline and of the state.")
+def command(session: Session, run: str, where: str | None, full: bool) -> None:
+    """Show RUN: what happened when, the state it has come to, and the runs within it."""
+    from holdfast.codec import readable
+    from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+
+    with session.opened() as cp:
+        info = find_run(cp, run)
+        moments = cp.timeline(info.run_id)
+        place = None if where is None else find_place(cp, info.run_id, where)
+        damage = ""
+        try:
+            checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
+        except CheckpointCorruptedError as error:
+            checkpoint, damage = None, str(error)
+        if checkpoint is None and place is not None and not damage:
+            raise CheckpointNotFoundError(info.run_id, place)
+        within = cp.within(info.run_id)
+    state = None if checkpoint is None else readable.to_json(checkpoint.state)
+    document = {
+        "run": info._asdict(),
+        "timeline": [moment._asdict() for moment in moments],
+        "within": [child._asdict() for child in within],
+        "checkpoint_id": None if checkpoint is None else checkpoint.checkpoint_id,
+        "state": state,
+        "damage": damage or None,
+    }
+
+    def draw() -> None:
+        _draw_summary(info, moments)
+        _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
+        if within:
+            _show.say()
+            _show.console().print(_tree(info, within))
+        if checkpoint is not None:
+            _show.say()
+            _show.say(f"state at {_show.clean(checkpoint.checkpoint_id)}", "bold")
+            _show.print_pretty(state, most=None if full else _LINES)
+
+    session.show(document, draw)
+    if damage:
+        raise FailedError(_show.clean(damage))
+
+
+def _draw_summary(info: RunInfo, moments: Sequence[Moment]) -> None:
+    from rich.text import Text
+
+    line = Text.assemble(_show.cell(info.run_id, "bold"), "  ", _show.word(info.status))
+    for name, value in (("flow", info.flow), ("thread", info.thread_id), ("owner", info.owner)):
+        if value is not None:
+            line.append(f"  {name} ", "dim").append(_show.clean(value))
+    _show.console().print(line, soft_wrap=True)
+    took = (moments[-1].at - moments[0].at).total_seconds()
+    worked = sum(moment.took or 0.0 for moment in moments)
+    _show.say(
+        f"began {_show.moment(moments[0].at)}, {_show.span(took)} until its last entry, "
+        f"{_show.span(worked)} in steps"
+    )
+    _show.say()
+
+
+def _draw_timeline(moments: Sequence[Moment], count: int) -> None:
+    if len(moments) < count:
+        _show.say(f"… {count - len(moments):,} earlier; see them with --full", "dim")
+    longest = max((moment.took or 0.0 for moment in moments), default=0.0)
+    rows: list[tuple[Any, ...]] = []
+    for moment in moments:
+        if moment.waited >= _GAP and rows:
+            rows.append(
+                (
+                    "",
+                    "",
+                    _show.cell(f"· nothing for {_show.span(moment.waited)}", "dim"),
+                    "",
+                    "",
+                    "",
+                )
+            )
+        rows.append(_row(moment, longest))
+    _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
+
+
+def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
+    took = "" if moment.took is None else _show.span(moment.took)
+    bar = (
+        "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
+    )
+    note = moment.note if moment.current else " ".join(["left behind", moment.note]).strip()
+    return (
+        moment.seq, f"{moment.at.astimezone():%H:%M:%S}", what(moment), took,
+        _show.cell(bar, "cyan"), _show.cell(note, "" if moment.current else "dim"),
+    )  # fmt: skip
+
+
+def what(moment: Moment) -> Text:
+    """What happened, in a few words."""
+    if moment.status == "deleted":
+        return _show.cell(f"({moment.kind}, deleted)", "dim")
+    words = [_WORDS.get(moment.kind, ""), moment.step or ""]
+    style = "" if moment.current else "dim strike"
+    if moment.kind == "fail":
+        style = "red"
+    elif moment.kind == "complete":
+        style, words = "green", words[:1]
+    return _show.cell(" ".join(filter(None, words)) or "saved", style)
+
+
+def _tree(info: RunInfo, within: Sequence[RunInfo]) -> Tree:
+    """The runs that are steps of this one, and those that are steps of theirs."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    root = Tree(_show.cell("runs within", "bold"))
+    nodes: dict[str, Tree] = {info.run_id: root}
+    for child in within:
+        parent = child.run_id
+        while parent and parent not in nodes:
+            parent = parent.rpartition("//")[0]
+        parent = parent or info.run_id  # its id was shortened
+        name = child.run_id.removeprefix(f"{parent}//")
+        label = Text.assemble(_show.cell(name), "  ", _show.word(child.status))
+        nodes[child.run_id] = nodes[parent].add(label)
+    return root

@@ -1,0 +1,40 @@
+"""`holdfast stats`: what a store or a run holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from holdfast.cli import _show
+from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+
+
+@as_command(examples=("holdfast stats", "holdfast stats nightly --json"))
+@run_argument(required=False)
+def command(session: Session, run: str | None) -> None:
+    """Count runs, checkpoints and bytes, of the whole store or of RUN."""
+    with session.opened() as cp:
+        info = None if run is None else find_run(cp, run)
+        totals = cp.stats(None if info is None else info.run_id)
+        statuses = Counter([info.status] if info else (found.status for found in all_runs(cp)))
+        url = cp.store.url
+    document = totals._asdict() | {"store": url, "statuses": dict(statuses)}
+    if info is not None:
+        document["run_id"] = info.run_id
+
+    def draw() -> None:
+        saved = totals.state_bytes - totals.stored_bytes
+        rows = [
+            ("store", url),
+            *([("run", info.run_id)] if info else []),
+            ("runs", f"{totals.runs:,}"),
+            *((f"  {status}", f"{count:,}") for status, count in sorted(statuses.items())),
+            ("checkpoints", f"{totals.checkpoints:,}"),
+            ("states, whole", _show.size(totals.state_bytes)),
+            ("as stored", _show.size(totals.stored_bytes)),
+            *([("saved", f"{100 * saved / totals.state_bytes:.1f} %")] if saved > 0 else []),
+            ("oldest", _show.moment(totals.oldest)),
+            ("newest", _show.moment(totals.newest)),
+        ]
+        _show.table(("WHAT", "VALUE"), rows)
+
+    session.show(document, draw)

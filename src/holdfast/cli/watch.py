@@ -1,0 +1,80 @@
+"""`holdfast watch`: what happens in a run, as it happens."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from holdfast.cli import _show
+from holdfast.cli._exits import Exit
+from holdfast.cli._session import Session, as_command, find_run, run_argument
+from holdfast.cli.show import what
+
+if TYPE_CHECKING:
+    from holdfast.store import Store
+    from holdfast.timeline import Moment
+
+_TOLD: Final = 5.0  # seconds between looks at a store that tells of news
+_ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
+
+
+@as_command(
+    examples=("holdfast watch nightly-31", "holdfast watch nightly-31 --json --interval 0.2")
+)
+@run_argument()
+@click.option(
+    "--interval",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(0.05, 3600),
+    metavar="SECONDS",
+    help="How often to look.",
+)
+def command(session: Session, run: str, interval: float) -> None:
+    """Follow RUN, whoever carries it out: its history so far, then each moment as it is recorded.
+
+    Ends when the run does, with 1 if it failed or was cancelled; Ctrl-C ends it before that, and
+    does nothing to the run. PostgreSQL and Redis tell of news at once, other stores are asked
+    every --interval. With --json, one object per line.
+    """
+    with session.opened() as cp, suppress(KeyboardInterrupt):
+        run_id = find_run(cp, run).run_id
+        with _waiting(cp.store, run_id) as wait:
+            seen: int | None = None
+            while True:
+                for moment in cp.timeline(run_id, after=seen):
+                    _print(session, moment)
+                    seen, status = moment.seq, moment.status
+                if status in _ENDS:
+                    raise SystemExit(_ENDS[status])
+                wait(interval)
+
+
+@contextmanager
+def _waiting(store: Store, run_id: str) -> Iterator[Callable[[float], object]]:
+    """How to wait until there may be something new: told by the store if it can, else in vain."""
+    from holdfast.store import Notifying
+
+    if isinstance(store, Notifying):
+        with store.watch(run_id) as watch:
+            yield lambda interval: watch.wait(max(interval, _TOLD))
+    else:
+        yield time.sleep
+
+
+def _print(session: Session, moment: Moment) -> None:
+    if session.json:
+        click.echo(_show.to_json(moment._asdict()))
+    else:
+        took = "" if moment.took is None else f"  {_show.span(moment.took)}"
+        line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
+        line.append_text(what(moment)).append(took, "none")
+        if moment.note:
+            line.append(f"  {_show.clean(moment.note)}", "dim")
+        _show.console().print(line, soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Flows that go from step to step along edges: what graphs and pipelines have in common."""

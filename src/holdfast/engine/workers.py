@@ -1,0 +1,65 @@
+"""Who carries a run out: written into its journal when it is begun or taken over."""
+
+from __future__ import annotations
+
+import os
+import socket
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.processes import start_of
+
+WORKER: Final = "worker"
+"""In the `meta` of an opening or a claim: who wrote it."""
+
+
+class Worker(NamedTuple):
+    """A process, told apart from every other one on any machine."""
+
+    host: str  # as people call the machine
+    place: str  # the processes that are known here by these numbers
+    pid: int
+    start: str
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process can tell if that one is alive."""
+        return self.place == this_worker().place
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is still running; only for one that is here. Raises `OSError`."""
+        return start_of(self.pid) == self.start
+
+    def __str__(self) -> str:
+        return "|".join((self.host, self.place, str(self.pid), self.start))
+
+    @classmethod
+    def parse(cls, text: object) -> Worker | None:
+        """The worker that this was written by; None if it is nothing of the kind."""
+        parts = text.split("|") if isinstance(text, str) else []
+        if len(parts) != len(cls._fields) or not parts[2].isdecimal():
+            return None
+        return cls(parts[0], parts[1], int(parts[2]), parts[3])
+
+
+def this_worker() -> Worker:
+    """This process."""
+    return _worker(os.getpid())
+
+
+@lru_cache(maxsize=2)
+def _worker(pid: int) -> Worker:
+    host = socket.gethostname().replace("|", "_")
+    try:
+        # A container counts its processes by itself, though its system is its host's.
+        space = Path("/proc/self/ns/pid").readlink().name
+    except OSError:
+        space = ""
+    try:
+        start = start_of(pid) or ""
+    except OSError:
+        start = ""
+    boot, _, ticks = start.rpartition(" ")
+    return Worker(host, f"{boot or host} {space}".strip(), pid, start if start else ticks)

@@ -1,0 +1,139 @@
+"""Deleting all that is kept of an owner or a thread, with a receipt. Everything here blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from holdfast import reading
+from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.core import Core
+from holdfast.deleting import clear_if, is_active
+from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, RunActiveError
+from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
+from holdfast.transfer import export_runs
+
+
+class Forgotten(NamedTuple):
+    """A run that was deleted, or would be."""
+
+    run_id: str
+    status: str  # what it was doing
+    checkpoints: int
+    entries: int
+    digest: str  # of its last entry: whoever holds an export of the run can prove that it is meant
+    tombstone: str  # the digest of what stands in its place; empty in a dry run
+
+
+class Receipt(NamedTuple):
+    """What was deleted, and proof of it.
+
+    The ids of the runs stay, in tombstones that keep old workers from writing there again.
+    """
+
+    owner: str | None
+    thread_id: str | None
+    store: str
+    at: datetime
+    runs: tuple[Forgotten, ...]
+    dry_run: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with a digest of all of it."""
+        told = self._asdict() | {
+            "at": self.at.isoformat(),
+            "runs": [run._asdict() for run in self.runs],
+        }
+        text = json.dumps(told, sort_keys=True).encode()
+        return told | {"sha256": hashlib.sha256(text).hexdigest()}
+
+
+def forget(
+    core: Core,
+    *,
+    owner: str | None = None,
+    thread_id: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Receipt:
+    """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
+
+    With `archive`, they are first exported to that file, as `export_runs` does it. Raises
+    `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
+    and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
+    that is not in the receipt and the archive. An interrupted call is finished by starting it
+    again, with another archive.
+    """
+    if (owner is None) == (thread_id is None):
+        raise ValueError("forget needs an owner or a thread_id")
+    for what, value in (("owner", owner), ("thread_id", thread_id)):
+        if value is not None:
+            check_id(what, value)
+    runs = _runs(core, owner, thread_id)
+    if not force:
+        for run in runs:
+            head = core.journals.head(run)
+            if head is not None and is_active(head):
+                raise RunActiveError(run, head.status)
+    forgotten = [_looked_at(core, run) for run in runs]
+    if archive is not None and runs:
+        export_runs(core, runs, archive)
+    if not dry_run:
+        forgotten = [_forget(core, run) for run in forgotten]
+        if thread_id is not None:
+            clear_if(core, thread_journal(thread_id), lambda head: True)
+        if _runs(core, owner, thread_id):
+            raise CheckpointSaveError(
+                owner or str(thread_id), "others began runs meanwhile; forget it again"
+            )
+    url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
+    return Receipt(owner, thread_id, url, now, tuple(forgotten), dry_run)
+
+
+def _runs(core: Core, owner: str | None, thread_id: str | None) -> list[str]:
+    found: set[str] = set()
+    after = ""
+    while page := reading.runs(core, owner=owner, thread_id=thread_id, after=after):
+        for run in page:
+            found |= {run.run_id, *(child.run_id for child in reading.within(core, run.run_id))}
+        after = page[-1].run_id
+    return sorted(found)
+
+
+def _looked_at(core: Core, run: str) -> Forgotten:
+    """What there is of a run; of one that can't be read, what can."""
+    checkpoints, entries, status, digest = 0, 0, "damaged", ""
+    try:
+        checkpoints = core.journals.store.stats(run).checkpoints
+        for entry in core.journals.entries(run):
+            entries, status, digest = entries + 1, entry.status, entry.digest.hex()
+    except CheckpointCorruptedError:
+        status, digest = "damaged", ""
+    return Forgotten(run, status, checkpoints, entries, digest, "")
+
+
+def _forget(core: Core, found: Forgotten) -> Forgotten:
+    """Delete a run as it was looked at, and what leads to it."""
+    run = found.run_id
+    for alias in _aliases(core, run):
+        clear_if(core, alias_journal(alias), lambda head: True)
+    clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))
+    left = core.journals.store.read(run, bodies=False)
+    if [entry.status for entry in left] != [Status.DELETED]:
+        raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
+    return found._replace(tombstone=left[0].digest.hex())
+
+
+def _aliases(core: Core, run: str) -> list[str]:
+    try:
+        return [
+            str(CheckpointInfo(entry).meta_field("alias"))
+            for entry in core.journals.entries(run)
+            if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
+        ]
+    except CheckpointCorruptedError:
+        return []

@@ -1,0 +1,353 @@
+"""From data to a pipeline that can run, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, Final
+
+from holdfast.engine.questions import Inquiry
+from holdfast.engine.walking.plan import END, Asking, Node
+from holdfast.errors import InvalidIdError
+from holdfast.model import check_id
+from holdfast.pipeline.conditions import ALWAYS, condition_of
+from holdfast.pipeline.findings import Findings, Where, nearest, shown
+from holdfast.pipeline.plan import Loop, Path, PipelinePlan
+from holdfast.pipeline.references import Scope, Template
+from holdfast.pipeline.registry import Registry
+from holdfast.pipeline.steps import (
+    ENDS,
+    FunctionStep,
+    HumanInputStep,
+    SettingError,
+    Step,
+)
+
+MAX_STEPS: Final = 1_000
+MAX_PATHS: Final = 5_000
+MAX_VISITS: Final = 1_000_000_000  # each step has a limit of its own
+
+KEYS: Final = ("name", "version", "description", "parameters", "steps", "flow", "loop_config")
+_COMMON: Final = (
+    "id", "name", "description", "type", "config", "continue_on_error", "fallback", "checkpoint",
+)  # fmt: skip
+_WORK: Final = (
+    *_COMMON,
+    "function",
+    "class",
+    "step_class",
+    "module",
+    "inputs",
+    "retry",
+    "timeout",
+    "inline",
+    "outputs",
+    "reads",
+)
+_HUMAN: Final = (
+    *_COMMON, "prompt", "schema", "choices", "assignees", "deadline", "default", "show",
+)  # fmt: skip
+_TYPES: Final = ("task", "human_input")
+
+
+def definition_schema() -> dict[str, Any]:
+    """The JSON Schema of a definition in a file: for editors, and to check one before it is used."""
+    text = files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def plan_of(
+    given: Mapping[str, Any],
+    registry: Registry,
+    findings: Findings,
+    *,
+    migrate: Mapping[str, Callable[[Any], Any] | None] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> PipelinePlan | None:
+    """The plan that a definition describes; None if there is something in `findings`."""
+    findings.keys(given, KEYS, ())
+    name = given.get("name", "pipeline")
+    try:
+        check_id("name", name)
+    except InvalidIdError as error:
+        findings.say(("name",), error.reason)
+    version = given.get("version", "1")
+    if isinstance(version, bool) or not isinstance(version, str | int | float):
+        findings.say(("version",), f"must be text or a number, not {shown(version)}")
+    parameters = given.get("parameters", {})
+    findings.is_a(str, given.get("description", ""), ("description",), "text")
+    findings.is_a(Mapping, parameters, ("parameters",), "a mapping of names to defaults")
+    loop = _loop(given.get("loop_config"), findings)
+    steps = _steps(given.get("steps"), registry, findings)
+    start, paths = _flow(given.get("flow"), steps, registry, findings)
+    if findings:
+        return None
+    inputs = {step.id: _inputs(step, steps, findings) for step in steps.values()}
+    plan = PipelinePlan(
+        flow=name,
+        version=str(version),
+        state=dict,
+        nodes={
+            step.id: Node(step.id, step.call, step.policy, None, _asking(step, inputs, parameters))
+            for step in steps.values()
+        },
+        edges={source: _targets(ways) for source, ways in paths.items()},
+        routes={},
+        entry=start,
+        merge=None,
+        migrate={str(old): change for old, change in (migrate or {}).items()},
+        rename=dict(rename or {}),
+        ends=ENDS,
+        steps=steps,
+        inputs=inputs,
+        paths=paths,
+        loop=loop,
+        parameters=dict(parameters),
+        description=given.get("description", ""),
+        max_steps=MAX_VISITS,
+    )
+    if not findings:
+        _see_that_it_ends(plan, findings)
+    return None if findings else plan
+
+
+# --- steps
+
+
+def _steps(given: Any, registry: Registry, findings: Findings) -> dict[str, Step]:
+    where: Where = ("steps",)
+    if not isinstance(given, list | tuple) or not given:
+        findings.say(where, f"must be a list of at least one step, not {shown(given)}")
+        return {}
+    if len(given) > MAX_STEPS:
+        findings.say(where, f"there are {len(given):,}; at most {MAX_STEPS:,} are allowed")
+        return {}
+    steps: dict[str, Step] = {}
+    for index, item in enumerate(given):
+        step = _step(item, registry, findings, (*where, index))
+        if step is None:
+            continue
+        if step.id in steps:
+            findings.say((*where, index, "id"), f"there is a step {step.id!r} already")
+        steps[step.id] = step
+    return steps
+
+
+def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> Step | None:
+    if isinstance(given, Step):
+        return given
+    if not findings.is_a(Mapping, given, where, "a Step, or a mapping with an id"):
+        return None
+    kind = given.get("type", "task")
+    if kind not in _TYPES:
+        findings.say((*where, "type"), f"{shown(kind)} is no type of step{nearest(kind, _TYPES)}")
+        return None
+    findings.keys(given, _HUMAN if kind == "human_input" else _WORK, where)
+    for key in ("name", "description"):
+        findings.is_a(str, given.get(key, ""), (*where, key), "text")
+    settings = {
+        key: value
+        for key, value in given.items()
+        if key not in ("type", "function", "class", "step_class", "module")
+    }
+    for key in ("outputs", "reads"):
+        paths = given.get(key, [])
+        if not isinstance(paths, str | list) or not all(isinstance(path, str) for path in paths):
+            findings.say((*where, key), f"must be a path or a list of paths, not {shown(paths)}")
+            return None
+    try:
+        if "fallback" in given:
+            settings["fallback"] = _named(given, "fallback", registry)
+        return _made(kind, given, settings, registry)
+    except SettingError as error:
+        findings.say((*where, error.key) if error.key else where, error.words)
+    except (TypeError, ValueError) as error:  # a class of the program's own may raise them
+        findings.say(where, str(error))
+    return None
+
+
+def _made(
+    kind: str, given: Mapping[str, Any], settings: dict[str, Any], registry: Registry
+) -> Step:
+    if "id" not in given:
+        raise SettingError("", "has no id")
+    name = settings.pop("id")
+    if kind == "human_input":
+        return HumanInputStep(name, **settings)
+    if sum(key in given for key in ("function", "class", "step_class")) != 1:
+        raise SettingError("", "needs either a function or a class")
+    if "function" in given:
+        return FunctionStep(name, _named(given, "function", registry), **settings)
+    key = "class" if "class" in given else "step_class"
+    if "module" in given:
+        given = {key: f"{given['module']}:{given[key]}"}
+    made = _named(given, key, registry)
+    if not isinstance(made, type) or not issubclass(made, Step):
+        raise SettingError(key, f"{made!r} is no subclass of Step")
+    return made(name, **settings)
+
+
+def _named(given: Mapping[str, Any], key: str, registry: Registry) -> Any:
+    try:
+        return registry.function(given[key])
+    except ValueError as error:
+        raise SettingError(key, str(error)) from None
+
+
+def _inputs(step: Step, steps: Collection[str], findings: Findings) -> Template | None:
+    """What a step is given; for one that a person takes, what they see."""
+    where: Where = ("steps", list(steps).index(step.id))
+    if isinstance(step, HumanInputStep):
+        shown_to_people = {"prompt": step.inquiry.prompt, "show": step.show}
+        return Template(shown_to_people, steps, findings, where)
+    if step.inputs is None:
+        return None
+    inputs = step.inputs
+    if isinstance(inputs, list) and all(
+        isinstance(item, Mapping)
+        and set(item) == {"name", "source"}
+        and isinstance(item["name"], str)
+        for item in inputs
+    ):
+        inputs = {item["name"]: item["source"] for item in inputs}
+    return Template(inputs, steps, findings, (*where, "inputs"))
+
+
+def _asking(
+    step: Step, inputs: Mapping[str, Template | None], parameters: Mapping[str, Any]
+) -> Asking | None:
+    if not isinstance(step, HumanInputStep):
+        return None
+    template, asked = inputs[step.id], step.inquiry
+    assert template is not None
+
+    def inquiry(state: dict[str, Any]) -> Inquiry:
+        shown_to_people = template.render(Scope(state, parameters))
+        prompt, show = f"{shown_to_people['prompt']}", shown_to_people["show"]
+        return replace(asked, prompt=prompt, show=show)
+
+    return Asking(inquiry, None)
+
+
+# --- flow
+
+
+def _loop(given: Any, findings: Findings) -> Loop:
+    where: Where = ("loop_config",)
+    if given is None or not findings.is_a(Mapping, given, where, "a mapping"):
+        return Loop()
+    findings.keys(given, Loop._fields, where)
+    for key, value in given.items():
+        if key == "max_iterations":
+            fits = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        else:
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            fits = fits and 0 <= value < float("inf")
+        if key in Loop._fields and not fits and not (value is None and key != "max_iterations"):
+            findings.say((*where, key), f"must be a number above 0, not {shown(value)}")
+    return Loop(**{key: given[key] for key in Loop._fields if given.get(key) is not None})
+
+
+def _flow(
+    given: Any, steps: Collection[str], registry: Registry, findings: Findings
+) -> tuple[str, dict[str, tuple[Path, ...]]]:
+    where: Where = ("flow",)
+    if not findings.is_a(Mapping, given, where, "a mapping with start_at and paths"):
+        return "", {}
+    findings.keys(given, ("start_at", "paths"), where)
+    start = given.get("start_at")
+    if not isinstance(start, str) or start not in steps:
+        findings.say((*where, "start_at"), f"{shown(start)} is no step{nearest(start, steps)}")
+    listed = given.get("paths", [])
+    if not findings.is_a(
+        list, list(listed) if isinstance(listed, tuple) else listed, (*where, "paths"), "a list"
+    ):
+        return "", {}
+    if len(listed) > MAX_PATHS:
+        findings.say((*where, "paths"), f"there are {len(listed):,}; at most {MAX_PATHS:,}")
+        return "", {}
+    paths: dict[str, list[Path]] = {}
+    for index, item in enumerate(listed):
+        path = _path(item, steps, registry, findings, (*where, "paths", index))
+        if path is None:
+            continue
+        ways = paths.setdefault(path.source, [])
+        if ways and ways[-1].condition is ALWAYS:
+            findings.say(
+                (*where, "paths", index),
+                f"is never tried: one before it always leaves {path.source!r}",
+            )
+        ways.append(path)
+    return str(start), {source: tuple(ways) for source, ways in paths.items()}
+
+
+def _path(
+    given: Any, steps: Collection[str], registry: Registry, findings: Findings, where: Where
+) -> Path | None:
+    if not findings.is_a(Mapping, given, where, "a mapping with from and to"):
+        return None
+    findings.keys(given, ("from", "to", "condition"), where)
+    source, to = given.get("from"), given.get("to")
+    fine = True
+    if not isinstance(source, str) or source not in steps:
+        findings.say((*where, "from"), f"{shown(source)} is no step{nearest(source, steps)}")
+        fine = False
+    targets = list(to) if isinstance(to, list | tuple) else [to]
+    known = (*steps, *ENDS) if len(targets) == 1 else tuple(steps)
+    for target in targets:
+        if not isinstance(target, str) or target not in known:
+            hint = nearest(target, known)
+            if target in ENDS:
+                hint = ": what runs side by side can't begin with an end"
+            findings.say((*where, "to"), f"{shown(target)} is no step{hint}")
+            fine = False
+    if not targets or (fine and len(set(targets)) < len(targets)):
+        findings.say((*where, "to"), "must name at least one step, and each once")
+        fine = False
+    condition = condition_of(
+        given.get("condition"), steps, registry, findings, (*where, "condition")
+    )
+    return Path(str(source), tuple(targets), condition) if fine else None
+
+
+def _targets(ways: tuple[Path, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(target for way in ways for target in way.targets))
+
+
+def _see_that_it_ends(plan: PipelinePlan, findings: Findings) -> None:
+    """No step may lead nowhere, and no run may come to the same step twice at once."""
+    ending, reached = plan.leading_to_end(), plan.reachable()
+    for index, name in enumerate(plan.nodes):
+        where: Where = ("steps", index)
+        if name not in plan.paths:
+            findings.say(where, f"no path leaves {name!r}: add one to 'end' or to another step")
+        elif name not in ending:
+            findings.say(where, f"there is no way from {name!r} to an end")
+        if name not in reached:
+            findings.say(where, f"{name!r} can't be reached from {plan.entry!r}")
+    if findings:
+        return
+    for ways in plan.paths.values():
+        for way in ways:
+            if len(way.targets) > 1:
+                _see_that_it_joins(plan, way, findings)
+
+
+def _see_that_it_joins(plan: PipelinePlan, way: Path, findings: Findings) -> None:
+    join = plan.join_of(way.targets)
+    by: dict[str, str] = {way.source: way.source}
+    for target in way.targets:
+        for name in plan.before_join(target, join):
+            if name in by:
+                where = "" if join == END else f", though they join at {join!r} only"
+                findings.say(
+                    ("flow", "paths"),
+                    f"{way.source!r} leads to {', '.join(map(repr, way.targets))} side by side, and "
+                    f"both {by[name]!r} and {target!r} may come to {name!r}{where}: "
+                    "every path of theirs must lead there, or only one's",
+                )
+                return
+            by[name] = target

@@ -1,0 +1,94 @@
+"""A pipeline as it runs: steps, and the paths between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from holdfast.engine.walking.plan import END, Plan
+from holdfast.pipeline.conditions import Condition
+from holdfast.pipeline.references import Template
+from holdfast.pipeline.steps import Step
+
+FAILURE: Final = "end_with_failure"
+
+
+class Path(NamedTuple):
+    """A way that a run may take after a step, to one step or to several side by side."""
+
+    source: str
+    targets: tuple[str, ...]
+    condition: Condition
+
+
+class Loop(NamedTuple):
+    """How often and how long a run may come to the same steps again."""
+
+    max_iterations: int = 100
+    max_loop_time_seconds: float | None = None
+    iteration_delay_seconds: float = 0.0
+
+
+NO_LOOP: Final = Loop()
+
+
+@dataclass(frozen=True)
+class PipelinePlan(Plan):
+    """A pipeline that nobody changes any more."""
+
+    steps: Mapping[str, Step] = field(default_factory=dict)
+    inputs: Mapping[str, Template | None] = field(default_factory=dict)
+    paths: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+    loop: Loop = NO_LOOP
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+
+    def ways_on(self, name: str) -> tuple[str, ...]:
+        """Where a step leads to, without the ends that a branch may come to before it joins.
+
+        Branches join where all of them come to that go on at all.
+        """
+        return self._ways[name]
+
+    @cached_property
+    def _ways(self) -> dict[str, tuple[str, ...]]:
+        onward = {
+            name: tuple(target for target in self.possible_targets(name) if target in self.nodes)
+            for name in self.nodes
+        }
+        leads: dict[str, list[str]] = {}
+        for name, targets in onward.items():
+            for target in targets:
+                leads.setdefault(target, []).append(name)
+        ending: set[str] = set()
+        todo = [name for name, targets in onward.items() if not targets]
+        while todo:
+            name = todo.pop()
+            if name not in ending:
+                ending.add(name)
+                todo += leads.get(name, ())
+        # A loop whose only way out is an end must keep it.
+        return {
+            name: targets
+            if targets and name in ending
+            else (*targets, END)
+            if self._has_end(name)
+            else targets
+            for name, targets in onward.items()
+        }
+
+    def _has_end(self, name: str) -> bool:
+        return any(target in self.ends for target in self.possible_targets(name))
+
+    def before_join(self, first: str, join: str) -> set[str]:
+        """The steps that a branch may come to before it joins the others."""
+        found: set[str] = set()
+        todo = [first]
+        while todo:
+            name = todo.pop()
+            if name not in found and name != join and name in self.nodes:
+                found.add(name)
+                todo += self.possible_targets(name)
+        return found

@@ -1,0 +1,362 @@
+"""Pipelines for the engine: steps that add their outputs to a state, and the paths between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from holdfast.codec import values
+from holdfast.engine.history import History, meta
+from holdfast.engine.program import Policy, Record, Stored, Task
+from holdfast.engine.recording import describe
+from holdfast.engine.walking import versions
+from holdfast.engine.walking.program import Fork, Walk, WalkingProgram, visit_key
+from holdfast.errors import (
+    EndedWithFailureError,
+    LoopLimitError,
+    NoPathError,
+    RunError,
+    StepFailedError,
+    UnresolvedError,
+)
+from holdfast.model import CheckpointType, Entry, Kind, Status
+from holdfast.pipeline.conditions import ALWAYS
+from holdfast.pipeline.plan import FAILURE, PipelinePlan
+from holdfast.pipeline.references import Scope
+from holdfast.pipeline.steps import Step
+from holdfast.seams import SYSTEM_CLOCK, Clock
+
+INLINE: Final = Policy(inline=True, marked=True)
+_FALLBACK: Final = "!fallback"
+_DELAY: Final = "!delay"
+
+
+class PipelineProgram(WalkingProgram):
+    """One execution of a pipeline.
+
+    Its state is `{"pipeline_input": ..., "steps": {id: output}}`. The main walk records whole
+    states; what runs side by side records its outputs alone, and they are put together when the
+    branches join.
+    """
+
+    _plan: PipelinePlan
+
+    def __init__(self, plan: PipelinePlan, clock: Clock = SYSTEM_CLOCK) -> None:
+        super().__init__(plan)
+        self._clock = clock
+        self._due: list[tuple[Walk, str, str]] = []  # steps that wait no longer: walk, key and id
+        self._failed: dict[str, dict[str, Any]] = {}  # by key: the failure that is to be answered
+        self._beside: dict[str, Stored] = {}  # outputs of branches that are under way
+        self._times: dict[str, int] = {}  # by key: when a branch's step was recorded
+        self._ended_at = ""
+
+    # --- Program
+
+    def restore(self, history: History) -> int:
+        for entry in history.entries:
+            if entry.kind == Kind.DECISION and meta(entry).get("failed"):
+                self._fail(str(entry.step), history.value(entry))
+            elif entry.kind == Kind.RESULT:
+                self._times[versions.key_of(self._plan, entry)] = entry.at
+            elif entry.status == Status.FAILED:  # what is resumed is tried again
+                self._failed.clear()
+        return super().restore(history)
+
+    def ready(self) -> list[Task]:
+        tasks = super().ready()
+        due, self._due = self._due, []
+        tasks += [self._step(walk, key, name) for walk, key, name in due]
+        if self._ended_at == FAILURE and not tasks and not self._busy:
+            assert self._main is not None
+            raise EndedWithFailureError(self.run_id, ", ".join(self._main.before))
+        return tasks
+
+    def record(self, task: Task, value: Any) -> Record:
+        made = super().record(task, value)
+        if made.kind == Kind.RESULT:  # a fallback stands in for its step
+            return replace(made, step=task.key.removesuffix(_FALLBACK))
+        return made
+
+    def revive(self, task: Task, stored: Stored) -> Any:
+        self._stored[task.key] = stored
+
+    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        in_branch = bool(self._busy[task.key][0].path)
+        return lambda: stored.value() if in_branch else stored.value()["steps"][task.name]
+
+    def accept(self, task: Task, value: Any) -> None:
+        if task.key.endswith(_DELAY):
+            walk, _ = self._busy.pop(task.key)
+            self._due.append((walk, task.key.removesuffix(_DELAY), task.name))
+            return
+        super().accept(task, value)
+
+    def failure(self, task: Task, error: StepFailedError) -> list[Record]:
+        if self._answer_to_failure(task) is None:
+            return []
+        return [Record(Kind.DECISION, task.key, describe(error), {"failed": True}, task.name)]
+
+    def refuse(self, task: Task, error: StepFailedError) -> None:
+        if self._answer_to_failure(task) is None:
+            raise error
+        walk, _ = self._busy.pop(task.key)
+        self._fail(task.key, describe(error))
+        self._due.append((walk, task.key.removesuffix(_FALLBACK), task.name))
+
+    def at_failure(self, task: Task | None) -> list[Record]:
+        walk = self._busy[task.key][0] if task is not None and task.key in self._busy else None
+        before = {} if walk is None else {"after": list(walk.before)}
+        return [replace(r, meta={**r.meta, **before}) for r in super().at_failure(task)]
+
+    @property
+    def result(self) -> Any:
+        if self._end is None:
+            self.ready()
+        assert self._end is not None
+        return self._end.value()
+
+    @property
+    def state(self) -> Any:
+        assert self._main is not None
+        return _With.of(self._main.state, self._beside).value()
+
+    @property
+    def output(self) -> Any:
+        """What the steps that ran last came to."""
+        assert self._main is not None
+        return _outputs(self._main.before, self._main.state.value()["steps"])
+
+    # --- WalkingProgram
+
+    def guard(self, walk: Walk, name: str) -> None:
+        super().guard(walk, name)
+        if name not in self._plan.loops:
+            return
+        loop, count = self._plan.loop, walk.visits[name]
+        first, now = walk.since.setdefault(name, self._clock.now()), self._clock.now()
+        if count > loop.max_iterations:
+            raise LoopLimitError(self.run_id, name, loop.max_iterations, "max_iterations")
+        most = loop.max_loop_time_seconds
+        if most is not None and count > 1 and now - first > most * 1e6:
+            raise LoopLimitError(self.run_id, name, most, "max_loop_time_seconds")
+
+    def task(self, walk: Walk, key: str, name: str) -> Task | None:
+        pause, count = self._plan.loop.iteration_delay_seconds, walk.visits[name]
+        goes_back = name in walk.before or any(count > walk.visits.get(b, 0) for b in walk.before)
+        if pause and count > 1 and goes_back and key not in self._answers:
+            self._busy[key + _DELAY] = (walk, None)
+            return Task(key + _DELAY, name, asyncio.sleep, (pause,), recorded=False)
+        return self._step(walk, key, name)
+
+    def seen(self, walk: Walk) -> Any:
+        return walk.state.value()
+
+    def outcome(self, walk: Walk, task: Task, value: Any) -> Any:
+        if walk.path:
+            return value
+        state = walk.state.value()
+        state["steps"].pop(task.name, None)  # the last to finish stands last
+        state["steps"][task.name] = value
+        return state
+
+    def targets(self, walk: Walk, task: Task, recorded: Any) -> list[str]:
+        first = self._plan.paths[task.name][0]
+        if first.condition is ALWAYS:
+            return list(first.targets)
+        state = walk.state.value()
+        output = recorded if walk.path else recorded["steps"][task.name]
+        state["steps"][task.name] = values.decode(values.encode(output))
+        try:
+            return self._decided(task.name, state)
+        except RunError:  # the step is done: it is saved, and the run fails after it
+            return []
+
+    def undecided(self, walk: Walk, after: str) -> list[str]:
+        name = walk.before[0]
+        targets = self._decided(name, walk.state.value())
+        facts = {"next_steps": targets, **self.facts(walk)}
+        if walk.path:
+            key, output = visit_key(walk, name), walk.state.value()["steps"][name]
+            again = Record(Kind.RESULT, key, output, facts, name, self._steps - 1)
+        else:
+            again = self._whole(walk, name, facts)
+        self._notes.append(again)
+        return targets
+
+    def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
+        key = visit_key(walk, name)
+        self._failed.pop(key, None)
+        self._answers.pop(key, None)
+        if not walk.path:
+            self._beside.clear()
+            return stored
+        if name in self._plan.loops:
+            walk.since.setdefault(name, self._times.get(key, self._clock.now()))
+        self._beside[name] = stored
+        return _With.of(walk.state, {name: stored})
+
+    def join(self, fork: Fork) -> Task | None:
+        walk = fork.walk
+        places = {place for _, place in fork.arrived.values()}
+        branches = [fork.arrived[target][0] for target in fork.targets]
+        for branch in branches:
+            if isinstance(branch.state, _With):
+                walk.state = _With.of(walk.state, branch.state.outputs)
+        walk.before = tuple(dict.fromkeys(name for branch in branches for name in branch.before))
+        target = FAILURE if FAILURE in places else fork.join if fork.join in places else "end"
+        if not walk.path:
+            facts = {"next_steps": [target], "after": list(walk.before), **self.facts(walk)}
+            self._notes.append(self._whole(walk, fork.merge_key, facts))
+        self._walks.append((walk, [target], fork.merge_key))
+        return None
+
+    def facts(self, walk: Walk) -> dict[str, Any]:
+        facts = super().facts(walk)
+        timed = self._plan.loop.max_loop_time_seconds is not None
+        return facts | ({"since": dict(walk.since)} if timed and walk.since else {})
+
+    def remember(self, walk: Walk, entry: Entry) -> None:
+        super().remember(walk, entry)
+        told = meta(entry)
+        node = versions.node_of(self._plan, entry)
+        walk.before = tuple(told.get("after", [node] if node in self._plan.nodes else ()))
+        walk.since = dict(told.get("since", {}))
+
+    def _arrive(self, walk: Walk, name: str) -> Task | None:
+        if walk.fork is None:
+            self._ended_at = name
+        return super()._arrive(walk, name)
+
+    # --- steps
+
+    def _step(self, walk: Walk, key: str, name: str) -> Task:
+        """What carries a step out: itself, its answer, or what answers its failure."""
+        step, failed = self._plan.steps[name], self._failed.get(key)
+        if failed is not None:
+            task = self._instead(walk, key + _FALLBACK, step, failed)
+        elif key in self._answers:
+            task = Task(key, name, partial(self.answered, key), policy=INLINE)
+        else:
+            task = self._calling(walk, key, step, step.call, step.policy)
+        self._busy[task.key] = (walk, None)
+        return task
+
+    def _instead(self, walk: Walk, key: str, step: Step, failed: Mapping[str, Any]) -> Task:
+        fallback = step.on_failure
+        if fallback is None or failed["again"]:
+            return Task(key, step.id, partial(_same, _told(step, failed)), policy=INLINE)
+        policy = replace(step.policy, retry=None)
+        return self._calling(walk, key, step, fallback, policy, _error(failed))
+
+    def _calling(
+        self,
+        walk: Walk,
+        key: str,
+        step: Step,
+        fn: Callable[..., Any],
+        policy: Policy,
+        *more: Any,
+    ) -> Task:
+        state, before = walk.state, walk.before
+
+        def arguments() -> tuple[Any, ...]:
+            return self._data(step.id, before, state.value()), *more
+
+        try:
+            first = arguments()
+        except UnresolvedError as error:  # a failure like any other
+            return Task(key, step.id, partial(_raise, error), policy=INLINE)
+        return Task(key, step.id, fn, first, policy=policy, fresh=arguments)
+
+    def _data(self, name: str, before: tuple[str, ...], state: dict[str, Any]) -> Any:
+        inputs = self._plan.inputs[name]
+        if inputs is not None and self._plan.nodes[name].question is None:
+            return inputs.render(Scope(state, self._plan.parameters))
+        return _outputs(before, state["steps"]) if before else state["pipeline_input"]
+
+    def _fail(self, key: str, told: dict[str, Any]) -> None:
+        step = key.removesuffix(_FALLBACK)
+        self._failed[step] = told | {"again": step != key}
+
+    def _answer_to_failure(self, task: Task) -> Step | None:
+        """The step, if it has an answer to what failed."""
+        step = self._plan.steps[task.name]
+        failed = self._failed.get(task.key.removesuffix(_FALLBACK))
+        falls_back = step.on_failure is not None and failed is None
+        passed_over = step.continue_on_error and not (failed and failed["again"])
+        return step if falls_back or passed_over else None
+
+    def _decided(self, name: str, state: dict[str, Any]) -> list[str]:
+        """Where the first path leads whose condition holds."""
+        scope = Scope(state, self._plan.parameters)
+        paths = self._plan.paths[name]
+        for path in paths:
+            if path.condition.holds(scope):
+                return list(path.targets)
+        raise NoPathError(self.run_id, name, tuple(path.condition.words for path in paths))
+
+    def _whole(self, walk: Walk, step: str, facts: Mapping[str, Any]) -> Record:
+        """A whole state that is recorded though no step was run."""
+        kind = CheckpointType.MANUAL_CHECKPOINT.value
+        index = self._steps - 1 if self._steps else None
+        return Record(Kind.CHECKPOINT, step, walk.state.value(), facts, index=index, type=kind)
+
+
+class _With(Stored):
+    """A state, and outputs that came to it since."""
+
+    __slots__ = ("base", "outputs")
+
+    def __init__(self, base: Stored, outputs: Mapping[str, Stored]) -> None:
+        self.base = base
+        self.outputs = outputs
+
+    @classmethod
+    def of(cls, state: Stored, more: Mapping[str, Stored]) -> _With:
+        """The state with more outputs."""
+        if isinstance(state, _With):
+            return cls(state.base, {**state.outputs, **more})
+        return cls(state, dict(more))
+
+    def value(self) -> Any:
+        """The state as plain data."""
+        state = self.base.value()
+        for name, output in self.outputs.items():
+            state["steps"].pop(name, None)
+            state["steps"][name] = output.value()
+        return state
+
+
+def _outputs(names: tuple[str, ...], steps: Mapping[str, Any]) -> Any:
+    """What a step came to; where several led here, theirs by id."""
+    if len(names) == 1:
+        return steps.get(names[0])
+    return {name: steps[name] for name in names if name in steps} or None
+
+
+def _told(step: Step, failed: Mapping[str, Any]) -> dict[str, Any]:
+    """A failure as an output."""
+    return {
+        "step_error": True,
+        "step_name": step.name,
+        "error_type": failed["type"],
+        "error_message": failed["message"],
+        "attempts": failed["attempts"],
+    }
+
+
+def _error(failed: Mapping[str, Any]) -> StepFailedError:
+    return StepFailedError(
+        failed["step"], failed["type"], failed["message"], failed["attempts"], failed["trace"]
+    )
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -1,0 +1,98 @@
+"""Flows that the tests carry out; copied into each test's own directory as jobs.py."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.graph import END, Graph
+from holdfast.workflow import ask, step, workflow
+
+
+@dataclass
+class Decision:
+    approved: bool
+    amount: int
+    note: str = ""
+
+
+def fetch(day: str) -> dict[str, Any]:
+    return {"day": day, "rows": [1, 2, 3]}
+
+
+def write(rows: list[int]) -> int:
+    Path("out.txt").write_text("\n".join(map(str, rows)))
+    return len(rows)
+
+
+def fail() -> None:
+    raise RuntimeError("no such table")
+
+
+def wait_for(path: str) -> str:
+    while not Path(path).exists():
+        time.sleep(0.02)
+    return path
+
+
+@workflow("inner")
+def inner(rows: list[int]) -> Generator[Any, Any, Any]:
+    return (yield step("sum").python(sum, args=(rows,)))
+
+
+@workflow("etl")
+def etl(day: str) -> Generator[Any, Any, Any]:
+    found = yield step("fetch").python(fetch, args=(day,))
+    total = yield step("total").subworkflow(inner, rows=found["rows"])
+    return {"day": day, "total": total}
+
+
+@workflow("claims")
+def claims() -> Generator[Any, Any, Any]:
+    return (yield step("write").python(write, args=([1, 2],)).outputs("out.txt"))
+
+
+@workflow("review")
+def review(what: str) -> Generator[Any, Any, Any]:
+    decision = yield ask(f"publish {what}?", returns=Decision, name="publish")
+    return f"{what}: {decision}"
+
+
+@workflow("broken")
+def broken() -> Generator[Any, Any, Any]:
+    yield step("fetch").python(fetch, args=("today",))
+    yield step("load").python(fail)
+
+
+@workflow("slow")
+def slow(path: str) -> Generator[Any, Any, Any]:
+    yield step("fetch").python(fetch, args=("today",))
+    waited = yield step("wait").python(wait_for, args=(path,))
+    yield step("last").python(fetch, args=("tomorrow",))
+    return waited
+
+
+@dataclass
+class State:
+    name: str = ""
+    visits: int = 0
+
+
+def visit(state: State) -> State:
+    return State(state.name, state.visits + 1)
+
+
+def next_node(state: State) -> str:
+    return END if state.visits >= 3 else "visit"
+
+
+graph = (
+    Graph(State, name="visits")
+    .add_node("visit", visit)
+    .add_conditional_edge("visit", next_node)
+    .set_entry("visit")
+    .compile()
+)

@@ -1,0 +1,210 @@
+"""run, resume, recover, questions, answer, pause, cancel."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    done = cli("run", "jobs:etl", "--input", "day=2026-01-31", "--run-id", "etl", "--thread", "t")
+    assert done.code == 0
+    assert done.json == {"day": "2026-01-31", "total": 6}, "only the result is on standard output"
+    assert "✓ fetch" in done.err
+    assert "begins: etl, flow etl" in done.err
+    found = cp.run("etl")
+    assert found is not None
+    assert (found.status, found.thread_id) == ("completed", "t")
+
+
+def test_inputs_are_json_where_the_flow_does_not_want_text(cli: Cli) -> None:
+    assert cli("run", "jobs:etl", "-i", "day=5").json["day"] == "5"
+    assert cli("run", "jobs:inner", "-i", "rows=[1, 2]").json == 3
+    assert cli("run", "jobs:inner", "--input-json", '{"rows": [4]}').json == 4
+    assert cli("run", "jobs:inner", "--input-json", "-", stdin='{"rows": [5]}').json == 5
+    Path("in.json").write_text('{"rows": [6]}')
+    assert cli("run", "jobs:inner", "--input-json", "@in.json").json == 6
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jobs:etl"],
+        ["jobs:etl", "-i", "nonsense"],
+        ["jobs:etl", "-i", "night=1"],
+        ["jobs:etl", "--input-json", "[1]"],
+        ["jobs:etl", "--input-json", "{"],
+        ["jobs"],
+        ["jobs:fetch"],
+        [":etl"],
+    ],
+)
+def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
+    cli: Cli, arguments: list[str]
+) -> None:
+    done = cli("run", *arguments)
+    assert done.code == Exit.USAGE
+    assert not Path(".holdfast").exists()
+
+
+def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
+    missing = cli("run", "jobs:elt")
+    assert missing.code == Exit.NOT_FOUND
+    assert "it has broken, claims, etl, graph" in missing.err
+    assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
+    assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
+
+
+def test_a_graph_is_run_from_a_file(cli: Cli) -> None:
+    done = cli("run", "./jobs.py:graph", "-i", "name=7", "--run-id", "g")
+    assert done.json == {"name": "7", "visits": 3}
+    assert cli("run", "./jobs.py:graph", "-i", "nme=x").code == Exit.USAGE
+
+
+def test_events_are_json_lines_for_programs(cli: Cli) -> None:
+    events = cli("run", "jobs:etl", "-i", "day=x", "--run-id", "e", "--json").lines
+    kinds = [event["event"] for event in events if event["run_id"] == "e"]
+    assert kinds[0] == "RunStarted"
+    assert kinds[-1] == "RunCompleted"
+    assert kinds.count("StepCompleted") == 2
+    assert events[-1]["result"] == {"day": "x", "total": 6}
+
+
+def test_a_failed_run_exits_with_1_and_says_why(cli: Cli) -> None:
+    done = cli("run", "jobs:broken", "--run-id", "b")
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    assert "RuntimeError: no such table" in done.err
+    assert "Traceback" not in done.err
+    assert cli("run", "jobs:broken", "--run-id", "b").code == Exit.REFUSED, "the id is taken"
+    assert cli("resume", "b", "--flow", "jobs:broken", "--json").lines[-1]["event"] == "RunFailed"
+
+
+def test_a_question_pauses_a_run_until_it_is_answered(cli: Cli) -> None:
+    asked = cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    assert asked.code == Exit.PAUSED
+    assert "? publish: publish report?" in asked.err
+    assert "holdfast answer review" in asked.err
+    assert cli("resume", "review", "--flow", "jobs:review").code == Exit.PAUSED
+    (question,) = cli("questions", "--json").lines
+    assert (question["run_id"], question["question"]) == ("review", "publish")
+    assert question["schema"]["required"] == ["approved", "amount"]
+    assert cli("questions", "rev", "--json").lines == [question]
+    assert "publish report?" in cli("questions").out
+    wrong = cli("answer", "review", "--with", '{"approved": true, "amount": "many"}')
+    assert wrong.code == Exit.USAGE
+    assert "amount" in wrong.err
+    done = cli("answer", "rev", "--with", '{"approved": true, "amount": 3}', "--by", "ann")
+    assert done.code == 0
+    assert cli("questions").out == "nothing is asked\n"
+    second = cli("answer", "review", "--with", '{"approved": false, "amount": 3}', "--by", "bob")
+    assert second.code == Exit.NOT_FOUND
+    assert "'ann'" in second.err
+    assert "amount=3" in cli("resume", "review", "--flow", "jobs:review").json
+
+
+def test_nothing_is_asked_where_there_is_no_terminal(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    done = cli("answer", "review", stdin="y\n3\n\n")
+    assert done.code == Exit.USAGE
+    assert "--with JSON" in done.err
+    assert cli("answer", "review", "--with", "{").code == Exit.USAGE
+    assert cli("answer", "review", "--question", "other", "--with", "1").code == Exit.NOT_FOUND
+    assert cli("fork", "review", "--edit").code == Exit.USAGE
+
+
+def test_flows_are_found_in_the_project(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    lost = cli("resume", "review")
+    assert lost.code == Exit.NOT_FOUND
+    assert "--flow module:name" in lost.err
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:etl", "jobs:review"]\n')
+    assert cli("resume", "review").code == Exit.PAUSED
+    other = cli("resume", "review", "--flow", "jobs:etl")
+    assert other.code == Exit.NOT_FOUND
+    assert "known are only 'etl'" in other.err
+
+
+def test_a_resume_checks_the_world_first(cli: Cli) -> None:
+    assert cli("run", "jobs:claims", "--run-id", "c").code == 0
+    assert cli("resume", "c", "--flow", "jobs:claims").code == Exit.REFUSED, "it is finished"
+    Path("out.txt").unlink()
+    again = cli("resume", "c", "--flow", "jobs:claims")
+    assert again.code == 0
+    assert "is done again" in again.err
+    assert Path("out.txt").exists()
+
+
+def test_a_run_is_paused_and_cancelled_from_outside(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    assert cli("pause", "review", "--reason", "lunch", "--json").json["status"] == "paused"
+    assert "lunch" in cli("show", "review").out
+    cancelled = cli("cancel", "rev", "--json").json
+    assert cancelled == {"run_id": "review", "asked": "cancel", "status": "cancelled"}
+    assert cli("cancel", "review").code == Exit.REFUSED
+    assert cli("pause", "nosuch").code == Exit.NOT_FOUND
+
+
+@contextmanager
+def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
+    """A worker in another process, in the middle of a step that ends when a file named go is there."""
+    arguments = ["run", "jobs:slow", "-i", "path=go", "--run-id", "slow", "--json"]
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "holdfast", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with worker:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            if json.loads(line).get("step") == "wait":
+                break
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+
+def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
+    with at_work(cli):
+        assert cli("recover").out == "no orphaned runs\n", "its worker lives"
+    assert "slow" in cli("doctor").out
+    (orphan,) = cli("recover", "--dry-run", "--json").json
+    assert (orphan["run_id"], orphan["status"]) == ("slow", "orphaned")
+    (left,) = cli("recover", "--flow", "jobs:etl", "--json").json
+    assert left["status"] == "orphaned", "runs of other flows are left alone"
+    Path("go").touch()
+    done = cli("recover", "--flow", "jobs:slow", "--json")
+    assert done.code == 0
+    (recovered,) = done.json
+    assert (recovered["status"], recovered["result"]) == ("completed", "go")
+    assert cli("recover").out == "no orphaned runs\n"
+
+
+def test_a_run_elsewhere_hears_that_it_is_to_pause(cli: Cli) -> None:
+    with at_work(cli) as worker:
+        assert cli("pause", "slow").code == 0
+        Path("go").touch()
+        out, _ = worker.communicate()
+    assert worker.returncode == Exit.PAUSED
+    assert json.loads(out.splitlines()[-1])["event"] == "RunPaused"
+    assert "was asked to" in cli("show", "slow").out
+
+
+def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
+    with at_work(cli) as worker:
+        worker.send_signal(signal.SIGINT)
+        Path("go").touch()
+        _, err = worker.communicate()
+    assert worker.returncode == Exit.INTERRUPTED
+    assert err == "interrupted; go on with: holdfast resume slow\n"
+    assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"

@@ -1,0 +1,52 @@
+"""fork, rollback."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def test_a_rollback_makes_an_earlier_checkpoint_the_current_one(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    assert cli("rollback", "plain", "s1", "--json").json == {
+        "run_id": "plain-run", "checkpoint_id": "plain-run@2", "step": "s1",
+    }  # fmt: skip
+    assert cli("show", "plain", "--json").json["state"]["n"] == 1
+    assert cli("rollback", "plain", "4").code == 0, "what was left can be gone back to"
+    assert cli("rollback", "plain", "77").code == Exit.NOT_FOUND
+
+
+def test_a_fork_begins_with_the_state_or_an_edited_one(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    same = cli("fork", "plain", "--json").json
+    assert same["origin"] == "plain-run@4"
+    assert cli("diff", "plain", "4", same["checkpoint_id"], "--json").json["patch"] == []
+    other = cli(
+        "fork", "plain", "--at", "s2", "--run-id", "edited", "--set", "log.1=b", "--set", "n=7",
+        "--set", "new=text",
+    )  # fmt: skip
+    assert other.code == 0
+    state = cli("show", "edited", "--json").json["state"]
+    assert state == {"n": 7, "log": ["a", "b"], "same": "ü", "new": "text"}
+    assert cli("fork", "plain", "--run-id", "edited").code == Exit.REFUSED
+
+
+@pytest.mark.parametrize("wrong", ["log.9=1", "no.where=1", "n.x=1", "nothing", "=1"])
+def test_a_path_that_is_not_there_is_a_usage_error(
+    cli: Cli, plain: hf.SyncCheckpointer, wrong: str
+) -> None:
+    before = len(plain.runs())
+    assert cli("fork", "plain", "--set", wrong).code == Exit.USAGE
+    assert len(plain.runs()) == before
+
+
+def test_a_forked_workflow_goes_on_with_edited_results(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl")
+    cli("fork", "etl", "--at", "fetch", "--run-id", "etl-b", "--set", "fetch.rows=[10, 20]")
+    assert cli("resume", "etl-b", "--flow", "jobs:etl").json["total"] == 30
+    assert cli("fork", "etl", "--set", "nostep=1").code == Exit.USAGE

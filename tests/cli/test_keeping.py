@@ -1,0 +1,206 @@
+"""export, import, copy, prune, forget."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def states(cli: Cli, run: str, *options: str) -> list[object]:
+    return [
+        cli("show", run, "--at", at, "--json", *options).json["state"]
+        for at in ("1", "2", "3", "4")
+    ]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+@pytest.mark.parametrize("target", ["bundle", "dir/"])
+def test_runs_survive_an_export_and_an_import(
+    cli: Cli, plain: hf.SyncCheckpointer, form: str, target: str
+) -> None:
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl/1")
+    done = cli("export", "--all", "--to", target, "--format", form, "--json")
+    assert [item["run_id"] for item in done.json] == ["etl/1", "etl/1//total", "plain-run"]
+    files = sorted({item["file"] for item in done.json})
+    assert len(files) == (1 if target == "bundle" else 3)
+    if form == "json":
+        assert isinstance(json.loads(Path(files[0]).read_text()), list)
+    imported = cli("import", *files, "--store", "other.db", "--json")
+    assert sorted(item["run_id"] for item in imported.json) == [
+        "etl/1",
+        "etl/1//total",
+        "plain-run",
+    ]
+    assert states(cli, "plain", "--store", "other.db") == states(cli, "plain")
+    assert cli("verify", "--store", "other.db").code == 0
+    assert cli("import", *files, "--store", "other.db").code == 0, "again changes nothing"
+
+
+def test_bundles_can_be_joined(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("second", 2)
+    for name in ("plain", "second"):
+        cli("export", name, "--to", f"{name}.jsonl")
+    Path("both.jsonl").write_text(
+        Path("plain.jsonl").read_text() + Path("second.jsonl").read_text()
+    )
+    assert len(cli("import", "both.jsonl", "--store", "other.db", "--json").json) == 2
+
+
+def test_an_export_takes_the_runs_within_along(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl", "--owner", "ann")
+    for arguments in (["etl"], ["--owner", "ann"]):
+        done = cli("export", *arguments, "--to", "etl.jsonl", "--json")
+        assert [item["run_id"] for item in done.json] == ["etl", "etl//total"]
+    assert cli("export", "--owner", "bob").out == "no runs\n"
+    assert cli("export").code == Exit.USAGE
+    assert cli("export", "etl", "--all").code == Exit.USAGE
+
+
+def test_a_changed_file_is_refused_before_anything_is_written(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    plain.save("second", 2)
+    cli("export", "--all", "--to", "all.jsonl")
+    whole = Path("all.jsonl").read_text()
+    for broken in (whole.replace('"n": 2', '"n": 5'), whole[:-20], whole + "{}\n", "", "[]", "[1]"):
+        Path("all.jsonl").write_text(broken)
+        done = cli("import", "all.jsonl", "--store", "other.db")
+        assert done.code == Exit.FAILED
+        assert "all.jsonl" in done.err
+        assert cli("runs", "--store", "other.db").out == "no runs\n"
+
+
+def test_an_import_over_another_run_of_that_name_is_refused(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    cli("export", "plain", "--to", "plain.jsonl")
+    with hf.SyncCheckpointer("other.db") as other:
+        other.save("plain-run", "mine")
+    assert cli("import", "plain.jsonl", "--store", "other.db").code == Exit.REFUSED
+
+
+def test_a_copy_goes_from_one_store_to_another(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/\n"
+    assert cli("copy", ".holdfast/holdfast.db", "other/", "--json").json["runs"] == 3
+    assert states(cli, "plain", "--store", "other/") == states(cli, "plain")
+    assert cli("verify", "--store", "other/").code == 0
+    assert cli("copy", "a", "b", "c").code == Exit.USAGE
+    assert cli("copy", "nothere.db", "other/").code == Exit.NOT_FOUND
+    assert cli("copy", "a.db", "b.db", "--store", "c.db").code == Exit.USAGE
+
+
+# --- prune
+
+
+def test_a_dry_run_deletes_nothing_and_says_what_would_go(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    would = cli("prune", "--keep-latest", "1", "--dry-run", "--json").json
+    assert would["runs"] == [{"run_id": "plain-run", "checkpoints": 3, "whole": False}]
+    assert plain.stats().checkpoints == 4
+    assert "3 checkpoints of 1 run would go" in cli("prune", "--keep-latest", "1", "--dry-run").out
+    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json").json
+    assert (done["runs"], done["checkpoints"]) == (would["runs"], 3)
+    assert plain.stats().checkpoints == 1
+    assert len(Path("kept/plain-run.jsonl").read_text().splitlines()) == 3
+    assert cli("verify").code == 0
+
+
+def test_ages_are_told_in_units_people_use(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    assert cli("prune", "plain", "--older-than", "1d", "--json").json["checkpoints"] == 0
+    assert cli("prune", "--runs-older-than", "8w", "--json").json["checkpoints"] == 0
+    for wrong in ("1", "d", "-1d", "1y", "9" * 10 + "d"):
+        assert cli("prune", "--older-than", wrong).code == Exit.USAGE
+    assert cli("prune").code == Exit.USAGE
+    assert cli("prune", "--keep-latest", "0").code == Exit.USAGE
+
+
+def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path) -> None:
+    class Earlier:
+        def now(self) -> int:
+            return int((datetime.now(UTC) - timedelta(days=40)).timestamp() * 1e6)
+
+        def monotonic(self) -> float:
+            import time
+
+            return time.monotonic()
+
+    with hf.SyncCheckpointer(clock=Earlier()) as cp:
+        cp.save("old", 1)
+        cp.save("asks", 1)
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "waits")
+    would = cli("prune", "--runs-older-than", "30d", "--dry-run", "--json").json
+    assert [run["run_id"] for run in would["runs"]] == ["asks", "old"]
+    assert cli("prune", "old", "--runs-older-than", "30d", "--json").json["runs"][0]["whole"]
+    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["asks", "waits"]
+
+
+# --- forget
+
+
+def on_disk() -> bytes:
+    return b"".join(file.read_bytes() for file in Path(".holdfast").iterdir())
+
+
+def test_everything_of_an_owner_is_deleted_with_a_receipt(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    day = "someday-9f86d081"
+    cli("run", "jobs:etl", "-i", f"day={day}", "--run-id", "etl", "--owner", "ann", "--thread", "t")
+    assert day.encode() in on_disk()
+    plain.save("bobs", "stays", owner="bob")
+    refused = cli("forget", "--owner", "ann")
+    assert refused.code == Exit.USAGE
+    assert "--yes" in refused.err
+    would = cli("forget", "--owner", "ann", "--dry-run", "--json").json
+    assert [run["run_id"] for run in would["runs"]] == ["etl", "etl//total", "plain-run"]
+    assert len(plain.runs()) == 4
+    done = cli(
+        "forget",
+        "--owner",
+        "ann",
+        "--yes",
+        "--export",
+        "ann.jsonl",
+        "--receipt",
+        "r.json",
+        "--json",
+    )
+    assert done.code == 0
+    receipt = json.loads(Path("r.json").read_text())
+    assert receipt == done.json
+    assert [run["digest"] for run in receipt["runs"]] == [run["digest"] for run in would["runs"]]
+    assert all(run["tombstone"] for run in receipt["runs"])
+    assert [run["run_id"] for run in cli("runs", "--within", "--json").lines] == ["bobs"]
+    assert cli("show", "etl").code == Exit.NOT_FOUND
+    plain.close()
+    assert day.encode() not in on_disk()
+    assert len(cli("import", "ann.jsonl", "--store", "given.db", "--json").json) == 3
+    assert cli("forget", "--owner", "ann", "--yes", "--json").json["runs"] == []
+
+
+def test_a_thread_is_forgotten_with_the_runs_within_its_runs(cli: Cli) -> None:
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl", "--thread", "t")
+    assert "2 runs deleted" in cli("forget", "--thread", "t", "--yes").out
+    assert cli("runs", "--within").out == "no runs\n"
+
+
+def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "waits", "--owner", "ann")
+    assert cli("forget", "--owner", "ann", "--yes").code == Exit.REFUSED
+    assert cli("runs").out != "no runs\n"
+    assert cli("forget", "--owner", "ann", "--yes", "--force").code == 0
+    assert cli("runs").out == "no runs\n"
+
+
+def test_forgetting_needs_to_be_told_whom(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    assert cli("forget", "--yes").code == Exit.USAGE
+    assert cli("forget", "--owner", "a", "--thread", "b", "--yes").code == Exit.USAGE

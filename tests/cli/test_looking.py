@@ -1,0 +1,173 @@
+"""runs, show, diff, stats, watch."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("other", {}, flow="nightly", thread_id="t1")
+    plain.complete("other")
+    out = cli("runs").out.splitlines()
+    assert out[0].split() == ["RUN", "STATUS", "FLOW", "STEP", "SEQ", "SAVED"]
+    assert out[1].split()[:3] == ["other", "completed", "nightly"]
+    assert out[2].split()[:4] == ["plain-run", "open", "s3", "4"]
+    for arguments in (
+        ["--status", "completed"],
+        ["--flow", "nightly"],
+        ["--thread", "t1"],
+        ["oth"],
+    ):
+        assert [run["run_id"] for run in cli("runs", *arguments, "--json").lines] == ["other"]
+    assert [run["run_id"] for run in cli("runs", "--owner", "ann", "--json").lines] == ["plain-run"]
+    assert cli("runs", "--owner", "bob").out == "no runs\n"
+
+
+def test_a_long_list_says_that_there_is_more(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cp.save_many({"run_id": f"run-{n:03}", "state": n} for n in range(60))
+    assert len(cli("runs", "--json").lines) == 50
+    assert "--limit 0" in cli("runs").out
+    assert len(cli("runs", "--json", "--limit", "0").lines) == 60
+
+
+def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    assert cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl").code == 0
+    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["etl"]
+    assert [run["run_id"] for run in cli("runs", "--json", "--within").lines] == [
+        "etl",
+        "etl//total",
+    ]
+
+
+def test_ids_with_slashes_are_no_runs_within_others(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cp.save("https://example.org/a", 1)
+    cp.save("https://example.org/b", 1)
+    assert len(cli("runs", "--json").lines) == 2
+    assert cli("show", "https://example.org/a").code == 0
+    assert cli("show", "https").code == Exit.USAGE
+
+
+def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl", "--owner", "ann")
+    shown = cli("show", "etl").out
+    assert "etl  completed  flow etl  owner ann" in shown
+    for word in (
+        "began",
+        "fetch",
+        "total",
+        "completed",
+        "━",
+        "runs within",
+        "└── total  completed",
+    ):
+        assert word in shown
+    assert '"rows": [' in shown
+    document = cli("show", "etl", "--json").json
+    assert [moment["kind"] for moment in document["timeline"]] == [
+        "open",
+        "result",
+        "result",
+        "complete",
+    ]
+    assert [moment["step"] for moment in document["timeline"]] == [None, "fetch", "total", None]
+    assert document["timeline"][2]["child"] == "etl//total"
+    assert document["timeline"][1]["took"] > 0
+    assert document["state"] == {"fetch": {"day": "monday", "rows": [1, 2, 3]}, "total": 6}
+    assert [run["run_id"] for run in document["within"]] == ["etl//total"]
+
+
+def test_show_tells_of_gaps_failures_and_what_was_left_behind(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    time.sleep(0.15)
+    plain.save("plain-run", {"n": 9}, step="late")
+    plain.rollback("plain-run", seq=2)
+    shown = cli("show", "plain-run").out
+    assert "· nothing for 0." in shown
+    assert "went back s1" in shown
+    assert shown.count("left behind") == 3
+    assert cli("run", "jobs:broken", "--run-id", "broken").code == Exit.FAILED
+    failed = cli("show", "broken").out
+    assert "failed" in failed
+    assert "RuntimeError: no such table" in failed
+
+
+def test_show_has_the_state_at_any_checkpoint(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    for where in ("2", "s1", "plain-run@2", "plain@2"):
+        document = cli("show", "plain", "--at", where, "--json").json
+        assert document["checkpoint_id"] == "plain-run@2"
+        assert document["state"]["n"] == 1
+    assert cli("show", "plain", "--at", "99").code == Exit.NOT_FOUND
+    assert cli("show", "plain", "--at", "nostep").code == Exit.NOT_FOUND
+
+
+def test_long_states_and_timelines_are_cut_unless_asked_for(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    cp.save_many({"run_id": "long", "state": list(range(n))} for n in range(70))
+    short, full = cli("show", "long").out, cli("show", "long", "--full").out
+    assert "earlier; see them with --full" in short
+    assert "more lines; see them with --full" in short
+    assert "--full" not in full
+    assert len(full.splitlines()) > 140
+
+
+def test_a_diff_is_readable_and_a_patch_that_applies(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    shown = cli("diff", "plain", "1", "s3").out.splitlines()
+    assert shown[0] == "plain-run@1 → plain-run@4"
+    assert "~ n: 0 → 3" in shown
+    assert '+ log[2]: "a"' in shown
+    patch = cli("diff", "plain", "1", "4", "--patch").json
+    assert patch == plain.diff("plain-run", 1, 4).patch
+    assert {"op": "replace", "path": "/n", "value": 3} in patch
+    assert cli("diff", "plain", "1", "4", "--json").json["patch"] == patch
+    assert "no difference" in cli("diff", "plain", "2", "plain@2").out
+    assert cli("diff", "plain", "1", "99").code == Exit.NOT_FOUND
+
+
+def test_stats_count_the_store_or_a_run(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("other", 1)
+    document = cli("stats", "--json").json
+    assert (document["runs"], document["checkpoints"]) == (2, 5)
+    assert document["statuses"] == {"open": 2}
+    assert cli("stats", "other", "--json").json["checkpoints"] == 1
+    assert "checkpoints    5" in cli("stats").out
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_watch_follows_a_run_to_its_end(
+    cli: Cli, cp: hf.SyncCheckpointer, tmp_path: Path, as_json: bool
+) -> None:
+    cp.save("job", 0, step="first")
+
+    def work() -> None:
+        for n in range(3):
+            time.sleep(0.1)
+            cp.save("job", n, step=f"later-{n}")
+        cp.complete("job")
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    done = cli("watch", "job", "--interval", "0.05", *(["--json"] if as_json else []))
+    worker.join()
+    assert done.code == 0
+    if as_json:
+        assert [moment["seq"] for moment in done.lines] == list(range(6))
+        assert done.lines[-1]["kind"] == "complete"
+    else:
+        assert [line.split()[2] for line in done.out.splitlines()] == [
+            "began", "first", "later-0", "later-1", "later-2", "completed",
+        ]  # fmt: skip
+
+
+def test_watching_a_run_that_failed_exits_like_it(cli: Cli) -> None:
+    cli("run", "jobs:broken", "--run-id", "broken")
+    assert cli("watch", "broken").code == Exit.FAILED

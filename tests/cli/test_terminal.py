@@ -1,0 +1,211 @@
+"""The program in a real terminal: colour, forms, editors, bars, Ctrl-C, pipes, completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+from tests.cli.test_framework import HOSTILE
+
+Terminal = Callable[..., "pexpect.spawn[str]"]
+
+
+@pytest.fixture
+def terminal(cli: Cli, tmp_path: Path) -> Terminal:
+    """Starts `holdfast`, or another program, in a terminal of its own."""
+    program = tmp_path / "bin" / "holdfast"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m holdfast "$@"\n')
+    program.chmod(0o755)
+    usual = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NO_COLOR", "FORCE_COLOR", "EDITOR", "VISUAL")
+    }
+    path = f"{program.parent}:{os.environ['PATH']}"
+
+    def spawn(*arguments: str, program: str = "holdfast", **environment: str) -> pexpect.spawn[str]:
+        given = usual | {"PATH": path, "TERM": "xterm-256color"} | environment
+        return pexpect.spawn(
+            program, list(arguments), env=given, encoding="utf-8", timeout=60, dimensions=(40, 120)
+        )  # fmt: skip
+
+    return spawn
+
+
+def finished(child: pexpect.spawn[str]) -> tuple[int | None, str]:
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.before is not None
+    return child.exitstatus, child.before.replace("\r\n", "\n")
+
+
+def test_there_is_colour_on_a_terminal_unless_it_is_not_wanted(
+    terminal: Terminal, plain: hf.SyncCheckpointer
+) -> None:
+    code, shown = finished(terminal("runs"))
+    assert code == 0
+    assert "\x1b[34mopen" in shown
+    assert "\x1b[32m+ log" in finished(terminal("diff", "plain", "1", "3"))[1]
+    assert "\x1b[3" not in finished(terminal("runs", NO_COLOR="1"))[1]
+    assert "\x1b" not in finished(terminal("runs", TERM="dumb"))[1]
+    code, printed = finished(terminal("runs", "--json"))
+    assert "\x1b" not in printed
+
+
+def test_only_our_own_colours_reach_the_terminal(
+    terminal: Terminal, cp: hf.SyncCheckpointer
+) -> None:
+    cp.save("run", {HOSTILE: [HOSTILE]}, step="s")
+    cp.save("run", {HOSTILE: [HOSTILE, 1]}, step="s")
+    for arguments in (["show", "run"], ["diff", "run", "1", "2"], ["show", "run", "--json"]):
+        shown = finished(terminal(*arguments))[1]
+        rest = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+        assert "\x1b" not in rest
+        assert not {"\x07", "\x9b", "\u202e", "\x7f", "\b", "\r"} & set(rest)
+        assert "owned" in rest
+
+
+def test_an_answer_is_given_in_a_form(terminal: Terminal, cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    form = terminal("answer", "rev", "--by", "ann")
+    form.expect_exact("publish report?")
+    form.expect_exact("approved [y/n]:")
+    form.sendline("maybe")
+    form.expect_exact("approved [y/n]:")
+    form.sendline("y")
+    form.expect_exact("amount:")
+    form.sendline("many")
+    form.expect_exact("that is no integer")
+    form.expect_exact("amount:")
+    form.sendline("3")
+    form.expect_exact("note")
+    form.sendline("fine by me")
+    code, shown = finished(form)
+    assert code == 0
+    assert "holdfast resume review" in shown
+    result = cli("resume", "review", "--flow", "jobs:review").json
+    assert result == "report: Decision(approved=True, amount=3, note='fine by me')"
+
+
+def test_ctrl_c_in_a_form_answers_nothing(terminal: Terminal, cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    form = terminal("answer", "review")
+    form.expect_exact("approved [y/n]:")
+    form.sendintr()
+    code, shown = finished(form)
+    assert code == Exit.INTERRUPTED
+    assert "Traceback" not in shown
+    assert len(cli("questions", "--json").lines) == 1
+
+
+def test_a_state_is_edited_in_an_editor(
+    terminal: Terminal, cli: Cli, plain: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i \'s/"n": 3/"n": 33/\' "$1"\n')
+    editor.chmod(0o755)
+    forked = terminal("fork", "plain", "--edit", "--run-id", "edited", EDITOR=str(editor))
+    assert finished(forked)[0] == 0
+    assert cli("show", "edited", "--json").json["state"] == {"n": 33, "log": ["a"] * 3, "same": "ü"}
+    quits = terminal("fork", "plain", "--edit", "--run-id", "not-made", EDITOR="true")
+    code, shown = finished(quits)
+    assert code == Exit.FAILED
+    assert "nothing was forked" in shown
+    assert cli("show", "not-made").code == Exit.NOT_FOUND
+
+
+def test_what_is_not_json_can_be_edited_again(
+    terminal: Terminal, plain: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\necho '{' > \"$1\"\n")
+    editor.chmod(0o755)
+    child = terminal("fork", "plain", "--edit", EDITOR=str(editor))
+    child.expect_exact("edit it again?")
+    child.sendline("n")
+    assert finished(child)[0] == Exit.FAILED
+
+
+def test_long_work_has_a_bar_that_is_gone_at_the_end(
+    terminal: Terminal, cp: hf.SyncCheckpointer
+) -> None:
+    cp.save_many({"run_id": f"run-{n}", "state": n} for n in range(50))
+    code, shown = finished(terminal("verify", "--no-evidence"))
+    assert code == 0
+    assert "verifying" in shown
+    assert "50/50" in shown
+    assert shown.rstrip().endswith("50 runs: 50 ok")
+
+
+def test_watching_ends_with_ctrl_c_and_does_nothing_to_the_run(
+    terminal: Terminal, plain: hf.SyncCheckpointer
+) -> None:
+    child = terminal("watch", "plain", "--interval", "0.05")
+    child.expect_exact("s3")
+    plain.save("plain-run", 5, step="after-that")
+    child.expect_exact("after-that")
+    child.sendintr()
+    code, shown = finished(child)
+    assert code == 0
+    assert "Traceback" not in shown
+    info = plain.run("plain-run")
+    assert info is not None
+    assert info.step == "after-that"
+
+
+def test_forgetting_asks_first(terminal: Terminal, plain: hf.SyncCheckpointer) -> None:
+    child = terminal("forget", "--owner", "ann")
+    child.expect_exact("Delete 1 run for good?")
+    child.sendline("n")
+    assert finished(child)[0] == 1
+    assert plain.run("plain-run") is not None
+    child = terminal("forget", "--owner", "ann")
+    child.expect_exact("Delete 1 run for good?")
+    child.sendline("y")
+    assert finished(child)[0] == 0
+    assert plain.run("plain-run") is None
+
+
+def test_a_run_is_followed_on_a_terminal(terminal: Terminal) -> None:
+    code, shown = finished(terminal("run", "jobs:etl", "-i", "day=x", "--run-id", "etl"))
+    assert code == 0
+    assert "✓ fetch" in shown
+    assert "completed in" in shown
+
+
+def test_a_pipe_that_is_closed_early_is_no_error(
+    terminal: Terminal, cp: hf.SyncCheckpointer
+) -> None:
+    cp.save_many({"run_id": f"run-{n:05}" + "x" * 200, "state": n} for n in range(1500))
+    command = f"'{sys.executable}' -m holdfast runs --json --limit 0 | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_a_shell_completes_commands_and_run_ids(
+    terminal: Terminal, plain: hf.SyncCheckpointer
+) -> None:
+    shell = terminal("--norc", "--noprofile", "-i", program="bash", PS1="$ ")
+    shell.sendline('eval "$(holdfast completion bash)"; echo rea""dy')
+    shell.expect_exact("ready")
+    shell.send("holdfast quest\t")
+    shell.expect_exact("questions ")
+    shell.sendcontrol("u")
+    shell.send("holdfast show pl\t")
+    shell.expect_exact("plain-run")
+    shell.sendcontrol("u")
+    shell.sendline("exit")
+    shell.expect(pexpect.EOF)
+    shell.close()

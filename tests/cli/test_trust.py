@@ -1,0 +1,102 @@
+"""verify, doctor."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from tests.cli.conftest import Cli
+
+
+def damage(seq: int, run: str = "plain-run") -> None:
+    """Change one byte of what is stored."""
+    with sqlite3.connect(".holdfast/holdfast.db") as db:
+        ((body,),) = db.execute("SELECT body FROM entries WHERE run = ? AND seq = ?", (run, seq))
+        changed = body[:-1] + bytes([body[-1] ^ 1])
+        db.execute("UPDATE entries SET body = ? WHERE run = ? AND seq = ?", (changed, run, seq))
+    db.close()
+
+
+def test_evidence_is_checked_as_it_is_now(cli: Cli) -> None:
+    cli("run", "jobs:claims", "--run-id", "claims")
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    done = cli("verify", "--json")
+    assert done.code == 0
+    assert done.json["verdicts"] == {"verified": 1, "unverified": 2}
+    assert cli("verify").out == "3 runs: 2 unverified, 1 verified\n"
+    Path("out.txt").write_text("something else")
+    failed = cli("verify")
+    assert failed.code == Exit.FAILED
+    assert "claims  failed" in failed.out
+    assert "out.txt" in failed.out
+    assert cli("verify", "--no-evidence").code == 0
+    assert cli("verify", "etl").code == 0
+    one = cli("verify", "claims", "--json").json
+    assert (one["ok"], one["runs"][0]["verdict"]) == (False, "failed")
+
+
+def test_what_is_logged_about_hostile_names_is_harmless(cli: Cli) -> None:
+    Path("jobs.py").write_text(
+        Path("jobs.py").read_text().replace('step("write")', 'step("w\u202e\u2066rite")')
+    )
+    assert cli("run", "./jobs.py:claims", "--run-id", "\u202eclaims").code == 0
+    Path("out.txt").unlink()
+    command = [sys.executable, "-m", "holdfast", "resume", "\u202eclaims", "--flow", "jobs:claims"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "warning: \\u202eclaims@1 does not hold" in done.stderr
+    assert "\u202e" not in done.stderr
+
+
+def test_a_base_path_says_where_claims_start_and_end(cli: Cli, tmp_path: Path) -> None:
+    cli("run", "jobs:claims", "--run-id", "claims")
+    assert cli("verify", "--base-path", str(tmp_path)).code == 0
+    (tmp_path / "elsewhere").mkdir()
+    assert cli("verify", "--base-path", str(tmp_path / "elsewhere")).code == Exit.FAILED
+
+
+def test_damage_is_found_and_what_can_be_saved_is_said(
+    cli: Cli, plain: hf.SyncCheckpointer
+) -> None:
+    plain.save("whole", 1)
+    plain.close()
+    damage(4)
+    done = cli("verify")
+    assert done.code == Exit.FAILED
+    assert "plain-run  damaged" in done.out
+    assert "plain-run@4" in done.out
+    assert "2 runs: 1 damaged, 1 unverified" in done.out
+    examined = cli("doctor")
+    assert examined.code == Exit.FAILED
+    assert "✗ damage: plain-run@4" in examined.out
+    assert "holdfast fork plain-run --at 3" in examined.out
+    assert cli("fork", "plain-run", "--at", "3", "--run-id", "saved").code == 0
+    assert cli("show", "saved", "--json").json["state"]["n"] == 2
+    assert cli("doctor", "--quick").code == 0
+    shown = cli("show", "plain-run")
+    assert shown.code == Exit.FAILED
+    assert "s3" in shown.out, "what can be told is told"
+    assert "plain-run@4 is corrupted" in shown.err
+
+
+def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    done = cli("doctor", "--json")
+    assert done.code == 0
+    found = {finding["what"]: finding for finding in done.json["findings"]}
+    assert set(found) == {"store", "durability", "SQLite", "orphans", "damage", "size"}
+    assert found["durability"]["found"] == "what was saved survives a power loss"
+    old = sqlite3.sqlite_version_info < (3, 51, 3)
+    assert found["SQLite"]["status"] == ("warning" if old else "ok")
+    assert "✓ damage: 1 run, every byte as it was written" in cli("doctor").out
+
+
+def test_the_doctor_warns_of_a_store_that_survives_less(cli: Cli, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/fast.db?survives=process-crash"
+    with hf.SyncCheckpointer(url) as cp:
+        cp.save("run", 1)
+    done = cli("doctor", "--store", url)
+    assert done.code == 0
+    assert "! durability: what was saved survives a crash of the process" in done.out

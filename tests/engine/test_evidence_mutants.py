@@ -1,0 +1,464 @@
+"""The mistakes that verified resumes are built to exclude, made on purpose: a test must notice each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast import appending
+from holdfast.core import Core
+from holdfast.engine import (
+    claiming,
+    context,
+    executing,
+    history,
+    recording,
+    retry,
+    running,
+    trusting,
+)
+from holdfast.engine.claiming import Claiming
+from holdfast.engine.history import History
+from holdfast.engine.options import Options
+from holdfast.engine.program import Task
+from holdfast.engine.recording import Recorder
+from holdfast.engine.trusting import Retreat
+from holdfast.evidence import checking, holding
+from holdfast.evidence.checking import Checker, Found
+from holdfast.evidence.holding import Claims, Due
+from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
+from holdfast.evidence.verifier import EvidenceVerifier
+from holdfast.graph import CheckpointStrategy
+from holdfast.journal import Draft
+from holdfast.model import Kind
+from holdfast.workflow import WorkflowEngine
+from tests.engine import test_hostile_evidence as hostile
+from tests.engine.desk import Desk
+from tests.graph import test_evidence as graphs
+from tests.workflow import test_evidence as flows
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+Test = Callable[["Tools"], None]
+
+
+class Tools:
+    """What the tests are given."""
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir()
+        self.desk = Desk(place)
+        self.store = hf.open_store("memory://")
+        self.engine = WorkflowEngine(self.store)
+
+
+# --- looking
+
+
+def never_looks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trusting, "examine", lambda *args: None)
+
+
+def trusts_stored_verdicts(patch: pytest.MonkeyPatch) -> None:
+    real = trusting.examine
+
+    def examine(core: Core, history: History, options: Options) -> Retreat | None:
+        return real(core, history, Options(trust="stored"))
+
+    patch.setattr(trusting, "examine", examine)
+
+
+def calls_everything_verified(patch: pytest.MonkeyPatch) -> None:
+    def check(self: Any, claims: Sequence[Any], **options: Any) -> list[Verdict]:
+        found = [verified()._replace(evidence=claim.digest) for claim in claims]
+        for claim, verdict in zip(claims, found, strict=True):
+            claim.judge(verdict)
+        return found
+
+    patch.setattr(EvidenceVerifier, "check", check)
+
+
+def starts_from_zero(patch: pytest.MonkeyPatch) -> None:
+    real = trusting.examine
+
+    def examine(core: Core, history: History, options: Options) -> Retreat | None:
+        found = real(core, history, options)
+        return None if found is None else found._replace(to=None)
+
+    patch.setattr(trusting, "examine", examine)
+
+
+def goes_back_one_step_at_most(patch: pytest.MonkeyPatch) -> None:
+    real = trusting.examine
+
+    def examine(core: Core, history: History, options: Options) -> Retreat | None:
+        found = real(core, history, options)
+        if found is None or found.rejected[0].seq == found.rejected[-1].seq:
+            return found
+        newest = core.journals.entry(history.run, found.rejected[0].seq)
+        assert newest is not None
+        assert newest.parent is not None
+        return found._replace(to=core.journals.entry(history.run, newest.parent))
+
+    patch.setattr(trusting, "examine", examine)
+
+
+def takes_doubt_for_failure(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(checking, "_UNTOLD", ())
+
+
+def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
+    real = Checker.newest
+
+    def newest(self: Checker, run: str, wanted: Any, **options: Any) -> Found:
+        from holdfast.evidence import records
+
+        head = next(self._core.journals.branch(run))
+        if records.ever_held(self._core, head) is False:
+            patch.setattr(checking, "_UNTOLD", ())
+        return real(self, run, wanted, **options)
+
+    patch.setattr(Checker, "newest", newest)
+
+
+def takes_doubt_for_proof(patch: pytest.MonkeyPatch) -> None:
+    real = holding._status
+
+    def status(*args: Any) -> VerificationStatus:
+        found = real(*args)
+        failed = found is VerificationStatus.FAILED
+        return found if failed else VerificationStatus.VERIFIED
+
+    patch.setattr(holding, "_status", status)
+
+
+def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
+    def due(branch: Sequence[Claims]) -> list[Due]:
+        return [
+            Due(tuple(holding.Claim(seq, c) for c in pack.evidence_list), pack.required)
+            for seq, packs, before in branch
+            for pack in (*before, *packs)
+        ]
+
+    patch.setattr(holding, "due", due)
+
+
+def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
+    real = holding.due
+
+    def due(branch: Sequence[Claims]) -> list[Due]:
+        return real(branch[-1:])
+
+    patch.setattr(holding, "due", due)
+
+
+def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Checker, "_due_within", lambda *args: [])
+
+
+def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:
+    real = holding._successive
+    patch.setattr(
+        holding, "_successive", lambda branch: real([c._replace(before=()) for c in branch])
+    )
+
+
+def calls_what_is_unclaimed_verified(patch: pytest.MonkeyPatch) -> None:
+    real = holding._standing
+
+    def standing(seq: int, asked: Any, verdicts: Any) -> Any:
+        found = real(seq, asked, verdicts)
+        return found if asked else found._replace(status=VerificationStatus.VERIFIED)
+
+    patch.setattr(holding, "_standing", standing)
+
+
+def refuses_what_is_unclaimed(patch: pytest.MonkeyPatch) -> None:
+    real = Checker.newest
+
+    def newest(self: Checker, run: str, wanted: Any, **options: Any) -> Found:
+        return real(self, run, wanted, **(options | {"unclaimed": False}))
+
+    patch.setattr(Checker, "newest", newest)
+
+
+# --- writing it down
+
+
+def claims_before_it_says_that_it_goes_back(patch: pytest.MonkeyPatch) -> None:
+    """Whoever dies in between leaves a run that goes on from what does not hold."""
+    append_at = appending.append_at
+
+    def separately(core: Core, run: str, seq: int, drafts: list[Draft]) -> Any:
+        written = None
+        for draft in reversed(drafts):
+            written = yield from append_at(core, run, seq, [draft])
+            seq += 1
+        return written
+
+    patch.setattr(running, "append_at", separately)
+
+
+def gives_no_reasons(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trusting, "_MOST", 0)
+
+
+def tells_nobody(patch: pytest.MonkeyPatch) -> None:
+    real = running._take_over
+
+    async def take_over(*args: Any, **options: Any) -> Any:
+        return (await real(*args, **options))._replace(rejected=())
+
+    patch.setattr(running, "_take_over", take_over)
+
+
+def takes_repairs_for_doing_anew(patch: pytest.MonkeyPatch) -> None:
+    def epoch_of(entry: Any) -> int:
+        epoch: int = history.meta(entry).get("epoch", 0)
+        return entry.seq if entry.kind == Kind.ROLLBACK else epoch
+
+    patch.setattr(history, "_epoch_of", epoch_of)
+
+
+def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
+    real = Retreat.draft.fget  # type: ignore[attr-defined]
+    patch.setattr(Retreat, "draft", property(lambda self: real(self._replace(epoch=0))))
+
+
+def looks_though_it_waits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(running, "_still_waits", lambda history: False)
+
+
+def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(History, "ending", False)
+
+
+# --- claiming
+
+
+def loses_claims_of_states_that_are_not_saved(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(recording, "EVIDENCE", "no such word")
+
+
+def loses_claims_at_the_end(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: Recorder) -> None:
+        if not self._options.strategy.saves_all:
+            self._kept = []
+
+    patch.setattr(Recorder, "forget_unsaved", forget)
+
+
+def claims_without_checking(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claiming, "_check", lambda *args: None)
+
+
+def overlooks_what_is_not_there(patch: pytest.MonkeyPatch) -> None:
+    real = claiming._files
+
+    def files(path: str, *args: Any) -> Any:
+        return real(path, *args) if Path(path).exists() else []
+
+    patch.setattr(claiming, "_files", files)
+
+
+def claims_what_is_read_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
+    real = Claiming.after
+
+    def after(self: Claiming, verifier: Any, task: Task, value: Any, read: Any, said: Any) -> Any:
+        return real(self, verifier, task, value, self.before(verifier, task), said)
+
+    patch.setattr(Claiming, "after", after)
+    patch.setattr(Claiming, "before", lambda self, verifier, task: [])
+
+
+def keeps_the_claims_of_failed_attempts(patch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+
+    def info(*args: Any) -> Any:
+        made = real(*args)
+        made._claimed = kept
+        return made
+
+    real = context.StepInfo
+    patch.setattr(executing, "StepInfo", info)
+
+
+def checks_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
+    real = Claiming.after
+
+    def after(self: Claiming, verifier: Any, task: Task, *rest: Any) -> Any:
+        return real(self, verifier, Task(task.key, task.name), *rest)
+
+    patch.setattr(Claiming, "after", after)
+
+
+def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
+    real = executing.Steps._claims
+
+    async def claims(self: Any, task: Task, *rest: Any) -> Any:
+        found = await real(self, task, *rest)
+        named = {claiming.CALLED_WITH: claiming.inputs_of(task)}
+        return {**found, **named} if claiming.CALLED_WITH in found else found
+
+    patch.setattr(executing.Steps, "_claims", claims)
+
+
+def restores_steps_whatever_they_are_called_with(patch: pytest.MonkeyPatch) -> None:
+    real = running._fresh
+
+    def fresh(*args: Any) -> Any:
+        program = real(*args)
+        program.wary = False
+        return program
+
+    patch.setattr(running, "_fresh", fresh)
+
+
+def never_tries_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(retry, "_OF_THE_STEP", (TimeoutError,))
+
+
+# --- runs within
+
+
+def believes_a_finished_run_within(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(trusting, "begin_anew", lambda *args: None)
+
+
+def gives_other_inputs_the_old_run_within(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(running, "_began_otherwise", lambda *args: False)
+    real = running._check_begun
+    patch.setattr(
+        running, "_check_begun", lambda program, history, inputs: real(program, history, None)
+    )
+
+
+def compares_with_all_results(patch: pytest.MonkeyPatch) -> None:
+    from holdfast import reading
+
+    def snapshot(self: Checker, run: str, seq: int) -> Any:
+        loaded = reading.load(self._core, run, seq=seq)
+        return None if loaded is None else loaded.state
+
+    patch.setattr(Checker, "_snapshot", snapshot)
+
+
+def lost(tools: Tools) -> None:
+    flows.test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
+        tools.engine, tools.desk, flows.by_run, "b", "bc"
+    )
+
+
+def of_engine(test: Callable[[WorkflowEngine, Desk], None]) -> Test:
+    return lambda tools: test(tools.engine, tools.desk)
+
+
+def of_store(test: Callable[[WorkflowEngine, hf.Store, Desk], None]) -> Test:
+    return lambda tools: test(tools.engine, tools.store, tools.desk)
+
+
+CAUGHT_BY: dict[Mutate, Test] = {
+    never_looks: lost,
+    trusts_stored_verdicts: lambda tools: hostile.test_a_stored_verdict_is_never_a_reason_to_trust(
+        tools.desk
+    ),
+    calls_everything_verified: lost,
+    starts_from_zero: lost,
+    goes_back_one_step_at_most: lost,
+    takes_doubt_for_failure: of_store(
+        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+    ),
+    takes_doubt_for_failure_the_second_time: of_store(
+        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+    ),
+    takes_doubt_for_proof: of_store(
+        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+    ),
+    asks_superseded_claims_again: of_engine(
+        flows.test_a_file_that_is_rewritten_by_a_later_step_is_no_failure
+    ),
+    looks_at_the_newest_claims_only: lost,
+    forgets_the_claims_of_runs_within: lambda tools: (
+        flows.test_what_was_claimed_in_runs_within_is_checked_and_repaired_there(
+            tools.engine, tools.desk, "i2", ["i2", "m2", "o2"]
+        )
+    ),
+    forgets_what_a_fork_inherits: lambda tools: (
+        graphs.test_a_fork_answers_for_what_its_origin_claimed(tools.store, tools.desk)
+    ),
+    calls_what_is_unclaimed_verified: lambda tools: (
+        hostile.test_nothing_claimed_is_never_called_verified(tools.desk)
+    ),
+    refuses_what_is_unclaimed: of_engine(
+        flows.test_where_nothing_was_claimed_nothing_is_passed_over
+    ),
+    claims_before_it_says_that_it_goes_back: of_store(
+        flows.test_the_rollback_is_written_with_the_claim_before_anything_is_run_again
+    ),
+    gives_no_reasons: of_store(flows.test_each_checkpoint_passed_over_is_told_with_its_reason),
+    tells_nobody: of_store(flows.test_each_checkpoint_passed_over_is_told_with_its_reason),
+    takes_repairs_for_doing_anew: of_engine(flows.test_a_repaired_step_keeps_its_idempotency_key),
+    forgets_that_it_was_gone_back_in: of_store(
+        flows.test_a_repair_does_not_forget_that_the_run_was_gone_back_in
+    ),
+    looks_though_it_waits: of_store(
+        flows.test_a_run_that_waits_for_an_answer_is_not_looked_at_until_it_comes
+    ),
+    repairs_what_is_being_undone: of_store(
+        flows.test_a_run_that_is_cancelled_is_undone_without_a_look_at_its_evidence
+    ),
+    loses_claims_of_states_that_are_not_saved: lambda tools: (
+        graphs.test_claims_of_nodes_that_are_not_saved_by_themselves_are_kept(
+            tools.store, tools.desk, CheckpointStrategy.MARKED
+        )
+    ),
+    loses_claims_at_the_end: lambda tools: (
+        flows.test_a_file_rewritten_by_a_step_that_is_not_saved_by_itself_is_no_failure(
+            tools.store, tools.desk, "marked"
+        )
+    ),
+    claims_without_checking: of_engine(
+        flows.test_a_claim_that_is_not_so_fails_the_step_and_is_retried
+    ),
+    overlooks_what_is_not_there: of_engine(
+        flows.test_a_declared_output_that_is_not_there_fails_the_step
+    ),
+    claims_what_is_read_when_the_step_is_finished: of_engine(
+        flows.test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it
+    ),
+    keeps_the_claims_of_failed_attempts: of_engine(
+        flows.test_a_failed_attempt_leaves_no_claim_behind
+    ),
+    checks_before_the_transaction: lambda tools: (
+        flows.test_with_a_transaction_evidence_is_checked_by_the_resume_only(
+            tools.desk, tools.desk.place
+        )
+    ),
+    names_arguments_when_the_step_is_finished: of_engine(
+        flows.test_a_step_that_changes_its_arguments_is_not_taken_for_another
+    ),
+    restores_steps_whatever_they_are_called_with: of_store(
+        flows.test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again
+    ),
+    never_tries_again: of_engine(flows.test_a_claim_that_is_not_so_fails_the_step_and_is_retried),
+    believes_a_finished_run_within: of_engine(
+        flows.test_outputs_of_a_subworkflow_step_are_made_again_by_the_run_within
+    ),
+    gives_other_inputs_the_old_run_within: of_engine(
+        flows.test_a_run_within_that_is_called_with_something_else_after_a_repair_is_another
+    ),
+    compares_with_all_results: of_engine(
+        flows.test_the_result_of_a_step_is_what_its_claim_is_compared_with_then_and_later
+    ),
+}
+
+
+@pytest.mark.parametrize("mutate", CAUGHT_BY, ids=lambda mutate: mutate.__name__)
+def test_a_test_notices(mutate: Mutate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    CAUGHT_BY[mutate](Tools(tmp_path / "sound"))
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, pytest.fail.Exception, hf.HoldfastError, OSError)):
+        CAUGHT_BY[mutate](Tools(tmp_path / "broken"))

@@ -1,0 +1,215 @@
+"""Runs whose worker died are found and finished, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.engine.workers import Worker, this_worker
+from holdfast.graph import END, Graph
+from holdfast.workflow import WorkflowEngine, ask, step, workflow
+
+PROGRAM = """
+import asyncio, sys
+from tests.engine.test_recovering import STUCK, app, parent, slow
+from holdfast.workflow import WorkflowEngine
+
+async def main(url, kind):
+    STUCK.append(True)
+    engine = WorkflowEngine(url)
+    if kind == "graph":
+        await app.run({"n": 0}, store=url, run_id="g")
+    elif kind == "parent":
+        await engine.run(parent, workflow_id="p")
+    else:
+        await asyncio.gather(*(engine.run(slow, workflow_id=f"r{n}", n=n) for n in range(3)))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+STUCK: list[bool] = []  # set in the process that is to be killed
+ROOT = Path(__file__).parents[2]
+
+
+async def get_stuck(n: int) -> int:
+    if STUCK:
+        print("stuck", flush=True)
+        await asyncio.sleep(600)
+    return n * 10
+
+
+@workflow("slow")
+def slow(n: int):  # type: ignore[no-untyped-def]
+    first = yield step("first").python(lambda: n + 1).inline()
+    return (yield step("second").python(get_stuck, args=(first,)))
+
+
+@workflow("parent")
+def parent():  # type: ignore[no-untyped-def]
+    return (yield step("child").subworkflow(slow, n=4))
+
+
+@workflow("waits")
+def waits():  # type: ignore[no-untyped-def]
+    return (yield ask("Go on?"))
+
+
+async def node(state: dict[str, int]) -> dict[str, int]:
+    return {"n": await get_stuck(1)}
+
+
+app = Graph(dict).add_node("a", node).add_edge("a", END).set_entry("a").compile(name="app")
+
+
+def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))  # type: ignore[arg-type]
+
+    return run
+
+
+class Stuck:
+    """A process that got stuck in its steps."""
+
+    def __init__(self, url: str, kind: str = "runs", lines: int = 1) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, url, kind], cwd=ROOT, stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        for _ in range(lines):
+            assert self.process.stdout.readline() == b"stuck\n"
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'runs.db'}"
+
+
+@in_loop
+async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one_left_alone(
+    url: str,
+) -> None:
+    worker = Stuck(url, lines=3)
+    async with WorkflowEngine(url) as engine:
+        assert await engine.orphans(silent=0) == [], "it is alive, however silent"
+        assert await engine.recover(slow, silent=0) == {}
+        worker.kill()
+        found = await engine.orphans()
+        assert [one.run_id for one in found] == ["r0", "r1", "r2"]
+        assert {one.worker for one in found} == {f"{this_worker().host}:{worker.process.pid}"}
+        assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
+        assert await engine.orphans() == []
+
+
+@in_loop
+async def test_a_graph_is_recovered(url: str) -> None:
+    Stuck(url, "graph").kill()
+    assert await app.recover(store=url) == {"g": {"n": 10}}
+
+
+@in_loop
+async def test_a_run_within_is_its_parents_matter(url: str) -> None:
+    Stuck(url, "parent").kill()
+    async with WorkflowEngine(url) as engine:
+        assert [one.run_id for one in await engine.orphans()] == ["p"]
+        assert await engine.recover(slow, parent) == {"p": 50}
+
+
+@in_loop
+async def test_runs_of_other_flows_are_left_alone(url: str) -> None:
+    Stuck(url, lines=3).kill()
+    async with WorkflowEngine(url) as engine:
+        assert await engine.recover(parent) == {}
+        assert len(await engine.orphans()) == 3
+
+
+@in_loop
+async def test_a_failure_is_what_a_run_came_to(url: str) -> None:
+    Stuck(url, lines=3).kill()
+
+    @workflow("slow")
+    def breaks(n: int):  # type: ignore[no-untyped-def]
+        yield step("first").python(lambda: n + 1)
+        raise ValueError(f"no {n}")
+
+    async with WorkflowEngine(url) as engine:
+        came = await engine.recover(breaks)
+        assert sorted(map(repr, came.values())) == [f"ValueError('no {n}')" for n in range(3)]
+
+
+@in_loop
+async def test_paused_and_completed_runs_are_no_orphans_until_an_answer_comes(url: str) -> None:
+    async with WorkflowEngine(url) as engine:
+        await engine.run(slow, workflow_id="done", n=1)
+        with pytest.raises(hf.RunPausedError):
+            await engine.run(waits, workflow_id="w")
+        assert await engine.orphans(silent=0) == []
+        await engine.answer("w", "yes")
+        assert await engine.recover(waits) == {"w": "yes"}
+
+
+@in_loop
+async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck(url, lines=3).kill()
+    monkeypatch.setattr(Worker, "is_here", False)
+    async with WorkflowEngine(url) as engine:
+        assert await engine.orphans() == []
+        assert len(await engine.orphans(silent=0)) == 3
+
+
+@in_loop
+async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_out_is_none(
+    url: str,
+) -> None:
+    async with WorkflowEngine(url) as engine:
+        stream = engine.execute(slow, workflow_id="r", n=1)
+        async for event in stream:
+            if getattr(event, "step", None) == "first":
+                assert await engine.orphans() == []
+                break
+        await stream.aclose()
+        assert [one.run_id for one in await engine.orphans()] == ["r"]
+
+
+def test_a_worker_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
+    me = this_worker()
+    assert Worker.parse(str(me)) == me
+    assert me.is_here
+    assert me.is_alive
+    assert not me._replace(start="another").is_alive
+    for text in (None, 7, "", "a|b", "a|b|c|d", "a|b|-1|d", "a|b|1|d|e"):
+        assert Worker.parse(text) is None
+
+
+def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
+    mine = this_worker()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, str(this_worker()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    other = Worker.parse(os.read(reading, 1000).decode())
+    assert other is not None
+    assert (other.pid, other.place) == (child, mine.place)
+    assert not other.is_alive
+    os.close(reading)
+    os.close(writing)

@@ -1,0 +1,166 @@
+"""Answers are anyone's, and schemas a flow author's: checking one against the other never hangs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.engine.fitting import MAX_CHECKS, check_schema, problems_with
+from holdfast.engine.patterns import pattern
+from holdfast.engine.schema import schema_of
+
+
+@dataclass
+class Line:
+    sku: str
+    size: Literal["s", "l"]
+    parts: list[Line] | None = None  # of the same kind
+
+
+@dataclass
+class Order:
+    lines: list[Line]
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 2.5]) | st.text("ab", max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("xyz"), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+NUMBERS = st.sampled_from([-1, 0, 0.5, 2])
+COUNTS = st.integers(0, 3)
+
+
+def _schemas() -> st.SearchStrategy[Any]:
+    types = st.sampled_from(
+        ["null", "boolean", "integer", "number", "string", "array", "object", ["string", "null"]]
+    )
+
+    def grown(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        several = st.lists(inner, min_size=1, max_size=3)
+        by_name = st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+        return st.fixed_dictionaries(
+            {},
+            optional={
+                "type": types, "enum": st.lists(VALUES, min_size=1, max_size=3), "const": VALUES,
+                "minimum": NUMBERS, "maximum": NUMBERS, "exclusiveMinimum": NUMBERS,
+                "exclusiveMaximum": NUMBERS, "minLength": COUNTS, "maxLength": COUNTS,
+                "minItems": COUNTS, "maxItems": COUNTS, "items": inner, "properties": by_name,
+                "pattern": st.sampled_from(["^a", "b$", "a+b", "^(a|b)*$", "aa|b{2}"]),
+                "required": st.lists(st.sampled_from("xyz"), unique=True, max_size=2),
+                "additionalProperties": st.booleans() | inner, "anyOf": several, "oneOf": several,
+                "allOf": several, "not": inner, "title": st.just("words"),
+                "$ref": st.sampled_from(["#/$defs/a", "#/$defs/b"]),
+            },
+        ).map(lambda schema: dict(list(schema.items())[:4]))  # fmt: skip
+
+    return st.recursive(st.just({}) | st.booleans() | types.map(lambda t: {"type": t}), grown)
+
+
+@given(
+    schema=_schemas().filter(lambda schema: isinstance(schema, dict)),
+    value=VALUES,
+    a=st.sampled_from([{}, {"type": "integer"}, {"type": "array", "items": {"$ref": "#/$defs/a"}}]),
+)
+def test_a_schema_means_here_what_it_means_elsewhere(
+    schema: dict[str, Any], value: Any, a: dict[str, Any]
+) -> None:
+    schema = {**schema, "$defs": {"a": a, "b": {"not": {"$ref": "#/$defs/a"}}}}
+    check_schema(schema)
+    fits = jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert (problems_with(value, schema) == "") is fits, problems_with(value, schema)
+
+
+PIECES = st.recursive(
+    st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\w", r"\d", r"\s", r"\b", r"[a-c\d]", ""]),
+    lambda inner: st.one_of(
+        st.builds("({})".format, inner),
+        st.builds("({}|{})".format, inner, inner),
+        st.builds("{}{}".format, inner, inner),
+        st.builds("({}){}".format, inner, st.sampled_from(["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?"])),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(
+    body=PIECES,
+    edges=st.tuples(st.booleans(), st.booleans()),
+    flags=st.sampled_from(["", "(?i)", "(?s)"]),
+    text=st.text("abAB1 é\n", max_size=8),
+)
+def test_a_pattern_finds_what_python_finds(
+    body: str, edges: tuple[bool, bool], flags: str, text: str
+) -> None:
+    source = flags + ("^" if edges[0] else "") + body
+    ours, pythons = source + ("$" if edges[1] else ""), source + (r"\Z" if edges[1] else "")
+    assert pattern(ours).found_in(text) is (re.search(pythons, text) is not None)
+
+
+@pytest.mark.parametrize(
+    "hostile", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "a*a*a*a*a*a*b", "(a?){40}a{40}$", "((a*)*)*b"]
+)
+def test_a_pattern_that_would_hang_elsewhere_is_through_at_once(hostile: str) -> None:
+    schema = {"pattern": hostile}
+    check_schema(schema)
+    assert problems_with("a" * 5000 + "!", schema) != ""
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [r"(a)\1", "(?=a)", "(?<!a)b", "((a{99}){99}){99}", "(", "a" * 2000, "(?i:a)", "(?>a)", "(?m)^a"],
+)  # fmt: skip
+def test_a_pattern_that_can_not_be_bounded_is_refused_when_it_is_asked_for(refused: str) -> None:
+    with pytest.raises(ValueError, match="pattern"):
+        check_schema({"type": "string", "pattern": refused})
+
+
+def test_nothing_repeated_very_often_takes_no_time() -> None:
+    assert pattern("(?:(?:){9999999}){9999999}a").found_in("a")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"type": "text"},
+        {"enum": "ab"},
+        {"required": [1]},
+        {"minimum": "1"},
+        {"minLength": -1},
+        {"anyOf": []},
+        {"properties": {"a": 1}},
+        {"items": {"type": "txt"}},
+    ],
+)
+def test_a_schema_that_is_none_is_refused_by_name(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"schema"):
+        check_schema(wrong)
+
+
+def test_huge_and_deep_values_are_refused_instead_of_checked_for_ever() -> None:
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    assert "too large" in problems_with([1] * (MAX_CHECKS + 1), numbers)
+    endless = {"anyOf": [{"$ref": "#/$defs/x"}], "$defs": {"x": {"not": {"$ref": "#/$defs/x"}}}}
+    assert "too large" in problems_with(1, endless)
+    value: Any = 1
+    for _ in range(200):
+        value = [value]
+    nested = {"$ref": "#/$defs/n", "$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}}
+    assert "too deep" in problems_with(value, nested)
+    assert problems_with(float("nan"), {"type": "number", "minimum": 0}) != ""
+
+
+def test_the_schema_of_nested_types_is_checked_to_the_bottom() -> None:
+    schema = schema_of(Order)
+    check_schema(schema)
+    assert problems_with({"lines": [{"sku": "a", "size": "s"}]}, schema) == ""
+    assert "lines[1].size" in problems_with(
+        {"lines": [{"sku": "a", "size": "s"}, {"sku": "b", "size": "m"}]}, schema
+    )

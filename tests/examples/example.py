@@ -1,0 +1,84 @@
+"""An example that is killed again and again, and what must be true of it each time."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import holdfast as hf
+
+ROOT: Final = Path(__file__).parents[2]
+LAUNCHER: Final = Path(__file__).with_name("launcher.py")
+MOST_KILLS: Final = 60
+
+
+class Example:
+    """One program with its arguments, in a directory of its own."""
+
+    def __init__(self, directory: Path, name: str, *arguments: str, store: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.directory = directory
+        self.store = store if "://" in store else str(directory / store)
+        self._notes = directory / "notes"
+        self._command = [str(ROOT / "examples" / name), *arguments]
+
+    def run(self, *more: str, kill_at: int = 0) -> str | None:
+        """The last line that it prints; None if it was killed."""
+        launch = [sys.executable, "-W", "error", str(LAUNCHER), str(self._notes), str(kill_at)]
+        done = subprocess.run(
+            [*launch, *self._command, *more],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if kill_at and done.returncode == -signal.SIGKILL:
+            return None
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip().rpartition("\n")[2]
+
+    def run_to_the_end(self, kill_at: int) -> str:
+        """Kill it in every process at that moment, until it comes to its end before it.
+
+        What was recorded when it was killed must not begin again.
+        """
+        for _ in range(MOST_KILLS):
+            recorded, before = self.recorded(), self.begun()
+            last = self.run(kill_at=kill_at)
+            again = {step for step in recorded if self.begun()[step] > before[step]}
+            assert not again, "finished steps were run again"
+            if last is not None:
+                assert before, "it was never killed"
+                return last
+        raise AssertionError("it does not come to its end")
+
+    def recorded(self) -> set[str]:
+        """The steps whose outcome is in the store."""
+        if "://" not in self.store and not Path(self.store).exists():
+            return set()
+        steps: Counter[str] = Counter()
+        with hf.SyncCheckpointer(self.store) as cp:
+            for run in cp.runs(limit=500):
+                assert cp.verify(run.run_id).ok
+                infos = cp.list_checkpoints(run.run_id, limit=500)
+                steps.update(
+                    info.step for info in infos if info.step and info.status == "completed"
+                )
+        # A node of a graph is saved under its name each time that it runs.
+        return {
+            step if number == 1 else f"{step}#{number}"
+            for step, times in steps.items()
+            for number in range(1, times + 1)
+        }
+
+    def begun(self) -> Counter[str]:
+        """How often each step began."""
+        return self._noted("began") - self._noted("chose")
+
+    def _noted(self, what: str) -> Counter[str]:
+        lines = self._notes.read_text().splitlines() if self._notes.exists() else []
+        return Counter(line.partition(" ")[2] for line in lines if line.startswith(what))

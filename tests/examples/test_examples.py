@@ -1,0 +1,160 @@
+"""Every example is killed at several moments of every process, and comes to the same end."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from runpy import run_path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from holdfast.seams import new_id
+from tests.examples.example import ROOT, Example
+from tests.servers import postgres
+
+# Of steps that come one after the other: 1 is in the step after one that was recorded, 2 is when
+# that has returned and nothing is written yet. Side by side, it is in the midst of several.
+killed = pytest.mark.parametrize("kill_at", [1, 2])
+
+
+def rows(database: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(database)) as db:
+        return db.execute(query).fetchall()
+
+
+@killed
+def test_the_etl_loads_every_row_once(tmp_path: Path, kill_at: int) -> None:
+    example = Example(tmp_path, "etl.py", store="sales.db")
+    example.run("--sample")
+    assert example.run_to_the_end(kill_at) == "done: 2 shops, 234.00 EUR"
+    loaded = rows(tmp_path / "sales.db", "SELECT shop, cents FROM sales ORDER BY shop")
+    assert loaded == [("harbour", 2400), ("pier", 21000)]
+
+
+def test_the_etl_loads_again_when_its_row_is_gone(tmp_path: Path) -> None:
+    example = Example(tmp_path, "etl.py", store="sales.db")
+    example.run("--sample")
+    done = example.run()
+    with closing(sqlite3.connect(tmp_path / "sales.db")) as db, db:
+        db.execute("DELETE FROM loads")
+    assert example.run() == done
+    assert {step for step, times in example.begun().items() if times == 2} == {"load", "report"}
+    assert rows(tmp_path / "sales.db", "SELECT COUNT(*) FROM sales") == [(2,)]
+
+
+@killed
+def test_the_crawl_gets_what_it_has_not_got_yet(tmp_path: Path, kill_at: int) -> None:
+    with small_site() as (url, asked):
+        example = Example(tmp_path, "crawl.py", url, store="crawl.db")
+        assert example.run_to_the_end(kill_at) == "done: {'pages': 13, 'bytes': 510}"
+        assert len(list((tmp_path / "pages").iterdir())) == 13
+        assert len(asked) == 13
+        assert asked.total() <= example.begun().total(), "a page is asked for by its own step alone"
+
+
+@killed
+def test_the_training_comes_to_the_same_model(tmp_path: Path, kill_at: int) -> None:
+    undisturbed = Example(tmp_path / "undisturbed", "train.py", store="training.db")
+    example = Example(tmp_path / "killed", "train.py", store="training.db")
+    assert example.run_to_the_end(kill_at) == undisturbed.run() == "done: epoch 2, loss 0.179210"
+    models = [(one.directory / "best.json").read_text() for one in (example, undisturbed)]
+    assert models[0] == models[1]
+
+
+def test_the_training_does_not_go_on_from_a_damaged_model(tmp_path: Path) -> None:
+    example = Example(tmp_path, "train.py", store="training.db")
+    done = example.run()
+    (tmp_path / "models" / "epoch-3.json").write_text("[9, 9, 9]")
+    assert example.run() == done
+    assert list(example.begun().values()) == [1, 1, 1, 2, 2, 2], "from the third epoch on"
+
+
+@pytest.mark.parametrize(
+    ("kill_at", "item", "effects"),
+    [
+        (2, "lamp", ["reserve lamp", "charge 40 EUR", "ship lamp"]),
+        (1, "piano", ["reserve piano", "charge 4000 EUR", "refund", "release"]),
+        (2, "piano", ["reserve piano", "charge 4000 EUR", "refund", "release"]),
+    ],
+)
+def test_the_order_has_each_effect_once(
+    tmp_path: Path, kill_at: int, item: str, effects: list[str]
+) -> None:
+    example = Example(tmp_path, "order_saga.py", "order-1", item, store="orders.db")
+    last = example.run_to_the_end(kill_at)
+    assert last.startswith("done: undone" if item == "piano" else "done: order-1 is on its way")
+    done = rows(tmp_path / "services.db", "SELECT what FROM done ORDER BY rowid")
+    assert [what for (what,) in done] == effects
+
+
+@pytest.mark.parametrize(("kill_at", "server"), [(1, False), (2, False), (1, True)])
+def test_the_batch_books_every_invoice_once(tmp_path: Path, kill_at: int, server: bool) -> None:
+    store = new_database() if server else "nightly.db"
+    example = Example(tmp_path, "nightly_batch.py", "--store", store, store=store)
+    example.run("--sample")
+
+    def booked() -> Any:
+        query = "SELECT COUNT(*), COUNT(DISTINCT customer), SUM(cents) FROM invoices"
+        connect: Any = psycopg.connect if server else sqlite3.connect
+        with closing(connect(example.store)) as db:
+            return db.execute(query).fetchone()
+
+    assert example.run_to_the_end(kill_at) == "done: 40 invoices, 264.60 EUR"
+    assert booked() == (40, 40, 26460)
+    (tmp_path / "statement-2026-11-15.csv").unlink()
+    assert example.run() == "done: 40 invoices, 264.60 EUR"
+    assert booked() == (40, 40, 26460)
+    assert (tmp_path / "statement-2026-11-15.csv").exists()
+
+
+@killed
+def test_the_agent_asks_once_and_pays_once(tmp_path: Path, kill_at: int) -> None:
+    example = Example(tmp_path, "agent.py", "chat", "back for order 7", store="agent.db")
+    assert example.run_to_the_end(kill_at) == "waits: Refund 40 EUR for order 7?"
+    last = example.run("--answer", "yes", kill_at=kill_at) or example.run_to_the_end(kill_at)
+    assert last == "done: Order 7: 40 EUR refunded."
+    assert len(json.loads((tmp_path / "refunds.json").read_text())) == 1
+
+
+def test_the_agent_does_not_pay_when_a_person_says_no(tmp_path: Path) -> None:
+    example = Example(tmp_path, "agent.py", "chat", "back for order 8", store="agent.db")
+    assert example.run() == "waits: Refund 90 EUR for order 8?"
+    assert example.run("--answer", "no") == "done: Order 8: a person refused it."
+    assert not (tmp_path / "refunds.json").exists()
+
+
+def new_database() -> str:
+    """An empty database on the PostgreSQL of the tests."""
+    server, name = urlsplit(postgres.server_url()), f"t_{new_id()}"
+    with psycopg.connect(server.geturl(), autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name}".encode())
+    return server._replace(path=f"/{name}").geturl()
+
+
+@contextmanager
+def small_site() -> Iterator[tuple[str, Counter[str]]]:
+    """The site that the crawl brings along, and how often each page is asked for."""
+    asked: Counter[str] = Counter()
+    site: Any = run_path(str(ROOT / "examples" / "crawl.py"))["SmallSite"]
+
+    class Counting(site):  # type: ignore[misc]
+        def log_message(self, *_: object) -> None:
+            asked[self.path] += 1
+
+    class Patient(ThreadingHTTPServer):
+        def handle_error(self, *_: object) -> None:
+            """Who asked was killed."""
+
+    with Patient(("127.0.0.1", 0), Counting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/", asked
+        server.shutdown()

@@ -1,0 +1,515 @@
+"""Verified resumes of graphs: what nodes claimed about the world is checked before it is trusted."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.engine import live
+from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
+from holdfast.evidence import Evidence, EvidenceVerifier, Policy
+from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
+from holdfast.model import Kind
+from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
+
+from .flows import State, join, run
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    place = tmp_path / "desk"
+    place.mkdir()
+    return Desk(place)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
+    kind = getattr(request, "param", "sqlite")
+    url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[kind]
+    opened = hf.open_store(url)
+    yield opened
+    gc.collect()
+    assert not live._runs, "a run is still held to be carried out here"
+    with hf.SyncCheckpointer(opened) as checkpointer:
+        for found in checkpointer.runs(limit=500):
+            assert checkpointer.verify(found.run_id).ok
+    opened.close()
+
+
+every_store = pytest.mark.parametrize("store", ["memory", "sqlite"], indirect=True)
+
+
+def node(desk: Desk, name: str) -> Callable[[State], State]:
+    def fn(state: State) -> State:
+        desk.write(name)
+        state.n += 1
+        state.log.append(name)
+        return state
+
+    return fn
+
+
+def line(desk: Desk, names: str = "abc", **options: Any) -> Graph[State]:
+    """One node after another, each of which writes a file."""
+    graph = Graph(State)
+    for name in names:
+        graph.add_node(name, node(desk, name), outputs=desk / name, **options)
+    for source, target in zip(names, [*names[1:], END], strict=True):
+        graph.add_edge(source, target)
+    return graph.set_entry(names[0])
+
+
+async def until(app: CompiledGraph[State], store: hf.Store, last: str, **options: Any) -> None:
+    """Carry a run out until a node is finished, and leave it there as a process that dies does."""
+    async for event in app.stream(State(), store=store, run_id="r", **options):
+        if isinstance(event, StepCompleted) and event.name == last:
+            return
+
+
+def stopped(
+    app: CompiledGraph[State], store: hf.Store, desk: Desk, last: str, **options: Any
+) -> None:
+    run(until(app, store, last, **options))
+    desk.take()
+
+
+async def collected(app: CompiledGraph[State], store: hf.Store, **options: Any) -> list[Event]:
+    return [event async for event in app.resume_stream("r", store=store, **options)]
+
+
+Resume = Callable[[CompiledGraph[State], hf.Store], State]
+
+
+def by_resume(app: CompiledGraph[State], store: hf.Store) -> State:
+    return run(app.resume("r", store=store))
+
+
+def by_resume_sync(app: CompiledGraph[State], store: hf.Store) -> State:
+    return app.resume_sync("r", store=store)
+
+
+def by_stream(app: CompiledGraph[State], store: hf.Store) -> State:
+    (*_, last) = run(collected(app, store))
+    result: State = last.result  # type: ignore[attr-defined]
+    return result
+
+
+@every_store
+@pytest.mark.parametrize("resume", [by_resume, by_resume_sync, by_stream])
+@pytest.mark.parametrize(("gone", "again"), [("", "c"), ("a", "abc"), ("b", "bc"), ("ab", "abc")])
+def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
+    store: hf.Store, desk: Desk, resume: Resume, gone: str, again: str
+) -> None:
+    app = line(desk).compile()
+    stopped(app, store, desk, "b")
+    for name in gone:
+        (desk / name).unlink()
+    assert resume(app, store) == State(3, ["a", "b", "c"])
+    assert desk.take() == list(again)
+    assert desk.holds("a", "b", "c")
+
+
+def test_each_checkpoint_passed_over_is_told_with_its_reason_and_written_down_first(
+    store: hf.Store, desk: Desk
+) -> None:
+    app = line(desk).compile()
+    stopped(app, store, desk, "c")
+    (desk / "b").write_text("something else")
+    events = run(collected(app, store))
+    assert [type(event) for event in events[:3]] == [
+        RunStarted, CheckpointRejected, CheckpointRejected,
+    ]  # fmt: skip
+    assert rejected(events) == ["c", "b"]
+    told = [(step, reason) for _, step, reason in reasons(store, "r")]
+    assert told == [
+        (event.step, event.reason) for event in events if isinstance(event, CheckpointRejected)
+    ]
+    found = kinds(store, "r")
+    at = found.index(Kind.ROLLBACK)
+    assert found[at + 1] == Kind.CLAIM
+    assert Kind.CHECKPOINT in found[at + 2 :]
+
+
+@every_store
+def test_a_completed_run_goes_on_only_if_something_is_not_so_any_more(
+    store: hf.Store, desk: Desk
+) -> None:
+    app = line(desk).compile()
+    run(app.run(State(), store=store, run_id="r"))
+    desk.take()
+    before = entries(store, "r")
+    with pytest.raises(hf.RunFinishedError):
+        by_resume(app, store)
+    assert entries(store, "r") == before
+    (desk / "b").unlink()
+    assert by_resume(app, store) == State(3, ["a", "b", "c"])
+    assert desk.take() == ["b", "c"]
+    with pytest.raises(hf.RunFinishedError):
+        by_resume(app, store)
+
+
+@pytest.mark.parametrize("trust", ["stored", "skip"])
+def test_whoever_does_not_want_to_look_need_not(store: hf.Store, desk: Desk, trust: Any) -> None:
+    app = line(desk).compile()
+    stopped(app, store, desk, "b")
+    (desk / "a").unlink()
+    assert run(app.resume("r", store=store, trust=trust)).log == ["a", "b", "c"]
+    assert desk.take() == ["c"]
+
+
+def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
+    store: hf.Store, desk: Desk
+) -> None:
+    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim, outputs=desk / "a")
+    graph.add_node("b", node(desk, "b")).add_edge("a", "b").add_edge("b", END).set_entry("a")
+    app = graph.compile()
+    stopped(app, store, desk, "a")
+    before = entries(store, "r")
+    for _ in range(3):
+        with pytest.raises(hf.VerificationError, match="it went well"):
+            by_resume(app, store)
+    assert entries(store, "r") == before
+    assert run(app.resume("r", store=store, trust="skip")).log == ["a", "b"]
+    assert desk.take() == ["b"]
+
+
+def test_a_node_whose_claims_are_not_so_fails(store: hf.Store, desk: Desk) -> None:
+    def nothing(state: State) -> State:
+        desk.call("nothing")
+        return state
+
+    every: list[dict[str, Any]] = [{"outputs": desk / "x"}, {"evidence": there(desk / "x")}]
+    for claims in every:
+        graph = Graph(State).add_node("a", nothing, retry=Retry(2, 0.001), **claims)
+        app = graph.add_edge("a", END).set_entry("a").compile()
+        with pytest.raises(hf.StepFailedError, match="x"):
+            run(app.run(State(), store=store, run_id=f"r-{len(desk.calls)}"))
+    assert len(desk.calls) == 4
+
+
+# --- loops
+
+
+def looping(desk: Desk, rounds: int = 4) -> CompiledGraph[State]:
+    """A node that rewrites the same file every time round."""
+
+    def work(state: State) -> State:
+        state.n += 1
+        desk.write("log", "x" * state.n)
+        return state
+
+    def again(state: State) -> str:
+        return "work" if state.n < rounds else "end"
+
+    graph = Graph(State).add_node("work", work, outputs=desk / "log")
+    graph.add_node("end", node(desk, "end"), outputs=desk / "end")
+    graph.add_conditional_edge("work", again, ["work", "end"])
+    return graph.add_edge("end", END).set_entry("work").compile()
+
+
+@every_store
+def test_a_loop_that_rewrites_a_file_is_no_failure(store: hf.Store, desk: Desk) -> None:
+    app = looping(desk)
+
+    async def main() -> None:
+        rounds = 0
+        async for event in app.stream(State(), store=store, run_id="r"):
+            rounds += isinstance(event, StepCompleted)
+            if rounds == 3:
+                return
+
+    run(main())
+    desk.take()
+    assert by_resume(app, store).n == 5
+    assert desk.take() == ["log", "end"], "three rounds were done"
+    (desk / "log").unlink()
+    assert by_resume(app, store).n == 5
+    assert desk.take() == [*["log"] * 4, "end"]
+    assert (desk / "log").read_text() == "xxxx"
+
+
+# --- side by side
+
+
+def forking(desk: Desk) -> CompiledGraph[State]:
+    graph = Graph(State, merge=join)
+    for name in ("start", "left", "left2", "right", "after"):
+        graph.add_node(name, node(desk, name), outputs=desk / name)
+    for source, target in (
+        ("start", "left"), ("start", "right"), ("left", "left2"), ("left2", "after"),
+        ("right", "after"), ("after", END),
+    ):  # fmt: skip
+        graph.add_edge(source, target)
+    return graph.set_entry("start").compile()
+
+
+@pytest.mark.parametrize("gone", ["left", "left2", "right", "after", "start"])
+@pytest.mark.parametrize("last", ["left2", "after"])
+def test_what_branches_wrote_is_checked_one_by_one(
+    store: hf.Store, desk: Desk, gone: str, last: str
+) -> None:
+    app = forking(desk)
+    whole = ["start", "left", "left2", "right", "after"]
+    stopped(app, store, desk, last)
+    (desk / gone).unlink(missing_ok=True)
+    final = by_resume(app, store)
+    assert final == State(5, whole)
+    again = desk.take()
+    assert last == "left2" or gone in again
+    assert len(again) == len(set(again)), "each is run once"
+    assert desk.holds(*whole)
+    (desk / gone).unlink()
+    assert by_resume(app, store) == final
+    again = desk.take()
+    assert set(again) <= set(whole[0 if gone == "start" else 1 :])
+    assert gone in again
+    assert ("start" in again) == (gone == "start"), "what holds is not repeated"
+    assert desk.holds(*whole)
+
+
+# --- strategies and durability
+
+
+@pytest.mark.parametrize("strategy", [CheckpointStrategy.MARKED, CheckpointStrategy.ON_ERROR])
+def test_claims_of_nodes_that_are_not_saved_by_themselves_are_kept(
+    store: hf.Store, desk: Desk, strategy: CheckpointStrategy
+) -> None:
+    """Of the states only the newest is saved, of the claims each."""
+    graph = line(desk, "abc").add_node("d", node(desk, "d"), checkpoint=True)
+    graph.add_node("e", node(desk, "e"))
+    graph._edges["c"] = ["d"]
+    app = graph.add_edge("d", "e").add_edge("e", END).compile()
+    desk.broken.add("e")
+    with pytest.raises(hf.StepFailedError):
+        run(app.run(State(), store=store, run_id="r", checkpoint_after=strategy))
+    desk.broken.clear()
+    desk.take()
+    (desk / "b").unlink()
+    final = run(app.resume("r", store=store, checkpoint_after=strategy))
+    assert final.log == list("abcde")
+    assert desk.take() == ["b", "c", "d", "e"]
+    assert desk.holds("a", "b", "c")
+
+
+@pytest.mark.parametrize("strategy", list(CheckpointStrategy))
+def test_a_file_rewritten_by_a_node_that_is_not_saved_by_itself_is_no_failure(
+    store: hf.Store, desk: Desk, strategy: CheckpointStrategy
+) -> None:
+    def write(text: str) -> Callable[[State], Any]:
+        return lambda _: desk.write("log", text) and None
+
+    graph = Graph(State).add_node("a", write("1"), outputs=desk / "log", checkpoint=True)
+    graph.add_node("b", write("2"), outputs=desk / "log")
+    app = graph.add_edge("a", "b").add_edge("b", END).set_entry("a").compile()
+    run(app.run(State(), store=store, run_id="r", checkpoint_after=strategy))
+    desk.take()
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("r", store=store, checkpoint_after=strategy))
+    (desk / "log").unlink()
+    run(app.resume("r", store=store, checkpoint_after=strategy))
+    assert desk.take() == ["log", "log"]
+
+
+@every_store
+@pytest.mark.parametrize("durability", ["exit", "async"])
+def test_what_is_saved_later_is_claimed_all_the_same(
+    store: hf.Store, desk: Desk, durability: Any
+) -> None:
+    app = line(desk).compile()
+
+    async def main() -> None:
+        async with hf.Checkpointer(store, durability=durability) as cp:
+            await app.run(State(), store=cp, run_id="r")
+            desk.take()
+            (desk / "b").unlink()
+            assert (await app.resume("r", store=cp)).log == ["a", "b", "c"]
+            assert desk.take() == ["b", "c"]
+
+    run(main())
+
+
+# --- commands
+
+
+def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: Desk) -> None:
+    def words(state: dict[str, Any]) -> list[str]:
+        program = "import sys; open(sys.argv[1], 'a').write('x'); print(sys.argv[2])"
+        return [sys.executable, "-c", program, str(desk / "report"), state["word"]]
+
+    graph = Graph(dict[str, Any])
+    graph.add_node("make", command(words, into="made"), outputs=desk / "report")
+    graph.add_node("end", lambda state: None).add_edge("make", "end").add_edge("end", END)
+    app = graph.set_entry("make").compile()
+    final = run(app.run({"word": "hello"}, store=store, run_id="r"))
+    assert final["made"]["exit_code"] == 0
+    assert final["made"]["stdout"] == "hello\n"
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("r", store=store))
+    (desk / "report").unlink()
+    run(app.resume("r", store=store))
+    assert (desk / "report").read_text() == "x"
+
+
+# --- forks, going back, versions, retention
+
+
+@every_store
+def test_a_fork_answers_for_what_its_origin_claimed(store: hf.Store, desk: Desk) -> None:
+    app = line(desk, "abcd").compile()
+    stopped(app, store, desk, "c")
+    with hf.SyncCheckpointer(store) as cp:
+        loaded = cp.load("r")
+        assert loaded is not None
+        cp.fork("r", run_id="same")
+        cp.fork("r", run_id="edited", state={**loaded.state, "n": 10})
+        cp.fork("same", run_id="again")
+    for name in ("same", "edited", "again"):
+        final = run(app.resume(name, store=store))
+        assert final.n == (11 if name == "edited" else 4)
+        assert desk.take() == ["d"]
+    (desk / "a").unlink()
+    for name in ("same", "edited", "again"):
+        assert run(app.resume(name, store=store)).n == 4, "from the very beginning"
+        (desk / "a").unlink()
+        assert desk.take() == ["a", "b", "c", "d"]
+
+
+def test_a_fork_that_rewrites_what_its_origin_claimed_is_no_failure(
+    store: hf.Store, desk: Desk
+) -> None:
+    app = looping(desk)
+
+    async def main() -> None:
+        async for event in app.stream(State(), store=store, run_id="r"):
+            if isinstance(event, StepCompleted):
+                return
+
+    run(main())
+    desk.take()
+    with hf.SyncCheckpointer(store) as cp:
+        cp.fork("r", run_id="fork")
+    run(app.resume("fork", store=store))
+    assert desk.take() == [*["log"] * 3, "end"]
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("fork", store=store))
+
+
+def test_going_back_to_a_node_is_going_back_to_what_holds(store: hf.Store, desk: Desk) -> None:
+    app = line(desk).compile()
+    run(app.run(State(), store=store, run_id="r"))
+    desk.take()
+    assert run(app.resume("r", store=store, from_node="c")).log == ["a", "b", "c"]
+    assert desk.take() == ["c"]
+    assert run(app.resume("r", store=store, from_node="b", override={"n": 40})).n == 42
+    assert desk.take() == ["b", "c"]
+    (desk / "a").unlink()
+    events = run(collected(app, store, from_node="c"))
+    assert rejected(events) == ["b", "a", "a"], "what someone put there by hand, too"
+    assert desk.take() == ["a", "b", "c"]
+
+
+def test_a_run_of_an_older_version_is_checked_as_well(store: hf.Store, desk: Desk) -> None:
+    stopped(line(desk).compile(), store, desk, "b")
+    (desk / "b").unlink()
+    app = line(desk, "abcd").compile(version="2", migrate={"1": None})
+    assert by_resume(app, store).log == ["a", "b", "c", "d"]
+    assert desk.take() == ["b", "c", "d"]
+
+
+def test_what_retention_left_is_what_is_checked(store: hf.Store, desk: Desk) -> None:
+    """Claims go with their checkpoints. What fails then leads back to the very beginning."""
+    app = line(desk).compile()
+    run(app.run(State(), store=store, run_id="r"))
+    desk.take()
+    with hf.SyncCheckpointer(store) as cp:
+        cp.prune("r", keep_latest=1)
+    (desk / "a").unlink()
+    with pytest.raises(hf.RunFinishedError):
+        by_resume(app, store)
+    (desk / "c").unlink()
+    assert by_resume(app, store) == State(3, ["a", "b", "c"])
+    assert desk.take() == ["a", "b", "c"]
+
+
+def test_a_repaired_node_keeps_its_idempotency_key(store: hf.Store, desk: Desk) -> None:
+    keys: list[str] = []
+
+    def work(state: State) -> None:
+        keys.append(hf.current_step().idempotency_key)
+        desk.write("b")
+
+    graph = Graph(State).add_node("a", node(desk, "a"), outputs=desk / "a")
+    graph.add_node("b", work, outputs=desk / "b").add_edge("a", "b").add_edge("b", END)
+    app = graph.set_entry("a").compile()
+    run(app.run(State(), store=store, run_id="r"))
+    (desk / "b").unlink()
+    by_resume(app, store)
+    assert keys[0] == keys[1]
+    run(app.resume("r", store=store, from_node="b"))
+    assert keys[2] != keys[1], "done anew on purpose"
+    (desk / "a").unlink()
+    by_resume(app, store)
+    assert keys[3] == keys[2], "and repaired after that"
+
+
+# --- claims from within, policies
+
+
+def test_a_node_claims_from_within(store: hf.Store, desk: Desk) -> None:
+    async def work(state: State) -> None:
+        desk.write("a")
+        hf.current_step().claim(there(desk / "a"))
+
+    app = Graph(State).add_node("a", work).add_edge("a", END).set_entry("a").compile()
+    run(app.run(State(), store=store, run_id="r"))
+    desk.take()
+    (desk / "a").unlink()
+    by_resume(app, store)
+    assert desk.take() == ["a"]
+
+
+def test_nothing_outside_the_roots_of_the_verifier_can_be_claimed(
+    store: hf.Store, desk: Desk, tmp_path: Path
+) -> None:
+    inside = desk / "inside"
+    inside.mkdir()
+    verifier = EvidenceVerifier(policy=Policy(roots=(inside,)))
+    app = line(desk, "a").compile(verifier=verifier)
+    with pytest.raises(hf.StepFailedError, match="EvidencePolicyError"):
+        run(app.run(State(), store=store, run_id="r"))
+    (inside / "link").symlink_to(desk / "a")
+
+    graph = Graph(State).add_node("a", node(desk, "a"), outputs=inside / "link")
+    app = graph.add_edge("a", END).set_entry("a").compile(verifier=verifier)
+    with pytest.raises(hf.StepFailedError, match=r"EvidencePolicyError|symlink|symbolic|outside"):
+        run(app.run(State(), store=store, run_id="s"))
+
+
+@dataclass
+class Made:
+    files: list[str] = field(default_factory=list)
+
+
+def test_outputs_may_depend_on_what_a_node_returned(store: hf.Store, desk: Desk) -> None:
+    def work(made: Made) -> Made:
+        desk.write("a")
+        return Made(["a"])
+
+    graph = Graph(Made).add_node("a", work, outputs=lambda made: [desk / f for f in made.files])
+    app = graph.add_edge("a", END).set_entry("a").compile()
+    run(app.run(Made(), store=store, run_id="r"))
+    (desk / "a").unlink()
+    assert run(app.resume("r", store=store)) == Made(["a"])
+    assert desk.take() == ["a", "a"]
+
+
+def test_nothing_is_kept_where_there_is_no_store(desk: Desk) -> None:
+    assert run(line(desk).compile().run(State())).log == ["a", "b", "c"]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+
+
+def test_a_timeline_has_every_entry_in_order(cp: hf.SyncCheckpointer) -> None:
+    cp.save("run", 1, step="a", duration=0.25)
+    cp.save("run", 2, step="b", step_name="the second")
+    cp.rollback("run", seq=1)
+    cp.save("run", 3, step="c")
+    cp.complete("run")
+    found = cp.timeline("run")
+    assert [moment.seq for moment in found] == list(range(6))
+    assert [moment.kind for moment in found] == [
+        "open", "checkpoint", "checkpoint", "rollback", "checkpoint", "complete",
+    ]  # fmt: skip
+    assert [moment.step for moment in found[1:5]] == ["a", "the second", "a", "c"]
+    assert [moment.current for moment in found] == [True, True, False, True, True, True]
+    assert found[1].took == 0.25
+    assert found[3].note == "to run@1"
+    assert found[-1].status == "completed"
+    assert all(moment.waited >= 0 for moment in found)
+
+
+def test_a_timeline_can_be_followed(cp: hf.SyncCheckpointer) -> None:
+    for n in range(5):
+        cp.save("run", n, step=f"s{n}")
+    whole = cp.timeline("run")
+    for after in range(5):
+        rest = cp.timeline("run", after=after)
+        assert [m._replace(waited=0) for m in rest] == [
+            m._replace(waited=0) for m in whole[after + 1 :]
+        ]
+    assert cp.timeline("run", after=5) == []
+
+
+def test_a_fork_says_where_it_comes_from_and_stubs_what_they_were(cp: hf.SyncCheckpointer) -> None:
+    for n in range(3):
+        cp.save("run", n)
+    cp.fork("run", seq=2, run_id="other")
+    assert cp.timeline("other")[0].note == "forked from run@2"
+    cp.prune("run", keep_latest=1)
+    assert [m.status for m in cp.timeline("run")][1:3] == ["deleted", "deleted"]
+
+
+def test_a_run_that_is_not_there_has_no_timeline(cp: hf.SyncCheckpointer) -> None:
+    with pytest.raises(hf.CheckpointNotFoundError):
+        cp.timeline("run")
+    cp.save("run", 1)
+    cp.clear("run")
+    with pytest.raises(hf.CheckpointNotFoundError):
+        cp.timeline("run")

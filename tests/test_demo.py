@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast import demo
+from holdfast.cli.main import holdfast
+from holdfast.errors import HoldfastError
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Where it was shown, and what was said; it raises if a step ran that should not have."""
+    directory, out = tmp_path_factory.mktemp("demo") / "new", StringIO()
+    demo.main(directory, out)
+    return directory, out.getvalue()
+
+
+def test_the_demo_kills_resumes_and_repairs_for_real(shown: tuple[Path, str]) -> None:
+    directory, said = shown
+    assert "Its exit code: -9." in said
+    steps = re.findall(r"tides@\d  (\w+)", said)
+    assert steps == ["measure", "find_high_water", "draw", "summarise"]
+    assert "index.html does not exist" in said
+    assert (directory / "index.html").exists(), "a directory that was named is kept"
+
+
+def test_the_demo_leaves_nothing_behind_and_needs_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    command = [sys.executable, "-W", "error", "-m", "holdfast", "demo"]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done: high water") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_does_not_touch_a_directory_that_holds_something(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        demo.main(tmp_path, StringIO())
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_demo_that_goes_wrong_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_LAST_FILE", "chart.txt")  # more than one step will run again
+    with pytest.raises(HoldfastError, match="please report it"):
+        demo.main(tmp_path, StringIO())
+
+
+def test_the_readme_shows_what_the_demo_really_says(shown: tuple[Path, str]) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    said = readme[readme.index("   Run it, and kill it") :].partition("```")[0]
+    assert without_times(said) in without_times(shown[1])
+
+
+def test_the_demo_as_json_is_what_happened() -> None:
+    done = CliRunner().invoke(holdfast, ["demo", "--json"])
+    shown = json.loads(done.stdout)
+    assert [len(steps) for steps in shown["began"]] == [5, 2, 1]
+    assert shown["resumed_after"] > 0
+    assert shown["proved"] == 13
+
+
+def without_times(text: str) -> str:
+    return re.sub(r"\d\d:\d\d:\d\d\.\d+|\d+\.\d+ s", "TIME", text)
