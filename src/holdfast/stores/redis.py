@@ -108,8 +108,7 @@ class RedisStore(Store, Notifying):
         clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
-<<<<<<< HEAD
-        self.url = masked(where) if isinstance(where, str) else url_of(where)
+        self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
         pooled: dict[str, Any] = {
             "connections": int(connections),
             "pool_seconds": float(pool_seconds),
@@ -121,9 +120,6 @@ class RedisStore(Store, Notifying):
                 return connect(where, cluster=clustered, options=driver, **pooled)
             return where
 
-=======
-        self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
->>>>>>> pg
         self._link = Link(
             self.url,
             client,
