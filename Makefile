@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
-REFERENCE := holdfast $(addprefix holdfast.,workflow graph manager evidence store stores testing) \
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
@@ -47,13 +47,14 @@ format: $(VENV)/tools
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .bench-venv/installed  ## speed and size, side by side with others; JSON in bench/results
+bench: .bench-venv/installed tools  ## speed and size, side by side with others; JSON in bench/results
 	@mkdir -p bench/results
 	.bench-venv/bin/python -m bench.kernel --json bench/results/kernel.json
 	.bench-venv/bin/python -m bench.engine --json bench/results/engine.json
 	.bench-venv/bin/python -m bench.pipeline --json bench/results/pipeline.json
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
+	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
@@ -68,7 +69,7 @@ docs: $(VENV)/tools  ## run every example in the docs, and make the reference in
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
-	for tool in strace:strace ps:procps postgres:postgresql mariadbd:mariadb-server redis-server:redis-server; do \
+	for tool in strace:strace ps:procps postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server; do \
 		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
 			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
 	done; \
@@ -91,7 +92,7 @@ $(VENV)/tools: $(VENV)/installed
 .bench-venv/installed: pyproject.toml
 	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e . --group bench
+	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql]' --group bench
 	@touch $@
 
 clean:

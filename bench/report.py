@@ -25,7 +25,10 @@ _PACKAGES: Final = (
     "ormsgpack",
     "backports.zstd",
     "langgraph",
+    "langgraph-checkpoint-postgres",
     "langgraph-checkpoint-sqlite",
+    "psycopg",
+    "PyMySQL",
     "aiosqlite",
     "dbos",
 )

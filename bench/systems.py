@@ -198,7 +198,7 @@ class LangGraph(Blocking):
             self._saver = _langgraph("sqlite").SqliteSaver(self._db)
             self._saver.setup()  # which sets WAL
             self._db.execute("PRAGMA synchronous=FULL")
-        self._puts = _Puts(self._saver)
+        self._puts = Puts(self._saver)
 
     def save(self, run: str, step: Step) -> object:
         config = self._puts.config(run)
@@ -225,7 +225,7 @@ class LangGraphAwaited(Awaiting):
         self._saver = _langgraph("sqlite.aio").AsyncSqliteSaver(self._db)
         await self._saver.setup()  # which sets WAL
         await self._db.execute("PRAGMA synchronous=FULL")
-        self._puts = _Puts(self._saver)
+        self._puts = Puts(self._saver)
 
     async def save(self, run: str, step: Step) -> object:
         config = self._puts.config(run)
@@ -237,7 +237,7 @@ class LangGraphAwaited(Awaiting):
         self.runner.close()
 
 
-class _Puts:
+class Puts:
     """The arguments of `put` as LangGraph's own loop makes them: a new version of each channel,
     a checkpoint whose id sorts after its parent's, and the parent's config."""
 

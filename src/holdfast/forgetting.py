@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from holdfast import reading
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.core import Core
-from holdfast.deleting import clear, clear_if, is_active
+from holdfast.deleting import clear_if, is_active
 from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, RunActiveError
 from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
+from holdfast.transfer import export_runs
 
 
 class Forgotten(NamedTuple):
@@ -54,14 +56,17 @@ def forget(
     *,
     owner: str | None = None,
     thread_id: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Receipt:
     """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
 
-    Raises `RunActiveError` before anything is deleted if one of them is live or paused, unless
-    forced, and `CheckpointSaveError` if others keep beginning runs. An interrupted call is
-    finished by starting it again.
+    With `archive`, they are first exported to that file, as `export_runs` does it. Raises
+    `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
+    and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
+    that is not in the receipt and the archive. An interrupted call is finished by starting it
+    again, with another archive.
     """
     if (owner is None) == (thread_id is None):
         raise ValueError("forget needs an owner or a thread_id")
@@ -74,8 +79,11 @@ def forget(
             head = core.journals.head(run)
             if head is not None and is_active(head):
                 raise RunActiveError(run, head.status)
-    forgotten = [_forget(core, run, dry_run) for run in runs]
+    forgotten = [_looked_at(core, run) for run in runs]
+    if archive is not None and runs:
+        export_runs(core, runs, archive)
     if not dry_run:
+        forgotten = [_forget(core, run) for run in forgotten]
         if thread_id is not None:
             clear_if(core, thread_journal(thread_id), lambda head: True)
         if _runs(core, owner, thread_id):
@@ -96,28 +104,36 @@ def _runs(core: Core, owner: str | None, thread_id: str | None) -> list[str]:
     return sorted(found)
 
 
-def _forget(core: Core, run: str, dry_run: bool) -> Forgotten:
-    journals = core.journals
-    checkpoints, entries, aliases = 0, 0, []
-    status, digest = "damaged", ""
+def _looked_at(core: Core, run: str) -> Forgotten:
+    """What there is of a run; of one that can't be read, what can."""
+    checkpoints, entries, status, digest = 0, 0, "damaged", ""
     try:
-        checkpoints = journals.store.stats(run).checkpoints
-        for entry in journals.entries(run):
-            entries += 1
-            status, digest = entry.status, entry.digest.hex()
-            if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
-                aliases.append(str(CheckpointInfo(entry).meta_field("alias")))
+        checkpoints = core.journals.store.stats(run).checkpoints
+        for entry in core.journals.entries(run):
+            entries, status, digest = entries + 1, entry.status, entry.digest.hex()
     except CheckpointCorruptedError:
-        pass  # what can't be read can still be deleted
-    tombstone = ""
-    if not dry_run:
-        for alias in aliases:
-            clear_if(core, alias_journal(alias), lambda head: True)
-        clear(core, run, force=True)
-        left = journals.store.read(run, bodies=False)
-        if [entry.status for entry in left] != [Status.DELETED]:
-            raise CheckpointSaveError(
-                run, "someone wrote to it while it was deleted; forget it again"
-            )
-        tombstone = left[0].digest.hex()
-    return Forgotten(run, status, checkpoints, entries, digest, tombstone)
+        status, digest = "damaged", ""
+    return Forgotten(run, status, checkpoints, entries, digest, "")
+
+
+def _forget(core: Core, found: Forgotten) -> Forgotten:
+    """Delete a run as it was looked at, and what leads to it."""
+    run = found.run_id
+    for alias in _aliases(core, run):
+        clear_if(core, alias_journal(alias), lambda head: True)
+    clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))
+    left = core.journals.store.read(run, bodies=False)
+    if [entry.status for entry in left] != [Status.DELETED]:
+        raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
+    return found._replace(tombstone=left[0].digest.hex())
+
+
+def _aliases(core: Core, run: str) -> list[str]:
+    try:
+        return [
+            str(CheckpointInfo(entry).meta_field("alias"))
+            for entry in core.journals.entries(run)
+            if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
+        ]
+    except CheckpointCorruptedError:
+        return []

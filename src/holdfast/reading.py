@@ -182,11 +182,19 @@ def within(core: Core, run_id: str) -> list[RunInfo]:
         for head in _with_prefix(journals, f"{run_id}//"):
             found[head.run] = run_info(head)
         for head in _with_prefix(journals, f"{run_id[:SHORTENED]}/"):  # ids that grew too long
-            opening = None if head.run in found else journals.opening(head.run)
-            parent = "" if opening is None else CheckpointInfo(opening).meta_field("parent", "")
+            parent = None if head.run in found else parent_of(core, head.run)
             if str(parent).startswith((f"{run_id}@", f"{run_id}//")):
                 found[head.run] = run_info(head)
     return [found[name] for name in sorted(found)]
+
+
+def parent_of(core: Core, run_id: str) -> str | None:
+    """The run and step that this run is, as RUN@STEP; None for one that stands for itself."""
+    if "/" not in run_id:  # the id of a run within another has one
+        return None
+    with outages_named(run_id):
+        opening = core.journals.opening(run_id)
+    return None if opening is None else CheckpointInfo(opening).meta_field("parent")
 
 
 def _with_prefix(journals: Journals, prefix: str) -> Iterator[Entry]:

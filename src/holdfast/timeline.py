@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from itertools import takewhile
 from typing import Any, NamedTuple
 
+from holdfast.chains import state_seq
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.core import Core
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
@@ -40,16 +40,21 @@ def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Momen
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run_id)
         entries = list(core.journals.entries(run_id, after=after))
-        branch = {
-            entry.seq
-            for entry in takewhile(
-                lambda e: after is None or e.seq > after, core.journals.branch(run_id)
-            )
-        }
+        branch = _branch(head, {entry.seq: entry for entry in entries})
         return [
             _moment(core, entry, before, branch)
             for before, entry in zip([None, *entries], entries, strict=False)
         ]
+
+
+def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
+    """The seqs of the checkpoints that led to the current state, as far as they are here."""
+    found: set[int] = set()
+    wanted = state_seq(head)
+    while wanted in at and wanted not in found:
+        found.add(wanted)
+        wanted = at[wanted].parent
+    return found
 
 
 def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:

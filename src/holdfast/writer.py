@@ -82,7 +82,7 @@ class Writer:
         ):
             raise StoreError(
                 f"{self._store.url} can't run commit= in its transaction; use SQLite, "
-                "or make what the step does safe to repeat"
+                "PostgreSQL or MySQL, or make what the step does safe to repeat"
             )
         if self._store.inline:
             with self._commit:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.graph import END, Graph
+from holdfast.pipeline import Pipeline
 from holdfast.workflow import ask, step, workflow
 
 
@@ -61,6 +62,11 @@ def review(what: str) -> Generator[Any, Any, Any]:
     return f"{what}: {decision}"
 
 
+@workflow("impatient")
+def impatient() -> Generator[Any, Any, Any]:
+    return (yield ask("well?", deadline=0.05, default="no answer"))
+
+
 @workflow("broken")
 def broken() -> Generator[Any, Any, Any]:
     yield step("fetch").python(fetch, args=("today",))
@@ -95,4 +101,17 @@ graph = (
     .add_conditional_edge("visit", next_node)
     .set_entry("visit")
     .compile()
+)
+
+
+pipeline = Pipeline(
+    steps=[
+        {"id": "count", "function": lambda data: len(data["words"])},
+        {"id": "double", "function": lambda data: 2},
+    ],
+    flow={
+        "start_at": "count",
+        "paths": [{"from": "count", "to": "double"}, {"from": "double", "to": "end"}],
+    },
+    name="counting",
 )

@@ -61,7 +61,7 @@ def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
 def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
     missing = cli("run", "jobs:elt")
     assert missing.code == Exit.NOT_FOUND
-    assert "it has broken, claims, etl, graph" in missing.err
+    assert "it has broken, claims, etl, graph, impatient, inner, pipeline" in missing.err
     assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
     assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
 
@@ -190,6 +190,14 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     assert cli("recover").out == "no orphaned runs\n"
 
 
+def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
+    assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
+    while not cli("questions", "--overdue", "--json").out:
+        pass
+    (row,) = cli("recover", "--flow", "jobs:impatient", "--json").json
+    assert (row["run_id"], row["status"], row["result"]) == ("i", "completed", "no answer")
+
+
 def test_a_run_elsewhere_hears_that_it_is_to_pause(cli: Cli) -> None:
     with at_work(cli) as worker:
         assert cli("pause", "slow").code == 0
@@ -208,3 +216,12 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
     assert worker.returncode == Exit.INTERRUPTED
     assert err == "interrupted; go on with: holdfast resume slow\n"
     assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
+
+
+def test_a_pipeline_is_run_and_is_a_thread_of_its_own(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    done = cli("run", "jobs:pipeline", "-i", 'words=["a", "b"]', "--run-id", "p")
+    assert done.json["steps"] == {"count": 2, "double": 2}
+    assert [run.run_id for run in cp.thread("p")] == ["p"]
+    assert cli("resume", "p", "--flow", "jobs:pipeline").code == Exit.REFUSED
+    cli("run", "jobs:pipeline", "-i", "words=[]", "--run-id", "q", "--thread", "t")
+    assert [run.run_id for run in cp.thread("t")] == ["q"]

@@ -47,6 +47,14 @@ def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpo
     ]
 
 
+def test_ids_with_slashes_are_no_runs_within_others(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cp.save("https://example.org/a", 1)
+    cp.save("https://example.org/b", 1)
+    assert len(cli("runs", "--json").lines) == 2
+    assert cli("show", "https://example.org/a").code == 0
+    assert cli("show", "https").code == Exit.USAGE
+
+
 def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl", "--owner", "ann")
     shown = cli("show", "etl").out

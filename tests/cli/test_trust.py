@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import holdfast as hf
@@ -37,6 +39,18 @@ def test_evidence_is_checked_as_it_is_now(cli: Cli) -> None:
     assert (one["ok"], one["runs"][0]["verdict"]) == (False, "failed")
 
 
+def test_what_is_logged_about_hostile_names_is_harmless(cli: Cli) -> None:
+    Path("jobs.py").write_text(
+        Path("jobs.py").read_text().replace('step("write")', 'step("w\u202e\u2066rite")')
+    )
+    assert cli("run", "./jobs.py:claims", "--run-id", "\u202eclaims").code == 0
+    Path("out.txt").unlink()
+    command = [sys.executable, "-m", "holdfast", "resume", "\u202eclaims", "--flow", "jobs:claims"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "warning: \\u202eclaims@1 does not hold" in done.stderr
+    assert "\u202e" not in done.stderr
+
+
 def test_a_base_path_says_where_claims_start_and_end(cli: Cli, tmp_path: Path) -> None:
     cli("run", "jobs:claims", "--run-id", "claims")
     assert cli("verify", "--base-path", str(tmp_path)).code == 0
@@ -62,7 +76,10 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     assert cli("fork", "plain-run", "--at", "3", "--run-id", "saved").code == 0
     assert cli("show", "saved", "--json").json["state"]["n"] == 2
     assert cli("doctor", "--quick").code == 0
-    assert cli("show", "plain-run").code == Exit.FAILED
+    shown = cli("show", "plain-run")
+    assert shown.code == Exit.FAILED
+    assert "s3" in shown.out, "what can be told is told"
+    assert "plain-run@4 is corrupted" in shown.err
 
 
 def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckpointer) -> None:

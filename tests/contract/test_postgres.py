@@ -32,6 +32,7 @@ from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
 from tests.servers import postgres
+from tests.servers.pgbouncer import PgBouncer
 
 
 class TestPostgresStore(PersistentStoreContract, TransactionalContract):
@@ -52,6 +53,31 @@ class TestWithAPoolOfTheUsers(StoreContract, TransactionalContract):
             with pool.connection() as db:
                 assert not db.autocommit
                 assert isinstance(db.execute("SELECT 1 AS n").fetchone(), dict)
+
+
+class TestThroughPgBouncer(StoreContract):
+    """In transaction mode nothing of a session may be counted on."""
+
+    @pytest.fixture
+    def url(self) -> str:
+        server, name = split(postgres.new_url())
+        return PgBouncer.shared().through(f"{server}?schema={name}")
+
+    @pytest.fixture
+    def open_store(self, url: str) -> Callable[[], Store]:
+        return partial(open_store, url)
+
+    def test_work_is_done_in_one_transaction(self, url: str, store: PostgresStore) -> None:
+        table = f"{split(url)[1]}.mine"
+        sql(postgres.server_url(), f"CREATE TABLE {table} (n int)")
+
+        def work(cursor: Any) -> None:
+            cursor.execute(f"INSERT INTO {table} VALUES (%s)", (len(store.read("run")),))
+
+        with ThreadPoolExecutor(4) as pool:
+            found = pool.map(lambda n: store.append_with([entry("run", 0)], work), range(8))
+            assert sorted(found) == [[False]] * 7 + [[True]]
+        assert sql(postgres.server_url(), f"SELECT n FROM {table}") == [(0,)]
 
 
 def split(url: str) -> tuple[str, str]:
@@ -282,6 +308,13 @@ def test_what_is_not_the_users_is_refused(url: str, store: PostgresStore, statem
     assert isinstance(caught.value.error, PermissionError)
     assert store.read("run") == [kept]
     assert store.read("new") == []
+
+
+def test_a_composed_statement_is_looked_at_too(store: PostgresStore) -> None:
+    composed = psycopg.sql.SQL("{} 1; COMMIT").format(psycopg.sql.SQL("SELECT"))
+    with pytest.raises(WorkFailedError) as caught:
+        store.append_with([entry("new", 0)], lambda cursor: cursor.execute(composed))
+    assert isinstance(caught.value.error, PermissionError)
 
 
 ALLOWED = [

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
+from holdfast import forgetting, transfer
 from holdfast.store import RunFilter
 from holdfast.workflow import WorkflowEngine, step, workflow
 
@@ -38,6 +40,9 @@ def test_the_runs_within_a_run_are_found_also_under_shortened_ids(cp: hf.SyncChe
     assert not child.run_id.startswith(f"{long}//"), "it would be too long"
     assert cp.within("r" * 100) == []
     assert cp.within("nothing") == []
+    assert cp.parent_of("run") is None
+    assert cp.parent_of("run//" + "y" * 80) == "run@" + "y" * 80
+    assert cp.parent_of(child.run_id) == f"{long}@" + "y" * 80
 
 
 def test_all_of_an_owner_goes_and_nothing_else(cp: hf.SyncCheckpointer) -> None:
@@ -112,3 +117,33 @@ def test_whom_to_forget_must_be_said(cp: hf.SyncCheckpointer) -> None:
             cp.forget(owner=owner, thread_id=thread)
     with pytest.raises(hf.InvalidIdError):
         cp.forget(owner="")
+
+
+def test_what_is_exported_is_what_is_deleted(cp: hf.SyncCheckpointer, tmp_path: Path) -> None:
+    run(cp, "hers", owner="ann")
+    receipt = cp.forget(owner="ann", archive=tmp_path / "ann.jsonl")
+    with hf.SyncCheckpointer("memory://") as other:
+        assert other.import_runs(tmp_path / "ann.jsonl") == [one.run_id for one in receipt.runs]
+        for one in receipt.runs:
+            last = other.store.last(one.run_id)
+            assert last is not None
+            assert last.digest.hex() == one.digest
+
+
+def test_a_run_that_grows_while_it_is_forgotten_is_not_deleted(
+    cp: hf.SyncCheckpointer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cp.save("hers", 1, owner="ann")
+    export = transfer.export_runs
+
+    def and_someone_saves(*args: Any) -> int:
+        count = export(*args)
+        cp.save("hers", 2)
+        return count
+
+    monkeypatch.setattr(forgetting, "export_runs", and_someone_saves)
+    with pytest.raises(hf.CheckpointSaveError, match="not deleted"):
+        cp.forget(owner="ann", archive=tmp_path / "ann.jsonl")
+    loaded = cp.load("hers")
+    assert loaded is not None
+    assert loaded.state == 2

@@ -439,3 +439,27 @@ def test_a_user_with_the_rights_that_the_guide_names_can_do_everything(admin: Ad
         assert store.append([entry("run", 5)]) == [True]
     with closing(hf.open_store(f"{url}?prefix=elsewhere")) as store, pytest.raises(hf.StoreError):
         store.append([entry("run", 0)])
+
+
+def test_an_outage_of_a_cluster_is_an_outage_and_it_goes_on_afterwards() -> None:
+    server = RedisCluster.shared()
+    with closing(hf.open_store(new_url(server.url), cluster=True)) as store:
+        assert store.append([entry(f"run-{n}", 0) for n in range(9)]) == [True] * 9
+        server.kill()
+        try:
+            calls: list[Callable[[], object]] = [
+                lambda: store.append([entry("run-1", 1)]),
+                lambda: store.read("run-1"),
+                store.runs,
+                store.stats,
+                store.survives,
+                lambda: hf.open_store(new_url(server.url), cluster=True).runs(),
+            ]
+            for call in calls:
+                with pytest.raises(hf.StoreUnavailableError):
+                    call()
+        finally:
+            server.start()
+        assert store.append([entry("run-1", 1)]) == [True]
+        assert len(store.runs()) == 9
+        assert check_store(store) == []

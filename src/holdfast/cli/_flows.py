@@ -33,14 +33,18 @@ class Flow(NamedTuple):
     given: Callable[[dict[str, Any]], Any]  # from inputs by name to what the flow begins with
     hints: Mapping[str, Any]  # the types of its inputs, by name
     verifier: EvidenceVerifier | None = None
+    threaded: bool = False  # a run without a thread is a thread of its own
 
-    async def start(self, core: Core, run_id: str, inputs: Any, **link: str | None) -> Plan:
+    async def start(
+        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, owner: str | None
+    ) -> Plan:
         """Open a new run."""
         from holdfast.engine import running
         from holdfast.engine.options import Options
 
         options = Options(listening=True, verifier=self.verifier)
-        return await running.start(core, self.make, run_id, inputs, options, running.Link(**link))
+        link = running.Link(thread or (run_id if self.threaded else None), owner)
+        return await running.start(core, self.make, run_id, inputs, options, link)
 
     async def resume(self, core: Core, run_id: str, trust: Trust) -> Plan:
         """Take a run over where it stands."""
@@ -156,12 +160,13 @@ def parse_json(text: str, option: str) -> Any:
 def _module(where: str) -> Any:
     if where.endswith(".py"):
         path = Path(where)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        name = path.stem if path.stem not in sys.modules else f"holdfast_flow_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None or not path.is_file():
             raise NotFoundError(f"there is no file {where!r}")
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, str(path.absolute().parent))
-        sys.modules[path.stem] = module  # where classes of it are looked for
+        sys.modules[name] = module  # where classes of it are looked for
         spec.loader.exec_module(module)
         return module
     if str(Path.cwd()) not in sys.path:
@@ -202,7 +207,8 @@ def _flow(found: Any, name: str) -> Flow:
         hints = _fields(found.state_type)
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
     if isinstance(found, Pipeline):
-        return Flow(found.name, found.program, found.state_from, {}, found.verifier)
+        checks = found.verifier
+        return Flow(found.name, found.program, found.state_from, {}, checks, threaded=True)
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )

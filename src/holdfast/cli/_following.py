@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -60,39 +59,37 @@ class Follower:
     def __init__(self, run_id: str, as_json: bool) -> None:
         self.exit = Exit.OK
         self.run_id = run_id
-        self._json = as_json
-        self._console = _show.console(sys.stderr)
-        live = not as_json and sys.stderr.isatty()
-        self._status = self._console.status("") if live else nullcontext()
+        self._console = None if as_json else _show.console(sys.stderr)
+        self._status = self._console.status("") if self._console and sys.stderr.isatty() else None
 
     def __enter__(self) -> None:
-        self._status.__enter__()
+        if self._status is not None:
+            self._status.start()
 
-    def __exit__(self, *error: Any) -> None:
-        self._status.__exit__(*error)
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
 
     def show(self, event: Event) -> None:
-        """Tell of one event."""
+        """Tell of one event. What becomes of a run within the run is the run's own matter."""
         from holdfast.engine import events as ev
 
         within = event.run_id != self.run_id
-        if within:
-            pass  # what becomes of it is its parent's matter
-        elif isinstance(event, ev.RunFailed | ev.RunCancelled):
+        if isinstance(event, ev.RunFailed | ev.RunCancelled) and not within:
             self.exit = Exit.FAILED
-        elif isinstance(event, ev.RunPaused):
+        elif isinstance(event, ev.RunPaused) and not within:
             self.exit = Exit.PAUSED
-        if self._json:
+        if self._console is None:
             click.echo(_show.to_json(document(event)))
             sys.stdout.flush()
             return
-        if isinstance(event, ev.StepStarted) and not isinstance(self._status, nullcontext):
+        if isinstance(event, ev.StepStarted) and self._status is not None:
             self._status.update(_show.cell(event.name))
         line, style = told(event)
         if line:
             self._console.print(_show.cell(f"{'  ' * within}{line}", style), soft_wrap=True)
         if isinstance(event, ev.RunCompleted) and not within:
-            self._status.__exit__(None, None, None)
+            self.__exit__()
             _show.print_pretty(plain(event.result))
 
 

@@ -31,10 +31,11 @@ def _ask(
     choices = schema.get("enum")
     if isinstance(choices, list) and choices:
         return _choose(choices, title, schema, required=required)
-    kind = schema.get("type")
+    kind = _kind(schema)
     properties = schema.get("properties")
-    if (kind == "object" or kind is None) and isinstance(properties, dict) and depth < _DEEPEST:
-        needed = schema.get("required", [])
+    if kind in ("object", None) and isinstance(properties, dict) and depth < _DEEPEST:
+        needed = schema.get("required")
+        needed = needed if isinstance(needed, list) else []
         answer = {}
         for name, inner in properties.items():
             within = _resolved(inner, root)
@@ -50,7 +51,8 @@ def _ask(
 def _choose(choices: list[Any], title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
     for number, choice in enumerate(choices, 1):
         click.echo(f"  {number}  {clean(choice) if isinstance(choice, str) else to_json(choice)}")
-    default = choices.index(schema["default"]) + 1 if schema.get("default") in choices else None
+    given = "default" in schema and schema["default"] in choices
+    default = choices.index(schema["default"]) + 1 if given else None
     if default is None and not required:
         default = 0
     lowest = 1 if required else 0
@@ -66,12 +68,9 @@ def _yes_or_no(title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
     return text.strip().lower().startswith("y") if text.strip() else _NOTHING
 
 
-def _entered(kind: Any, title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
+def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, required: bool) -> Any:
     """A line of text, read as what the schema asks for."""
     optional = not required and "default" not in schema
-    hint = "" if kind in ("string", *_NUMBERS) else " (JSON)"
-    default = schema.get("default", "" if kind == "string" or optional else None)
-    shown = default if kind == "string" or default is None or optional else to_json(default)
 
     def read(text: str) -> Any:
         if optional and not text:
@@ -83,10 +82,21 @@ def _entered(kind: Any, title: str, schema: Mapping[str, Any], *, required: bool
         except (ValueError, RecursionError) as error:
             raise click.BadParameter(f"that is no {kind or 'JSON'}: {error}") from None
 
+    default = schema.get("default", "")
+    if not isinstance(default, str) or kind != "string":
+        default = to_json(default) if "default" in schema else "" if optional else None
+    hint = "" if kind in ("string", *_NUMBERS) else " (JSON)"
     return click.prompt(
         f"{title}{hint}{' (may be empty)' if optional else ''}",
-        default=shown, value_proc=read, show_default=bool(shown),
+        default=default, value_proc=read, show_default=bool(default),
     )  # fmt: skip
+
+
+def _kind(schema: Mapping[str, Any]) -> str | None:
+    """The one type that is asked for; None where there are several, or any will do."""
+    named = schema.get("type")
+    kinds = [one for one in (named if isinstance(named, list) else [named]) if one != "null"]
+    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else None
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -94,11 +104,13 @@ def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_DEEPEST):
         if not isinstance(schema, Mapping):
             return {}
-        reference = schema.get("$ref")
-        others = [one for one in schema.get("anyOf", []) if one != {"type": "null"}]
-        if isinstance(reference, str) and reference.startswith("#/$defs/"):
-            schema = root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {})
-        elif len(others) == 1 and "anyOf" in schema:
+        reference, choices, named = schema.get("$ref"), schema.get("anyOf"), root.get("$defs")
+        others = (
+            [one for one in choices if one != {"type": "null"}] if isinstance(choices, list) else []
+        )
+        if isinstance(reference, str) and isinstance(named, Mapping):
+            schema = named.get(reference.removeprefix("#/$defs/"))
+        elif len(others) == 1 and isinstance(others[0], Mapping):
             schema = {
                 **others[0],
                 **{k: v for k, v in schema.items() if k in ("default", "description")},

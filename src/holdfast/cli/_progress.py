@@ -35,14 +35,25 @@ def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
 
 
 def side_by_side(
-    what: str, call: Callable[[str], T], items: Iterable[str], *, workers: int
+    what: str, call: Callable[[str], T], runs: Iterable[str], *, workers: int
 ) -> list[T]:
-    """Call something for each item, several at a time, with a bar; results in the items' order."""
+    """Call something for each run, several at a time, with a bar; results in the runs' order.
+
+    A run that was deleted meanwhile has none.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
-    names = list(items)
+    from holdfast.errors import CheckpointNotFoundError
+
+    def results(run: str) -> list[T]:
+        try:
+            return [call(run)]
+        except CheckpointNotFoundError:
+            return []
+
+    names = list(runs)
     with progress(what, len(names)) as advance, ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(call, name) for name in names]
+        futures = [pool.submit(results, name) for name in names]
         try:
             for future in futures:
                 future.result()
@@ -50,4 +61,4 @@ def side_by_side(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-        return [future.result() for future in futures]
+        return [result for future in futures for result in future.result()]

@@ -113,7 +113,8 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
             runs = cp.runs(prefix=incomplete, limit=_PAGE)
     except (HoldfastError, click.ClickException, OSError):
         return []
-    return [run.run_id for run in runs if "//" not in run.run_id and run.run_id.isprintable()]
+    names = {run.run_id for run in runs if run.run_id.isprintable()}
+    return sorted(name for name in names if name.partition("//")[0] not in names - {name})
 
 
 def find_run(cp: SyncCheckpointer, text: str) -> RunInfo:

@@ -8,7 +8,6 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
-from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 
 
@@ -58,11 +57,9 @@ def command(
         doomed = cp.forget(owner=owner, thread_id=thread_id, force=force, dry_run=True)
         if doomed.runs and not dry_run and not yes:
             _confirm(session, len(doomed.runs))
-        if archive is not None and doomed.runs:
-            names = [run.run_id for run in doomed.runs]
-            with progress("exporting", len(names)) as advance:
-                cp.export_runs(names, archive, progress=lambda _: advance())
-        done = doomed if dry_run else cp.forget(owner=owner, thread_id=thread_id, force=force)
+        done = doomed
+        if not dry_run:
+            done = cp.forget(owner=owner, thread_id=thread_id, archive=archive, force=force)
     document = done.to_dict()
     if receipt is not None:
         Path(receipt).write_text(_show.to_json(document, indent=2) + "\n")

@@ -111,3 +111,20 @@ def holdfast() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    _clean_the_log()
+
+
+def _clean_the_log() -> None:
+    """What the library logs may quote what is stored; it must not reach a terminal as it is."""
+    import logging
+
+    from holdfast.cli._show import clean
+
+    class Clean(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return clean(f"{record.levelname.lower()}: {record.getMessage()}")
+
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(Clean())
+    logging.lastResort = handler  # for whoever configures nothing else

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._following import plain
+from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-
-if TYPE_CHECKING:
-    from holdfast.engine.recovering import Orphan
 
 
 @as_command(
@@ -44,8 +43,9 @@ def command(
 ) -> None:
     """Go on with every orphaned run: one that is under way, and whose worker is dead.
 
-    Flows are those given, or those in pyproject.toml; runs of others are listed and left alone.
-    Exits with 1 if a run fails.
+    Questions that nobody answered in time are answered first, as they say, and runs whose answer
+    has come go on, too. Flows are those given, or those in pyproject.toml; runs of others are
+    listed and left alone. Exits with 1 if a run fails.
     """
     from holdfast.engine.recovering import orphans
 
@@ -53,22 +53,27 @@ def command(
         found = orphans(cp.core, silent=silent)
     known = {} if dry_run else {flow.name: flow for flow in _flows.load_all(flows)}
     came: dict[str, Any] = {}
-    if any(orphan.flow in known for orphan in found):
-        came = asyncio.run(_recover(session, known, silent, at_once))
-    rows = [_row(orphan, came) for orphan in found]
+    if known:
+        with progress("recovering", len(found)) as advance:
+            came = asyncio.run(_recover(session, known, silent, at_once, advance))
+    rows = [orphan._asdict() | _outcome(orphan.run_id, came) for orphan in found]
+    others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
+    rows += [{"run_id": run_id} | _outcome(run_id, came) for run_id in sorted(others)]
 
     def draw() -> None:
         if not rows:
             _show.say("no orphaned runs")
             return
-        shown = [
-            (row["run_id"], row["flow"], _show.word(row["status"]), row["since"], row["error"])
-            for row in rows
-        ]
         _show.table(
             ("RUN", "FLOW", "STATUS", "LAST SIGN OF LIFE", "NOTE"),
-            [(*row[:3], _show.ago(row[3]), row[4]) for row in shown],
-        )
+            [
+                (
+                    row["run_id"], row.get("flow"), _show.word(row["status"]),
+                    _show.ago(row["since"]) if "since" in row else "", row["error"],
+                )
+                for row in rows
+            ],
+        )  # fmt: skip
 
     session.show(rows, draw)
     if any(row["status"] == "failed" for row in rows):
@@ -76,28 +81,40 @@ def command(
 
 
 async def _recover(
-    session: Session, known: dict[str, _flows.Flow], silent: float, at_once: int
+    session: Session,
+    known: dict[str, _flows.Flow],
+    silent: float,
+    at_once: int,
+    advance: Callable[[], None],
 ) -> dict[str, Any]:
     from holdfast.checkpointer import Checkpointer
     from holdfast.engine.options import Options
     from holdfast.engine.recovering import recover
 
     async with Checkpointer(session.url) as cp:
-        makes = {name: flow.make for name, flow in known.items()}
-        return await recover(cp.core, makes, Options(), silent=silent, at_once=at_once)
+        came: dict[str, Any] = {}
+        for flow in known.values():
+            came |= await recover(
+                cp.core,
+                {flow.name: flow.make},
+                Options(verifier=flow.verifier),
+                silent=silent,
+                at_once=at_once,
+                progress=lambda _: advance(),
+            )
+        return came
 
 
-def _row(orphan: Orphan, came: dict[str, Any]) -> dict[str, Any]:
+def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
     from holdfast.errors import RunCancelledError, RunPausedError
 
-    row = orphan._asdict() | {"status": "orphaned", "error": None}
-    if orphan.run_id not in came:
-        return row
-    result = came[orphan.run_id]
+    if run_id not in came:
+        return {"status": "orphaned", "error": None}
+    result = came[run_id]
     if isinstance(result, RunPausedError):
-        return row | {"status": "paused", "error": str(result)}
+        return {"status": "paused", "error": str(result)}
     if isinstance(result, RunCancelledError):
-        return row | {"status": "cancelled"}
+        return {"status": "cancelled", "error": None}
     if isinstance(result, BaseException):
-        return row | {"status": "failed", "error": plain(result)}
-    return row | {"status": "completed", "result": plain(result)}
+        return {"status": "failed", "error": plain(result)}
+    return {"status": "completed", "error": None, "result": plain(result)}

@@ -46,7 +46,7 @@ def command(
         found = (
             run
             for run in all_runs(cp, prefix=prefix, **where)
-            if within or "//" not in run.run_id.removeprefix(prefix)
+            if within or cp.parent_of(run.run_id) is None
         )
         shown = list(islice(found, limit or None))
         more = next(found, None) is not None

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command, find_place, find_run, run_argument
+from holdfast.cli._exits import FailedError
+from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -52,17 +53,20 @@ _WORDS: Final = {
 def command(session: Session, run: str, where: str | None, full: bool) -> None:
     """Show RUN: what happened when, the state it has come to, and the runs within it."""
     from holdfast.codec import readable
+    from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 
     with session.opened() as cp:
         info = find_run(cp, run)
         moments = cp.timeline(info.run_id)
         place = None if where is None else find_place(cp, info.run_id, where)
-        checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
-        if checkpoint is None and place is not None:
-            from holdfast.errors import CheckpointNotFoundError
-
+        damage = ""
+        try:
+            checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
+        except CheckpointCorruptedError as error:
+            checkpoint, damage = None, str(error)
+        if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
-        within = list(all_runs(cp, prefix=f"{info.run_id}//"))
+        within = cp.within(info.run_id)
     state = None if checkpoint is None else readable.to_json(checkpoint.state)
     document = {
         "run": info._asdict(),
@@ -70,6 +74,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         "within": [child._asdict() for child in within],
         "checkpoint_id": None if checkpoint is None else checkpoint.checkpoint_id,
         "state": state,
+        "damage": damage or None,
     }
 
     def draw() -> None:
@@ -84,6 +89,8 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             _show.print_pretty(state, most=None if full else _LINES)
 
     session.show(document, draw)
+    if damage:
+        raise FailedError(_show.clean(damage))
 
 
 def _draw_summary(info: RunInfo, moments: Sequence[Moment]) -> None:
@@ -158,8 +165,9 @@ def _tree(info: RunInfo, within: Sequence[RunInfo]) -> Tree:
     nodes: dict[str, Tree] = {info.run_id: root}
     for child in within:
         parent = child.run_id
-        while parent not in nodes:
+        while parent and parent not in nodes:
             parent = parent.rpartition("//")[0]
+        parent = parent or info.run_id  # its id was shortened
         name = child.run_id.removeprefix(f"{parent}//")
         label = Text.assemble(_show.cell(name), "  ", _show.word(child.status))
         nodes[child.run_id] = nodes[parent].add(label)

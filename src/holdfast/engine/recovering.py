@@ -7,7 +7,7 @@ wrong; it only takes the run away from its worker, and what that is doing is don
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any, Final, NamedTuple
@@ -65,8 +65,11 @@ async def recover(
     *,
     silent: float = SILENT_SECONDS,
     at_once: int = 10,
+    progress: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Go on with every orphaned run of these flows; returns what each came to: a result or an error.
+
+    `progress` is called with the id of each run that has come to its end, or to where it stops.
 
     What nobody answered in time is answered first, as it says, and runs that paused for an answer
     which has come since go on, too.
@@ -85,6 +88,8 @@ async def recover(
                 came[orphan.run_id] = await running.carry_out(plan)
             except Exception as error:
                 came[orphan.run_id] = error
+            if progress is not None:
+                progress(orphan.run_id)
 
     await core.drive_async(requests.apply_deadlines(core))
     found = await core.off_loop(lambda: orphans(core, silent=silent))

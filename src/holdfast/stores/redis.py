@@ -21,7 +21,6 @@ second of two shards, is an `OutcomeUnknownError`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
@@ -44,7 +43,15 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
 from holdfast.stores._redis_durability import probe
-from holdfast.stores._redis_link import CONNECTIONS, POOL_SECONDS, Client, Link, connect, url_of
+from holdfast.stores._redis_link import (
+    ANSWER_SECONDS,
+    CONNECTIONS,
+    POOL_SECONDS,
+    Client,
+    Link,
+    connect,
+    url_of,
+)
 from holdfast.stores._redis_scripts import (
     APPEND,
     ERASE,
@@ -69,11 +76,12 @@ class RedisStore(Store, Notifying):
     """Journals on a Redis or Valkey server, for any number of threads, processes and machines.
 
     Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
-    client of your own, which stays yours to close. Nothing is connected before the first call. With `ttl`, a run expires when nothing was
-    saved to it for so many seconds, unless it is running or paused. `replicas` is how many of them
-    must have received a save before it is acknowledged. Stores with another `prefix` share a
-    server without seeing each other. Further options are the driver's, such as
-    `socket_timeout`.
+    client of your own, which stays yours to close. Nothing is connected before the first call.
+
+    With `ttl`, a run expires when nothing was saved to it for so many seconds, unless it is running
+    or paused. `replicas` is how many of them must have received a save before it is acknowledged.
+    Stores with another `prefix` share a server without seeing each other. Further options are the
+    driver's, such as `ssl_ca_certs`.
     """
 
     def __init__(
@@ -86,6 +94,7 @@ class RedisStore(Store, Notifying):
         cluster: bool | str = False,
         connections: int = CONNECTIONS,
         pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
         **driver: Any,
     ) -> None:
         if not prefix or "{" in prefix or "}" in prefix:
@@ -100,18 +109,20 @@ class RedisStore(Store, Notifying):
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
         self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
+        pooled: dict[str, Any] = {
+            "connections": int(connections),
+            "pool_seconds": float(pool_seconds),
+            "answer_seconds": float(answer_seconds),
+        }
+
+        def client() -> Client:
+            if isinstance(where, str):
+                return connect(where, cluster=clustered, options=driver, **pooled)
+            return where
+
         self._link = Link(
             self.url,
-            (lambda: where)
-            if not isinstance(where, str)
-            else partial(
-                connect,
-                where,
-                cluster=clustered,
-                connections=int(connections),
-                pool_seconds=float(pool_seconds),
-                options=driver,
-            ),
+            client,
             clustered=clustered,
             replicas=int(replicas),
             first_use=self._check_format,
@@ -198,10 +209,12 @@ class RedisStore(Store, Notifying):
             head = self.read(run, newest_first=True, limit=1, bodies=False)
             arguments = [self._channel, self._ttl, run.encode(), self._fate(marker)]
             arguments += [_digits(head[0].seq) if head else b"", *self._packed(marker)]
-            for seq in sorted({*(rewrite or {}), *drop}):
-                found = self.read(run, after=seq - 1, limit=1, bodies=False)
-                if found and found[0].seq == seq < marker.seq:
-                    changed = found[0]._replace(body=(rewrite or {}).get(seq, b""))
+            seqs = [seq for seq in sorted({*(rewrite or {}), *drop}) if seq < marker.seq]
+            for seq, found in zip(seqs, self._at(run, seqs), strict=True):
+                for member in found:
+                    changed = self._entry(run, member)[0]._replace(
+                        body=(rewrite or {}).get(seq, b"")
+                    )
                     arguments += self._packed(stub(changed) if seq in drop else changed)
             done = self._link.write(TRIM, self._keys(run), arguments, run)
             if done >= 0:
@@ -272,6 +285,12 @@ class RedisStore(Store, Notifying):
         """Of each run its entries, and how long their bodies are."""
         first = self._link.commands([self._range(name, 0) for name in names])
         return (self._pages(name, page) for name, page in zip(names, first, strict=True))
+
+    def _at(self, run: str, seqs: Sequence[int]) -> list[list[bytes]]:
+        """What stands at each of the seqs, in one round trip."""
+        key = self._keys(run)[1]
+        bounds = [(b"[" + _digits(seq), b"(" + _digits(seq) + b"\xff") for seq in seqs]
+        return self._link.commands([("ZRANGEBYLEX", key, *both) for both in bounds])
 
     def _pages(self, run: str, page: list[bytes]) -> Iterator[tuple[Entry, int]]:
         while page:
