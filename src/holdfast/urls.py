@@ -25,9 +25,10 @@ _openers: dict[str, Opener] = {}
 def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     """Open the store that a URL or path names; None is the default store.
 
-    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`;
-    a path ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may
-    also stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
+    `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`,
+    `postgresql://user:password@host/database`, `mysql://user:password@host/database`; a path
+    ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may also
+    stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
     `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
 
     Raises `StoreURLError` for anything else.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from threading import RLock
 from typing import Any
 
 import mongomock
@@ -20,6 +21,9 @@ from holdfast.testing.contract import StoreContract, check_store, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 
+_ONE_AT_A_TIME = RLock()
+"""A server does one thing at a time to a document; its stand-in does not by itself."""
+
 
 class SmallDocuments(MongoDBStore):
     """Copies entries out and gives bodies places of their own all the time."""
@@ -27,6 +31,11 @@ class SmallDocuments(MongoDBStore):
     inline_bytes = 8
     heavy_bytes = 400
     crowded = 3
+
+    @contextmanager
+    def _translated(self, run: str | None = None) -> Iterator[None]:
+        with _ONE_AT_A_TIME, super()._translated(run):
+            yield
 
 
 def new_opener() -> Callable[[], Store]:

@@ -310,6 +310,13 @@ def test_what_is_not_the_users_is_refused(url: str, store: PostgresStore, statem
     assert store.read("new") == []
 
 
+def test_a_composed_statement_is_looked_at_too(store: PostgresStore) -> None:
+    composed = psycopg.sql.SQL("{} 1; COMMIT").format(psycopg.sql.SQL("SELECT"))
+    with pytest.raises(WorkFailedError) as caught:
+        store.append_with([entry("new", 0)], lambda cursor: cursor.execute(composed))
+    assert isinstance(caught.value.error, PermissionError)
+
+
 ALLOWED = [
     "SELECT 'x; COMMIT'", "SELECT $$ ; COMMIT $$", "SELECT 1 -- ; COMMIT", "SET LOCAL work_mem = '5MB'",
     "CREATE TABLE mine (begin_at int, entries text)", "SELECT count(*) FROM {schema}.entries",

@@ -721,3 +721,12 @@ def test_what_is_resumed_from_a_checkpoint_is_a_run_of_its_own(
             assert calls == {"a": 1, "b": 2}
 
     asyncio.run(look())
+
+
+def test_a_class_with_the_right_methods_is_no_store() -> None:
+    class Mine:
+        async def save_checkpoint(self, **_: Any) -> str:
+            return "id"
+
+    with pytest.raises(TypeError, match="a store is given as"):  # deviation: I16
+        asyncio.run(pipeline_of("a", checkpointer=Mine()).run(1, thread_id="t"))

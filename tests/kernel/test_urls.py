@@ -37,7 +37,7 @@ def test_urls_and_paths_open_the_store_they_name(
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [
-        ("mongo://x", "known are .*file, .*memory"),
+        ("mongo://x", "known are .*file, .*sqlite"),
         ("sqlite://x.db", "sqlite:///relative.db"),
         ("sqlite:///", "sqlite:///relative.db"),
         ("sqlite:///:memory:", "memory://"),

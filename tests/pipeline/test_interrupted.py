@@ -199,7 +199,7 @@ def test_an_interrupted_run_comes_to_the_same_and_runs_no_visit_twice(
 # --- killed
 
 WORKER = """
-import os, signal, sys
+import asyncio, os, signal, sys
 from holdfast.pipeline import Pipeline
 
 url, journal, kill_at = sys.argv[1:]
@@ -218,19 +218,24 @@ flow = {"start_at": "a", "paths": [{"from": a, "to": b} for a, b in paths]}
 pipeline = Pipeline([step(name) for name in "abcde"], flow, checkpointer=url)
 if os.environ.get("KILL"):
     pipeline.run_sync("in", "thread")
-print(pipeline.resume_sync("thread").output["by"])
+elif os.environ.get("RECOVER"):
+    (state,) = asyncio.run(pipeline.recover()).values()
+    print(state["steps"]["e"]["by"])
+else:
+    print(pipeline.resume_sync("thread").output["by"])
 """
 
 
-@pytest.mark.parametrize("kill_at", ["a", "b", "d", "e"])
-def test_a_killed_run_is_resumed_and_only_what_was_under_way_runs_again(
-    kill_at: str, tmp_path: Path
+@pytest.mark.parametrize(("kill_at", "how"), [("a", ""), ("b", ""), ("d", "1"), ("e", "")])
+def test_a_killed_run_is_resumed_or_recovered_and_only_what_was_under_way_runs_again(
+    kill_at: str, how: str, tmp_path: Path
 ) -> None:
     journal, url = tmp_path / "journal", f"sqlite:///{tmp_path}/runs.db"
     command = [sys.executable, "-c", WORKER, url, str(journal), kill_at]
     killed = subprocess.run(command, env={**os.environ, "KILL": "1"}, check=False)
     assert killed.returncode == -signal.SIGKILL
-    resumed = subprocess.run(command, capture_output=True, text=True, check=True)
+    env = {**os.environ, "RECOVER": how}
+    resumed = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert resumed.stdout == "e\n"
     ran = Counter(journal.read_text().split())
     assert set(ran) == set("abcde")

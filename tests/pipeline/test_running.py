@@ -362,6 +362,35 @@ def test_a_resume_runs_a_step_again_whose_file_is_gone(
     assert run(pipeline.resume("t"))["write"] == "report.txt"
 
 
+def test_a_branch_whose_file_is_gone_is_run_again_and_joined_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cp: hf.SyncCheckpointer
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    calls = Calls()
+    calls.failing = {"d"}
+
+    def write(data: Any) -> Any:
+        calls["b"] += 1
+        Path("b.txt").write_text("kelp")
+        return calls["b"]
+
+    steps = [
+        calls.step("a"),
+        {"id": "b", "function": write, "outputs": "b.txt"},
+        calls.step("c"),
+        calls.step("d"),
+    ]
+    paths = [path("a", ["b", "c"]), path("b", "d"), path("c", "d"), path("d", "end")]
+    pipeline = Pipeline(steps, {"start_at": "a", "paths": paths}, checkpointer=cp)
+    with pytest.raises(hf.StepFailedError):
+        run(pipeline.run(1, "t"))
+    calls.failing = set()
+    Path("b.txt").unlink()
+    result = run(pipeline.resume("t"))
+    assert (calls["a"], calls["b"], calls["d"]) == (1, 2, 2)
+    assert calls.given["d"] == {"b": 2, "c": result["c"]}
+
+
 def test_orphaned_runs_are_gone_on_with(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     pipeline = calls.line("a", "b", checkpointer=cp)

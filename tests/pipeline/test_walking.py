@@ -64,6 +64,33 @@ def test_a_loop_may_take_only_so_long_also_across_a_resume() -> None:
         assert calls["b"] == 2, "the limit is looked at where the loop goes back"
 
 
+def test_a_loop_in_a_branch_may_take_only_so_long_also_across_a_resume() -> None:
+    calls, clock = Calls(), FakeClock()
+
+    def again(data: Any) -> Any:
+        calls["b"] += 1
+        if calls["b"] == 2:
+            raise RuntimeError("in the second round")
+        return calls["b"]
+
+    steps = [calls.step("a"), {"id": "b", "function": again}, calls.step("c")]
+    paths = [
+        path("a", ["b", "c"]),
+        path("b", "b", when("b", "<", 9)),
+        path("b", "end"),
+        path("c", "end"),
+    ]
+    loop = {"max_loop_time_seconds": 60}
+    with hf.SyncCheckpointer("memory://", clock=clock) as cp:
+        pipeline = Pipeline(steps, {"start_at": "a", "paths": paths}, None, cp, loop)
+        with pytest.raises(hf.StepFailedError):
+            run(pipeline.run(1, "t"))
+        clock.advance(61)
+        with pytest.raises(hf.LoopLimitError):
+            run(pipeline.resume("t"))
+        assert calls["b"] == 2
+
+
 def test_a_pause_stands_between_rounds_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     real = asyncio.sleep
@@ -117,6 +144,7 @@ def test_branches_may_join_at_the_end(cp: hf.SyncCheckpointer) -> None:
     flow = {"start_at": "a", "paths": paths}
     result = run(Pipeline([calls.step(name) for name in "abc"], flow, checkpointer=cp).run(1, "t"))
     assert result.output == {"b": {"by": "b", "call": 1}, "c": {"by": "c", "call": 1}}
+    assert calls.given["b"] == calls.given["c"] == {"by": "a", "call": 1}
     last = cp.load(result.run_id)
     assert last is not None
     assert last.state["steps"] == result

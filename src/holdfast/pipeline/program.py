@@ -187,14 +187,12 @@ class PipelineProgram(WalkingProgram):
         return targets
 
     def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
-        key = visit_key(walk, name)
-        self._failed.pop(key, None)
-        self._answers.pop(key, None)
         if not walk.path:
             self._beside.clear()
             return stored
         if name in self._plan.loops:
-            walk.since.setdefault(name, self._times.get(key, self._clock.now()))
+            then = self._times.get(visit_key(walk, name))
+            walk.since.setdefault(name, self._clock.now() if then is None else then)
         self._beside[name] = stored
         return _With.of(walk.state, {name: stored})
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 import ormsgpack
 
@@ -38,59 +38,12 @@ from holdfast.errors import (
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats
+from holdfast.stores._document import Document, Item
 from holdfast.stores._totals import totals
 
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _MAX_KNOWN: Final = 10_000
 _TRIES: Final = 100
-
-
-class Item(NamedTuple):
-    """An entry on its own: `body` is there, or under a name of its own, or not asked for."""
-
-    seq: int
-    trims: int  # how many the run had been through when this was written
-    fields: bytes  # packed: all but run, seq and body, and how long the body is
-    body: bytes = b""
-    blob: str = ""
-
-
-@dataclass(frozen=True)
-class Document:
-    """What is known about a run, and changes as a whole."""
-
-    version: int = 0
-    head: int = -1
-    floor: int = 0
-    trims: int = 0
-    newest: tuple[Item, ...] = ()  # the head is the last of them
-    drop: frozenset[int] = frozenset()
-    rewrite: Mapping[int, tuple[bytes, str]] = field(default_factory=dict)
-    erased: int = 0  # below this, items are still to be deleted
-    copied: int = -1  # no item is above this, but copies of the newest
-
-    @property
-    def weight(self) -> int:
-        return sum(len(item.fields) + len(item.body) for item in self.newest)
-
-    @property
-    def settled(self) -> bool:
-        """Whether nothing is left to be done but copying out."""
-        return not (self.drop or self.rewrite or self.erased)
-
-    def pack(self) -> bytes:
-        rewrite = [[seq, *new] for seq, new in self.rewrite.items()]
-        return ormsgpack.packb([
-            self.version, self.head, self.floor, self.trims, list(map(list, self.newest)),
-            sorted(self.drop), rewrite, self.erased, self.copied,
-        ])  # fmt: skip
-
-    @classmethod
-    def unpack(cls, packed: bytes) -> Document:
-        version, head, floor, trims, newest, drop, rewrite, *rest = ormsgpack.unpackb(packed)
-        items = tuple(Item(*item) for item in newest)
-        changes = {seq: (body, blob) for seq, body, blob in rewrite}
-        return cls(version, head, floor, trims, items, frozenset(drop), changes, *rest)
 
 
 class DocumentStore(Store):

@@ -90,8 +90,9 @@ class Connections:
         """A connection whose every statement is its own transaction."""
         with self.translated(), self._pool.connection() as db:
             session = Session(db)
-            if self._prepare is not None:
-                self._prepare(session)
+            prepare = self._prepare  # which another thread may be through with any moment
+            if prepare is not None:
+                prepare(session)
                 self._prepare = None
             yield session
 

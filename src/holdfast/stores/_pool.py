@@ -33,8 +33,8 @@ C = TypeVar("C", bound=Connection)
 class Pool(Generic[C]):
     """At most `size` connections at a time; whoever finds none free waits `seconds` for one.
 
-    After an error a connection is kept only if it `rests`, outside of any transaction. One whose
-    server hung up meanwhile is noticed before it is used.
+    A connection is kept only if it `rests`, outside of any transaction. One whose server hung up
+    meanwhile is noticed before it is used.
     """
 
     def __init__(
@@ -75,18 +75,18 @@ class Pool(Generic[C]):
         try:
             self.check_open()
             db = self._take()
-            keep = False
+            interrupted = True  # by Ctrl-C, maybe in the middle of an answer
             try:
                 yield db
-                keep = True
+                interrupted = False
             except Exception:
-                keep = self._rests(db)
+                interrupted = False
                 raise
             finally:
-                if keep and not self._closed:
-                    self._idle.append(db)
-                else:
+                if interrupted or self._closed or not self._rests(db):
                     _close(db)
+                else:
+                    self._idle.append(db)
         finally:
             permits.put(None)
 

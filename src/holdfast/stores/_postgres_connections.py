@@ -101,17 +101,18 @@ class Connections:
         self.check_open()
         lend = self._lend if pooled or self._own is None else self._connect_alone
         with self.translated(), lend() as db:
-            ours = db.autocommit
+            before = db.autocommit
             db.autocommit = True
             try:
                 cursor = psycopg.Cursor(db, row_factory=tuple_row)
-                if self._prepare is not None:
-                    self._prepare(cursor)
+                prepare = self._prepare  # which another thread may be through with any moment
+                if prepare is not None:
+                    prepare(cursor)
                     self._prepare = None
                 yield cursor
             finally:
                 if _rests(db):
-                    db.autocommit = ours
+                    db.autocommit = before
                 else:
                     db.close()  # Ctrl-C may have struck inside of a transaction
 

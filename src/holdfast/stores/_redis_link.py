@@ -18,12 +18,11 @@ from redis.retry import Retry
 from holdfast.errors import (
     HoldfastError,
     OutcomeUnknownError,
-    SchemaError,
     StoreClosedError,
     StoreError,
-    StoreUnavailableError,
 )
 from holdfast.seams import on_fork
+from holdfast.stores._redis_errors import translate
 from holdfast.stores._redis_scripts import Script
 
 Client = redis.Redis | RedisCluster
@@ -33,11 +32,6 @@ CONNECT_SECONDS: Final = 5.0
 POOL_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 10.0
 REPLICA_SECONDS: Final = 5.0
-
-_TEMPORARY: Final = (
-    "LOADING", "BUSY", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "UNKILLABLE",
-)  # fmt: skip
-
 
 _SCHEMES: Final = {
     "valkey://": "redis://",
@@ -243,7 +237,7 @@ class Link:
         except (HoldfastError, rx.NoScriptError):
             raise
         except (rx.RedisError, rx.RedisClusterException, OSError) as error:
-            raise _translate(error, self.url, clustered=self.clustered) from error
+            raise translate(error, self.url, clustered=self.clustered) from error
         except (TypeError, ValueError) as error:  # an option or a value that the driver refuses
             raise StoreError(f"{self.url}: {error}") from error
 
@@ -304,33 +298,3 @@ def _evalsha(
 
 def _eval(script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> tuple[object, ...]:
     return ("EVAL", script.text, len(keys), *keys, *arguments)
-
-
-def _translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
-    said = f"{url}: {error}"
-    if isinstance(error, rx.OutOfMemoryError) or "OOM command not allowed" in said:
-        return StoreUnavailableError(f"{said} The server is full: delete runs or raise maxmemory")
-    if isinstance(error, rx.ReadOnlyError) or "READONLY" in said:
-        return StoreUnavailableError(f"{said} This is a replica: connect to its primary")
-    if isinstance(error, rx.AskError | rx.ClusterCrossSlotError) and not clustered:
-        return StoreError(f"{url}: this server is part of a cluster; add ?cluster=true to the URL")
-    if isinstance(
-        error,
-        rx.AuthenticationError
-        | rx.AuthorizationError
-        | rx.AuthenticationWrongNumberOfArgsError
-        | rx.NoPermissionError,
-    ):
-        return StoreError(f"{said}; check the user, the password and what they may do")
-    if isinstance(error, rx.MaxConnectionsError) or "No connection available" in said:
-        return StoreUnavailableError(
-            f"{url}: all connections were in use; open the store with connections=, or do less at a time"
-        )
-    if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ClusterError | rx.AskError):
-        if "WRONGTYPE" in said:
-            return SchemaError(
-                url, "another program keeps data under these keys; use another prefix"
-            )
-        if not any(str(error).startswith(code) for code in _TEMPORARY):
-            return StoreError(said)
-    return StoreUnavailableError(said)

@@ -18,22 +18,10 @@ _NOT_CODE: Final = re.compile(
     r"""--[^\n]*|/\*(?!!).*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$""", re.DOTALL
 )
 _FIRST_WORDS: Final = re.compile(r"[(\s]*(\w+)(?:\s+(\w+))?")
-ALWAYS_FORBIDDEN: Final = frozenset(
-    [
-        "begin",
-        "start",
-        "commit",
-        "end",
-        "rollback",
-        "abort",
-        "savepoint",
-        "release",
-        "prepare",
-        "set",
-        "reset",
-        "discard",
-    ]
-)
+_FORBIDDEN: Final = frozenset([
+    "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare",
+    "set", "reset", "discard",
+])  # fmt: skip
 _ALLOWED: Final = frozenset([("set", "local"), ("set", "constraints")])
 
 
@@ -41,13 +29,12 @@ class Rules:
     """What a statement in `commit=` may not do: begin with some words, or change what is ours."""
 
     def __init__(self, table: str, *words: str) -> None:
-        self._words = ALWAYS_FORBIDDEN.union(words)
+        self._words = _FORBIDDEN.union(words)
         self._table = re.compile(rf"(?<![\w$]){table}(?![\w$])", re.IGNORECASE)
 
     def check(self, statement: object) -> None:
         """Raise `PermissionError` if it does."""
-        text = statement.decode() if isinstance(statement, bytes) else str(statement)
-        code = _NOT_CODE.sub(lambda found: " " if found[0][0] in "-/" else "''", text)
+        code = _NOT_CODE.sub(lambda part: " " if part[0][0] in "-/" else "''", _text(statement))
         for part in filter(None, map(str.strip, code.split(";"))):
             found = _FIRST_WORDS.match(part)
             first = found[1].lower() if found else ""
@@ -61,6 +48,14 @@ class Rules:
                 raise PermissionError(
                     f"commit= can read holdfast's own tables, not change them: {part!r}"
                 )
+
+
+def _text(statement: Any) -> str:
+    if isinstance(statement, bytes):
+        return statement.decode()
+    if hasattr(statement, "as_string"):  # composed by psycopg
+        return str(statement.as_string(None))
+    return str(statement)
 
 
 class WorkCursor:

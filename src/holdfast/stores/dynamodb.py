@@ -19,7 +19,8 @@ from zlib import crc32
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
 from holdfast.seams import on_fork
 from holdfast.store import Survives
-from holdfast.stores._documents import DocumentStore, Item
+from holdfast.stores._document import Item
+from holdfast.stores._documents import DocumentStore
 from holdfast.stores._server import missing_extra
 
 try:

@@ -14,7 +14,8 @@ from typing import Any, Final
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
 from holdfast.seams import on_fork
 from holdfast.store import Survives
-from holdfast.stores._documents import DocumentStore, Item
+from holdfast.stores._document import Item
+from holdfast.stores._documents import DocumentStore
 from holdfast.stores._server import masked, missing_extra
 
 try:

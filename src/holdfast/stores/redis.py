@@ -21,7 +21,6 @@ second of two shards, is an `OutcomeUnknownError`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
@@ -77,11 +76,12 @@ class RedisStore(Store, Notifying):
     """Journals on a Redis or Valkey server, for any number of threads, processes and machines.
 
     Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
-    client of your own, which stays yours to close. Nothing is connected before the first call. With `ttl`, a run expires when nothing was
-    saved to it for so many seconds, unless it is running or paused. `replicas` is how many of them
-    must have received a save before it is acknowledged. Stores with another `prefix` share a
-    server without seeing each other. Further options are the driver's, such as
-    `ssl_ca_certs`.
+    client of your own, which stays yours to close. Nothing is connected before the first call.
+
+    With `ttl`, a run expires when nothing was saved to it for so many seconds, unless it is running
+    or paused. `replicas` is how many of them must have received a save before it is acknowledged.
+    Stores with another `prefix` share a server without seeing each other. Further options are the
+    driver's, such as `ssl_ca_certs`.
     """
 
     def __init__(
@@ -109,19 +109,20 @@ class RedisStore(Store, Notifying):
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
         self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
+        pooled: dict[str, Any] = {
+            "connections": int(connections),
+            "pool_seconds": float(pool_seconds),
+            "answer_seconds": float(answer_seconds),
+        }
+
+        def client() -> Client:
+            if isinstance(where, str):
+                return connect(where, cluster=clustered, options=driver, **pooled)
+            return where
+
         self._link = Link(
             self.url,
-            (lambda: where)
-            if not isinstance(where, str)
-            else partial(
-                connect,
-                where,
-                cluster=clustered,
-                connections=int(connections),
-                pool_seconds=float(pool_seconds),
-                answer_seconds=float(answer_seconds),
-                options=driver,
-            ),
+            client,
             clustered=clustered,
             replicas=int(replicas),
             first_use=self._check_format,
