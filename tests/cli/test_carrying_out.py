@@ -148,7 +148,7 @@ def test_a_resume_checks_the_world_first(cli: Cli) -> None:
 def test_a_run_is_paused_and_cancelled_from_outside(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
     assert cli("pause", "review", "--reason", "lunch", "--json").json["status"] == "paused"
-    assert "lunch" in cli("show", "review").out
+    assert "was asked to pause lunch" in cli("show", "review").out
     cancelled = cli("cancel", "rev", "--json").json
     assert cancelled == {"run_id": "review", "asked": "cancel", "status": "cancelled"}
     assert cli("cancel", "review").code == Exit.REFUSED
@@ -205,7 +205,7 @@ def test_a_run_elsewhere_hears_that_it_is_to_pause(cli: Cli) -> None:
         out, _ = worker.communicate()
     assert worker.returncode == Exit.PAUSED
     assert json.loads(out.splitlines()[-1])["event"] == "RunPaused"
-    assert "was asked to" in cli("show", "slow").out
+    assert "was asked to pause" in cli("show", "slow").out
 
 
 def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:

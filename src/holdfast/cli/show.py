@@ -136,7 +136,9 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     bar = (
         "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
     )
-    note = moment.note if moment.current else " ".join(["left behind", moment.note]).strip()
+    note = "" if moment.kind == "request" else moment.note
+    if not moment.current:
+        note = f"left behind {note}".strip()
     return (
         moment.seq, f"{moment.at.astimezone():%H:%M:%S}", what(moment), took,
         _show.cell(bar, "cyan"), _show.cell(note, "" if moment.current else "dim"),
@@ -148,6 +150,8 @@ def what(moment: Moment) -> Text:
     if moment.status == "deleted":
         return _show.cell(f"({moment.kind}, deleted)", "dim")
     words = [_WORDS.get(moment.kind, ""), moment.step or ""]
+    if moment.kind == "request":
+        words[1] = moment.note
     style = "" if moment.current else "dim strike"
     if moment.kind == "fail":
         style = "red"

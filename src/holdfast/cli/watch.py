@@ -74,7 +74,7 @@ def _print(session: Session, moment: Moment) -> None:
         took = "" if moment.took is None else f"  {_show.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
         line.append_text(what(moment)).append(took, "none")
-        if moment.note:
+        if moment.note and moment.kind != "request":
             line.append(f"  {_show.clean(moment.note)}", "dim")
         _show.console().print(line, soft_wrap=True)
     sys.stdout.flush()
