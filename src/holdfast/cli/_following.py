@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
 from holdfast.cli._flows import Planning
 from holdfast.cli._session import Session
@@ -59,16 +60,15 @@ class Follower:
     def __init__(self, run_id: str, as_json: bool) -> None:
         self.exit = Exit.OK
         self.run_id = run_id
-        self._console = None if as_json else _show.console(sys.stderr)
-        self._status = self._console.status("") if self._console and sys.stderr.isatty() else None
+        self._json = as_json
+        self._under_way = LiveLine()
 
     def __enter__(self) -> None:
-        if self._status is not None:
-            self._status.start()
+        pass
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if not self._json:
+            self._under_way.clear()
 
     def show(self, event: Event) -> None:
         """Tell of one event. What becomes of a run within the run is the run's own matter."""
@@ -79,17 +79,17 @@ class Follower:
             self.exit = Exit.FAILED
         elif isinstance(event, ev.RunPaused) and not within:
             self.exit = Exit.PAUSED
-        if self._console is None:
+        if self._json:
             click.echo(_show.to_json(document(event)))
             sys.stdout.flush()
             return
-        if isinstance(event, ev.StepStarted) and self._status is not None:
-            self._status.update(_show.cell(event.name))
         line, style = told(event)
         if line:
-            self._console.print(_show.cell(f"{'  ' * within}{line}", style), soft_wrap=True)
+            self._under_way.clear()
+            _show.show(_show.cell(f"{'  ' * within}{line}", style), err=True)
+        if isinstance(event, ev.StepStarted):
+            self._under_way.draw(f"… {_show.clean(event.name)}", now=True)
         if isinstance(event, ev.RunCompleted) and not within:
-            self.__exit__()
             _show.print_pretty(plain(event.result))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from holdfast.cli._show import console
+from holdfast.cli._drawing import LiveLine, bar
 
 T = TypeVar("T")
 
@@ -15,23 +14,17 @@ T = TypeVar("T")
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
     """Call what this gives after each piece of work. On a terminal only, and gone at the end."""
-    if not sys.stderr.isatty() or total < 2:
-        yield lambda: None
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    line, done = LiveLine(), 0
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console(sys.stderr), transient=True
-    ) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+    def advance() -> None:
+        nonlocal done
+        done += 1
+        line.draw(bar(what, done, total), now=done in (1, total))
+
+    try:
+        yield advance
+    finally:
+        line.clear()
 
 
 def side_by_side(

@@ -12,16 +12,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
+from holdfast.cli._drawing import Text, columns, highlighted, wants_colour
 
 _UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
-_WIDE: Final = 10_000  # characters; where nobody looks, nothing is cut or wrapped
 _STYLES: Final = {
     "completed": "green",
     "verified": "green",
@@ -65,13 +62,9 @@ def pretty(value: Any) -> list[str]:
 
 def print_pretty(value: Any, *, most: int | None = None) -> None:
     """Draw a document in colour, or its first lines."""
-    from rich.highlighter import JSONHighlighter
-    from rich.text import Text
-
     lines = pretty(value)
-    text = Text("\n".join(lines[:most]))
-    JSONHighlighter().highlight(text)
-    console().print(text, soft_wrap=True)
+    for line in lines[:most]:
+        show(highlighted(line))
     if most is not None and len(lines) > most:
         say(f"… {len(lines) - most:,} more lines; see them with --full", "dim")
 
@@ -89,33 +82,19 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form here")
 
 
-def console(file: IO[str] | None = None) -> Console:
-    """Where to draw; without colour where that is not wanted, and wide where nobody looks."""
-    from rich.console import Console
-
-    out = file or sys.stdout
-    return Console(
-        file=out,
-        width=None if out.isatty() else _WIDE,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
+def show(text: Text, *, err: bool = False) -> None:
+    """Print a line, in colour where that is wanted."""
+    click.echo(text.painted(wants_colour(sys.stderr if err else sys.stdout)), err=err, color=True)
 
 
 def say(text: str = "", style: str = "", *, err: bool = False) -> None:
     """Print a line of ours, which may hold cleaned text of others."""
-    if not style:
-        click.echo(text, err=err)
-        return
-    console(sys.stderr if err else sys.stdout).print(text, style=style, soft_wrap=True)
+    show(Text(text, style), err=err)
 
 
 def cell(text: object, style: str = "") -> Text:
     """Text of anyone's, fit to be drawn."""
-    from rich.text import Text
-
-    return Text("" if text is None else clean(str(text)), style=style)
+    return Text("" if text is None else clean(str(text)), style)
 
 
 def word(text: str) -> Text:
@@ -129,18 +108,13 @@ def style_of(text: str) -> str:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
+    names: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[str] = ()
 ) -> None:
     """Draw a table. What is not a `Text` yet is cleaned."""
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for name in columns:
-        drawn.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(one if isinstance(one, Text) else cell(one) for one in row))
-    console().print(drawn)
+    cells = [[one if isinstance(one, Text) else cell(one) for one in row] for row in rows]
+    aligned = [at for at, name in enumerate(names) if name in right]
+    for line in columns([[Text(name, "bold") for name in names], *cells], aligned, sys.stdout):
+        show(line)
 
 
 def moment(when: datetime | None) -> str:

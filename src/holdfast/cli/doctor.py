@@ -65,7 +65,7 @@ def command(session: Session, quick: bool, workers: int) -> None:
         for finding in findings:
             mark = {"ok": "✓", "warning": "!", "error": "✗"}[finding.status]
             line = _show.cell(f"{mark} {finding.what}: ", _show.style_of(finding.status))
-            _show.console().print(line.append(_show.clean(finding.found), "none"), soft_wrap=True)
+            _show.show(line.add(_show.clean(finding.found)))
             if finding.advice:
                 _show.say(f"    {_show.clean(finding.advice)}", "dim")
 

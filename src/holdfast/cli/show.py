@@ -12,10 +12,8 @@ from holdfast.cli._exits import FailedError
 from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
 
 if TYPE_CHECKING:
-    from rich.text import Text
-    from rich.tree import Tree
-
     from holdfast.checkpoint import RunInfo
+    from holdfast.cli._drawing import Text
     from holdfast.timeline import Moment
 
 _MOMENTS: Final = 50
@@ -82,7 +80,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
         if within:
             _show.say()
-            _show.console().print(_tree(info, within))
+            _draw_tree(info, within)
         if checkpoint is not None:
             _show.say()
             _show.say(f"state at {_show.clean(checkpoint.checkpoint_id)}", "bold")
@@ -94,13 +92,11 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
 
 
 def _draw_summary(info: RunInfo, moments: Sequence[Moment]) -> None:
-    from rich.text import Text
-
-    line = Text.assemble(_show.cell(info.run_id, "bold"), "  ", _show.word(info.status))
+    line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(info.status))
     for name, value in (("flow", info.flow), ("thread", info.thread_id), ("owner", info.owner)):
         if value is not None:
-            line.append(f"  {name} ", "dim").append(_show.clean(value))
-    _show.console().print(line, soft_wrap=True)
+            line.add(f"  {name} ", "dim").add(_show.clean(value))
+    _show.show(line)
     took = (moments[-1].at - moments[0].at).total_seconds()
     worked = sum(moment.took or 0.0 for moment in moments)
     _show.say(
@@ -160,19 +156,23 @@ def what(moment: Moment) -> Text:
     return _show.cell(" ".join(filter(None, words)) or "saved", style)
 
 
-def _tree(info: RunInfo, within: Sequence[RunInfo]) -> Tree:
+def _draw_tree(info: RunInfo, within: Sequence[RunInfo]) -> None:
     """The runs that are steps of this one, and those that are steps of theirs."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    root = Tree(_show.cell("runs within", "bold"))
-    nodes: dict[str, Tree] = {info.run_id: root}
+    found: dict[str, list[RunInfo]] = {info.run_id: []}
     for child in within:
         parent = child.run_id
-        while parent and parent not in nodes:
+        while parent and parent not in found:
             parent = parent.rpartition("//")[0]
-        parent = parent or info.run_id  # its id was shortened
-        name = child.run_id.removeprefix(f"{parent}//")
-        label = Text.assemble(_show.cell(name), "  ", _show.word(child.status))
-        nodes[child.run_id] = nodes[parent].add(label)
-    return root
+        found[parent or info.run_id].append(child)  # else its id was shortened
+        found[child.run_id] = []
+
+    def draw(parent: str, indent: str) -> None:
+        for child in found[parent]:
+            last = child is found[parent][-1]
+            line = _show.cell(f"{indent}{'└── ' if last else '├── '}", "dim")
+            name = _show.cell(child.run_id.removeprefix(f"{parent}//"))
+            _show.show(line.add(name).add("  ").add(_show.word(child.status)))
+            draw(child.run_id, indent + ("    " if last else "│   "))
+
+    _show.say("runs within", "bold")
+    draw(info.run_id, "")

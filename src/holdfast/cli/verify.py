@@ -114,8 +114,8 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
     for report in reports:
         if report.verdict in _FINE and not one:
             continue
-        line = _show.cell(f"{report.run_id}  ", "bold").append_text(_show.word(report.verdict))
-        _show.console().print(line, soft_wrap=True)
+        line = _show.cell(f"{report.run_id}  ", "bold").add(_show.word(report.verdict))
+        _show.show(line)
         for reason in report.against:
             _show.say(f"  {_show.clean(reason)}")
         if one:

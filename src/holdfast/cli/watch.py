@@ -73,8 +73,8 @@ def _print(session: Session, moment: Moment) -> None:
     else:
         took = "" if moment.took is None else f"  {_show.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
-        line.append_text(what(moment)).append(took, "none")
+        line.add(what(moment)).add(took)
         if moment.note and moment.kind != "request":
-            line.append(f"  {_show.clean(moment.note)}", "dim")
-        _show.console().print(line, soft_wrap=True)
+            line.add(f"  {_show.clean(moment.note)}", "dim")
+        _show.show(line)
     sys.stdout.flush()

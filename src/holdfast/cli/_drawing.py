@@ -1,0 +1,158 @@
+"""Text in colour, in columns and on one line that is drawn again: as little as commands need.
+
+Written here because the usual library for it, with what it needs, is larger than holdfast itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import IO, Final, Self
+
+_CODES: Final = {
+    "bold": "1", "dim": "2", "strike": "9", "red": "31", "green": "32", "yellow": "33",
+    "blue": "34", "magenta": "35", "cyan": "36",
+}  # fmt: skip
+_CLEAR: Final = "\r\x1b[2K"
+_NARROWEST: Final = 8
+_BETWEEN: Final = "  "
+_REDRAW_SECONDS: Final = 0.1
+_BAR: Final = 30
+_JSON: Final = re.compile(r'("(?:[^"\\]|\\.)*")(:?)|(-?\b\d[\d.eE+-]*|\b(?:true|false|null)\b)')
+
+
+class Text:
+    """A line in pieces, each with a style: words such as "bold red", or none."""
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        self.pieces: list[tuple[str, str]] = [(text, style)] if text else []
+
+    def add(self, more: str | Text, style: str = "") -> Self:
+        """Put something behind it."""
+        if isinstance(more, Text):
+            self.pieces += more.pieces
+        elif self.pieces and self.pieces[-1][1] == style:
+            self.pieces[-1] = (self.pieces[-1][0] + more, style)
+        else:
+            self.pieces.append((more, style))
+        return self
+
+    @property
+    def plain(self) -> str:
+        """Without the styles."""
+        return "".join(text for text, _ in self.pieces)
+
+    def painted(self, colour: bool) -> str:
+        """With the styles, if there is to be colour."""
+        return "".join(_painted(text, style) if colour else text for text, style in self.pieces)
+
+    def folded(self, width: int) -> Iterator[Text]:
+        """Pieces of it that are at most so wide."""
+        line, room = Text(), width
+        for text, style in self.pieces:
+            for char in text:
+                wide = _width(char)
+                if wide > room and room < width:
+                    yield line
+                    line, room = Text(), width
+                line.add(char, style)
+                room -= wide
+        yield line
+
+
+def wants_colour(out: IO[str]) -> bool:
+    """Whether somebody looks, and has nothing against colour."""
+    return is_live(out) and not os.environ.get("NO_COLOR")
+
+
+def is_live(out: IO[str]) -> bool:
+    """Whether this is a terminal that can draw."""
+    return out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) -> Iterator[Text]:
+    """The lines of a table. On a terminal it is made to fit; elsewhere nothing is cut."""
+    widths = [max(_width(row[at].plain) for row in rows) for at in range(len(rows[0]))]
+    if out.isatty():
+        room = shutil.get_terminal_size().columns - len(_BETWEEN) * (len(widths) - 1)
+        while sum(widths) > room and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    for row in rows:
+        cells = [list(cell.folded(max(width, 1))) for cell, width in zip(row, widths, strict=True)]
+        for number in range(max(map(len, cells))):
+            line, gap = Text(), 0
+            for at, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+                part = cell[number] if number < len(cell) else Text()
+                missing = width - _width(part.plain)
+                before = missing if at in right else 0
+                if part.pieces:
+                    line.add(" " * (gap + before)).add(part)
+                    gap = missing - before
+                else:
+                    gap += width
+                gap += len(_BETWEEN)
+            yield line
+
+
+def highlighted(line: str) -> Text:
+    """A line of JSON in colour."""
+    text, end = Text(), 0
+    for found in _JSON.finditer(line):
+        text.add(line[end : found.start()])
+        string, colon, other = found.groups()
+        text.add(string or other, "bold blue" if colon else "green" if string else "cyan").add(
+            colon or ""
+        )
+        end = found.end()
+    return text.add(line[end:])
+
+
+class LiveLine:
+    """A line on standard error that is drawn again and again, and is gone at the end."""
+
+    def __init__(self) -> None:
+        self._live = is_live(sys.stderr)
+        self._drawn = 0.0
+
+    def draw(self, text: str, *, now: bool = False) -> None:
+        """Show this instead; not more often than eyes can follow, unless it must be `now`."""
+        if self._live and (now or time.monotonic() - self._drawn > _REDRAW_SECONDS):
+            self._drawn = time.monotonic()
+            room = shutil.get_terminal_size().columns - 1
+            shown = next(iter(Text(text, "dim").folded(room)))
+            self._write(_CLEAR + shown.painted(wants_colour(sys.stderr)))
+
+    def clear(self) -> None:
+        """Take it away, for something else or for good."""
+        if self._live:
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def bar(what: str, done: int, total: int) -> str:
+    """How far it is."""
+    full = _BAR * done // max(total, 1)
+    return f"{what} {'━' * full}{'─' * (_BAR - full)} {done}/{total}"
+
+
+def _painted(text: str, style: str) -> str:
+    codes = ";".join(_CODES[word] for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )

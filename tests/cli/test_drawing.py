@@ -1,0 +1,73 @@
+"""Tables and lines that fit."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli import _drawing
+from holdfast.cli._drawing import Text, columns, highlighted
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def plain(painted: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", painted)
+
+
+def drawn(rows: list[list[str]], out: io.StringIO, right: tuple[int, ...] = ()) -> list[str]:
+    cells = [[Text(cell) for cell in row] for row in rows]
+    return [line.plain for line in columns(cells, right, out)]
+
+
+def test_columns_are_as_wide_as_they_need_to_be() -> None:
+    rows = [["NAME", "N", "NOTE"], ["a", "10", ""], ["日本", "7", "x"], ["é", "", "y"]]
+    assert drawn(rows, io.StringIO(), (1,)) == [
+        "NAME   N  NOTE",
+        "a     10",
+        "日本   7  x",
+        "é         y",
+    ]
+
+
+def test_nothing_is_cut_where_nobody_looks() -> None:
+    assert drawn([["A"], ["x" * 1000]], io.StringIO()) == ["A", "x" * 1000]
+
+
+_WORD = st.text(st.sampled_from("ab日é\u0301 "), max_size=60).map(str.strip)
+
+
+@given(st.lists(st.tuples(_WORD, _WORD, _WORD), min_size=1, max_size=5), st.integers(30, 100))
+def test_a_table_fits_on_its_screen_and_loses_nothing(
+    rows: list[tuple[str, str, str]], width: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        size = os.terminal_size((width, 24))
+        patch.setattr(shutil, "get_terminal_size", lambda: size)
+        lines = drawn([list(row) for row in rows], Screen())
+    assert all(_drawing._width(line) <= width for line in lines)
+    kept = sorted("".join(lines).replace(" ", ""))
+    assert kept == sorted("".join("".join(row) for row in rows).replace(" ", ""))
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=40))
+def test_colour_changes_no_letter(text: str) -> None:
+    assert plain(highlighted(text).painted(True)) == text
+    assert highlighted(text).painted(False) == text
+
+
+def test_json_is_coloured_by_what_it_is() -> None:
+    shown = highlighted('  "key": ["a: \\"b\\"", 1.5, true],').painted(True)
+    assert '\x1b[1;34m"key"\x1b[0m:' in shown
+    assert '\x1b[32m"a: \\"b\\""\x1b[0m' in shown
+    assert "\x1b[36m1.5\x1b[0m" in shown
+    assert "\x1b[36mtrue\x1b[0m" in shown
