@@ -22,6 +22,14 @@ def start_of(pid: int, timeout: float = 5.0) -> str | None:
     return _from_ps(pid, timeout)
 
 
+def boot_id() -> str | None:
+    """Which start of the system this is, told apart from all others; None where it does not say."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return None
+
+
 def _from_proc(pid: int) -> str | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
@@ -34,7 +42,7 @@ def _from_proc(pid: int) -> str | None:
     if fields[0].decode() in _ENDED:
         return None
     # Ticks since the system started, so they say nothing without which start that was.
-    return f"{_BOOT.read_text().strip()} {int(fields[19])}"
+    return f"{boot_id()} {int(fields[19])}"
 
 
 def _from_ps(pid: int, timeout: float) -> str | None:
