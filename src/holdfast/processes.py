@@ -42,7 +42,7 @@ def _from_proc(pid: int) -> str | None:
     if fields[0].decode() in _ENDED:
         return None
     # Ticks since the system started, so they say nothing without which start that was.
-    return f"{boot_id()} {int(fields[19])}"
+    return f"{_BOOT.read_text().strip()} {int(fields[19])}"
 
 
 def _from_ps(pid: int, timeout: float) -> str | None:

@@ -17,6 +17,7 @@ import holdfast as hf
 from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import values
+from holdfast.engine.history import meta
 from holdfast.graph import END, Graph
 from holdfast.journal import Draft
 from holdfast.model import Kind
@@ -403,7 +404,9 @@ def test_a_state_of_a_graph_that_nobody_recorded_is_refused(facts: dict[str, Any
         app = graph.compile(name="app")
         with pytest.raises(hf.StepFailedError):
             app.run_sync({}, store=cp, run_id="g")
-        stored = {"flow_version": "1", "next_steps": ["a"]} | facts
+        opening = cp.core.journals.opening("g")
+        assert opening is not None
+        stored = meta(opening) | {"next_steps": ["a"]} | facts
         draft = Draft(Kind.CHECKPOINT.value, "running", values.encode({}), meta=dump_meta(stored))
         cp.core.drive(append(cp.core, "g", draft))
         with pytest.raises((hf.CheckpointCorruptedError, hf.FlowChangedError)):
