@@ -322,6 +322,17 @@ class Journals(Reader):
 
     # --- reading
 
+    def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
+        """What the entry at `seq` carries, as plain data. Raises `CheckpointCorruptedError`. Blocks."""
+        return self.decoded(run, seq, self.chain(run, seq, last).encoding)
+
+    def decoded(self, run: str, seq: int, encoding: bytes) -> Any:
+        """What was read at this place, as plain data. Raises `CheckpointCorruptedError`."""
+        try:
+            return self.decode(encoding)
+        except ValueError as error:
+            raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
+
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
         with self._lock:  # the tip moves on with every save

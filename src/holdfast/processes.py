@@ -22,6 +22,14 @@ def start_of(pid: int, timeout: float = 5.0) -> str | None:
     return _from_ps(pid, timeout)
 
 
+def boot_id() -> str | None:
+    """Which start of the system this is, told apart from all others; None where it does not say."""
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return None
+
+
 def _from_proc(pid: int) -> str | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()

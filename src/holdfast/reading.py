@@ -281,8 +281,7 @@ def _folded(journals: Journals, entry: Entry) -> bytes:
     for found in journals.branch_of(entry):
         if found.kind == Kind.CHECKPOINT:
             break
-        value = journals.chain(found.run, found.seq, found).encoding
-        results.setdefault(found.step, journals.decode(value))
+        results.setdefault(found.step, journals.value(found.run, found.seq, found))
     return journals.encode(dict(reversed(results.items())))
 
 

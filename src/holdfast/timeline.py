@@ -102,7 +102,7 @@ def _value(core: Core, entry: Entry) -> dict[str, Any]:
     if not entry.size:
         return {}
     try:
-        found = core.journals.decode(core.journals.chain(entry.run, entry.seq).encoding)
-    except (CheckpointCorruptedError, ValueError):
+        found = core.journals.value(entry.run, entry.seq)
+    except CheckpointCorruptedError:
         return {}
     return found if isinstance(found, dict) else {}

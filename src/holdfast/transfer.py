@@ -360,7 +360,7 @@ def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:
         line[name] = line[name].hex()
     line["meta"] = json.loads(entry.meta) if entry.meta else {}
     if entry.size:
-        state = journals.decode(journals.chain(entry.run, entry.seq).encoding)
+        state = journals.value(entry.run, entry.seq)
         line["state"] = readable.to_json(state)
     return line
 

@@ -8,15 +8,25 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
-from holdfast.engine.workers import Worker, this_worker
+from holdfast import processes
+from holdfast.appending import append
+from holdfast.checkpoint import dump_meta
+from holdfast.engine import recovering, requests, workers
+from holdfast.engine.recovering import Orphan
+from holdfast.engine.workers import WORKER, Worker, this_worker
 from holdfast.graph import END, Graph
+from holdfast.journal import Draft
+from holdfast.model import Entry, Kind
+from holdfast.stores.memory import MemoryStore
+from holdfast.testing.faults import FakeClock
 from holdfast.workflow import WorkflowEngine, ask, step, workflow
 
 PROGRAM = """
@@ -189,13 +199,131 @@ async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_ou
         assert [one.run_id for one in await engine.orphans()] == ["r"]
 
 
+def _put(engine: WorkflowEngine, run_id: str, draft: Draft) -> None:
+    engine._core.drive(append(engine._core, run_id, draft))
+
+
+@in_loop
+async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str) -> None:
+    Stuck(url, lines=3).kill()
+    long = f"host|{this_worker().place}|{'9' * 5000}|start"
+    async with WorkflowEngine(url) as engine:
+        _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
+        _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({WORKER: long})))
+        assert await engine.recover(slow) == {"r2": 30}
+        (found,) = await engine.orphans(silent=0)
+        assert (found.run_id, found.worker) == ("r1", "unknown")
+
+
+@in_loop
+async def test_whose_run_it_is_is_looked_for_only_so_far_back(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck(url, "graph").kill()
+    async with WorkflowEngine(url) as engine:
+        for _ in range(3):
+            _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
+        assert len(await engine.orphans()) == 1
+        monkeypatch.setattr(recovering, "_FAR", 2)
+        assert await engine.orphans() == [], "who knows: it may be at work elsewhere"
+        assert [found.worker for found in await engine.orphans(silent=0)] == ["unknown"]
+
+
+@in_loop
+async def test_silence_is_measured_with_the_clock_that_signs_of_life_are(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck(url, lines=3).kill()
+    monkeypatch.setattr(Worker, "is_here", False)
+    clock = FakeClock(time.time_ns() // 1000)
+    async with WorkflowEngine(hf.Checkpointer(url, clock=clock)) as engine:
+        assert await engine.orphans() == []
+        clock.advance(1000)
+        assert len(await engine.orphans()) == 3
+
+
+class Watched(MemoryStore):
+    """Looks for orphans as soon as something is durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = WorkflowEngine(self)
+        self.orphans: list[Orphan] = []
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        written = super().append(entries)
+        self.orphans += recovering.orphans(self.engine._core, silent=0)
+        return written
+
+
+def test_a_run_that_is_just_being_started_is_no_orphan() -> None:
+    store = Watched()
+    assert asyncio.run(store.engine.run(slow, workflow_id="r", n=1)) == 20
+    assert store.orphans == []
+
+
+@in_loop
+async def test_deadlines_of_other_flows_are_left_alone(url: str) -> None:
+    clock = FakeClock()
+
+    @workflow("hurries")
+    def hurries():  # type: ignore[no-untyped-def]
+        return (yield ask("Now?", deadline=60, default="no"))
+
+    async with WorkflowEngine(hf.Checkpointer(url, clock=clock)) as engine:
+        with pytest.raises(hf.RunPausedError):
+            await engine.run(hurries, workflow_id="h")
+        clock.advance(100)
+        assert await engine.recover(slow) == {}
+        assert len(await engine.questions("h")) == 1
+        assert await engine.recover(hurries) == {"h": "no"}
+
+
+@in_loop
+async def test_deadlines_that_can_not_be_looked_at_do_not_stop_recovering(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck(url, lines=3).kill()
+
+    def fail(*_: object, **__: object) -> None:
+        raise hf.CheckpointLoadError("*", "no route to host")
+
+    async with WorkflowEngine(url) as engine:
+        monkeypatch.setattr(requests, "_all_open", fail)
+        assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
+
+
+def test_processes_of_one_machine_are_in_one_place_where_it_does_not_say_when_it_booted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS and BSD, where all that is known of a process is when it started."""
+    monkeypatch.setattr(processes, "_BOOT", Path("/nowhere"))
+    monkeypatch.setattr(workers, "start_of", lambda pid: f"Mon Jan  5 09:00:{pid % 60:02} 2026")
+    mine, other = (workers._worker.__wrapped__(pid) for pid in (1234, 1235))
+    assert mine.start != other.start
+    assert mine.place == other.place
+
+
+def test_a_worker_of_which_the_system_says_nothing_may_be_alive_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(pid: int) -> str:
+        raise PermissionError("hidepid")
+
+    me = this_worker()
+    assert me._replace(start="").is_alive is None
+    monkeypatch.setattr(workers, "start_of", fail)
+    assert me.is_alive is None
+
+
 def test_a_worker_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
     me = this_worker()
     assert Worker.parse(str(me)) == me
     assert me.is_here
     assert me.is_alive
-    assert not me._replace(start="another").is_alive
-    for text in (None, 7, "", "a|b", "a|b|c|d", "a|b|-1|d", "a|b|1|d|e"):
+    assert me._replace(start="another").is_alive is False
+    assert me._replace(place="elsewhere").is_alive is None
+    for text in (None, 7, "", "a|b", "a|b|c|d", "a|b|-1|d", "a|b|1|d|e", f"a|b|{'9' * 5000}|d"):
         assert Worker.parse(text) is None
 
 
@@ -210,6 +338,6 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
     other = Worker.parse(os.read(reading, 1000).decode())
     assert other is not None
     assert (other.pid, other.place) == (child, mine.place)
-    assert not other.is_alive
+    assert other.is_alive is False
     os.close(reading)
     os.close(writing)

@@ -14,6 +14,13 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.appending import append
+from holdfast.checkpoint import dump_meta
+from holdfast.codec import values
+from holdfast.engine.history import meta
+from holdfast.graph import END, Graph
+from holdfast.journal import Draft
+from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine, ask, for_each, parallel, step, workflow
 
 Flow = Generator[Any, Any, Any]
@@ -348,3 +355,102 @@ def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
     with pytest.raises(hf.StepFailedError):
         engine.run_sync(whole, workflow_id="w", resume=True)
     assert calls == ["work"]
+
+
+def _resumed_behind(engine: WorkflowEngine, kind: Kind, value: Any, facts: dict[str, Any]) -> None:
+    """Resume a run behind whose end this stands."""
+
+    @workflow
+    def flow() -> Flow:
+        yield step("a").python(lambda: 1)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        engine.run_sync(flow, workflow_id="r")
+    draft = Draft(kind.value, "running", values.encode(value), step="b", meta=dump_meta(facts))
+    engine._core.drive(append(engine._core, "r", draft))
+    engine.run_sync(flow, workflow_id="r", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        (Kind.ROLLBACK, {"rejected": [], "epoch": "x"}),
+        (Kind.RESULT, {"kind": [1]}),
+        (Kind.RESULT, {"flow_version": [1]}),
+        (Kind.RESULT, {"called_with": [1]}),
+        (Kind.FAIL, {"of": "run", "others": 5}),
+        (Kind.FAIL, {"of": "step"}),
+        (Kind.FAIL, {"of": "rollback"}),
+    ],
+)
+@pytest.mark.parametrize("value", [5, [1], {}, {"type": 1}])
+def test_what_nobody_recorded_like_that_is_said_to_be_damaged(
+    engine: WorkflowEngine, kind: Kind, facts: dict[str, Any], value: Any
+) -> None:
+    with pytest.raises(hf.CheckpointCorruptedError, match=r"r@\d"):
+        _resumed_behind(engine, kind, value, facts)
+
+
+@pytest.mark.parametrize(
+    "facts", [{"flow_version": [1]}, {"next_steps": 5}, {"next_steps": [[1]]}, {"visits": [1]}]
+)
+def test_a_state_of_a_graph_that_nobody_recorded_is_refused(facts: dict[str, Any]) -> None:
+    def fails(state: dict[str, Any]) -> dict[str, Any]:
+        raise LookupError
+
+    graph = Graph(dict).add_node("a", fails).add_edge("a", END).set_entry("a")
+    with hf.SyncCheckpointer("memory://") as cp:
+        app = graph.compile(name="app")
+        with pytest.raises(hf.StepFailedError):
+            app.run_sync({}, store=cp, run_id="g")
+        opening = cp.core.journals.opening("g")
+        assert opening is not None
+        stored = meta(opening) | {"next_steps": ["a"]} | facts
+        draft = Draft(Kind.CHECKPOINT.value, "running", values.encode({}), meta=dump_meta(stored))
+        cp.core.drive(append(cp.core, "g", draft))
+        with pytest.raises((hf.CheckpointCorruptedError, hf.FlowChangedError)):
+            app.resume_sync("g", store=cp)
+
+
+def test_only_what_can_be_asked_of_a_run_is_heard(engine: WorkflowEngine) -> None:
+    def ask_for(action: str) -> None:
+        draft = Draft(Kind.REQUEST.value, "running", meta=dump_meta({"action": action}))
+        engine._core.drive(append(engine._core, "r", draft))
+
+    @workflow
+    def flow() -> Flow:
+        for action in ("timeout", "", "explode"):
+            yield step(action or "nothing").python(ask_for, args=(action,))
+        return "done"
+
+    assert engine.run_sync(flow, workflow_id="r") == "done"
+
+
+def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: WorkflowEngine) -> None:
+    def answer() -> None:
+        draft = Draft(Kind.ANSWER.value, "running", b"\xc1\xc1", step="ask")
+        engine._core.drive(append(engine._core, "r", draft))
+
+    @workflow
+    def flow() -> Flow:
+        yield parallel(ask("Well?"), step("answer").python(answer))
+
+    with pytest.raises(hf.CheckpointCorruptedError, match="decoded"):
+        engine.run_sync(flow, workflow_id="r")
+
+
+def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
+    engine: WorkflowEngine,
+) -> None:
+    @workflow
+    def part() -> Flow:
+        yield step("a").python(lambda: 1)
+
+    @workflow
+    def whole() -> Flow:
+        yield step("sub").subworkflow(part)
+
+    for number in range(20):
+        engine.run_sync(whole, workflow_id=f"r{number}")
+    assert len(whole.metas) + len(part.metas) < 5

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jsonschema
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.engine.fitting import MAX_CHECKS, check_schema, problems_with
 from holdfast.engine.patterns import pattern
-from holdfast.engine.schema import schema_of
+from holdfast.engine.schema import schema_of, schema_of_fields
 
 
 @dataclass
@@ -121,6 +122,21 @@ def test_a_pattern_that_can_not_be_bounded_is_refused_when_it_is_asked_for(refus
         check_schema({"type": "string", "pattern": refused})
 
 
+@pytest.mark.parametrize(
+    "repeated", ["(?:" + "|" * 900 + ")", f"[{''.join(map(chr, range(0x4E00, 0x5100, 2)))}]"]
+)
+def test_a_pattern_costs_what_its_ways_and_classes_do(repeated: str) -> None:
+    with pytest.raises(ValueError, match="too large"):
+        pattern(repeated + "{1900}b")
+    assert pattern(repeated + "{9}b").longest < pattern("a{9}b").longest / 10
+
+
+def test_many_texts_cost_what_one_long_text_does() -> None:
+    schema = {"items": {"pattern": "^(a|b|ab)*$"}}
+    assert problems_with(["ab" * 100] * 200, schema) == ""
+    assert "too large" in problems_with(["ab" * 5000] * 200, schema)
+
+
 def test_nothing_repeated_very_often_takes_no_time() -> None:
     assert pattern("(?:(?:){9999999}){9999999}a").found_in("a")
 
@@ -137,6 +153,10 @@ def test_nothing_repeated_very_often_takes_no_time() -> None:
         {"anyOf": []},
         {"properties": {"a": 1}},
         {"items": {"type": "txt"}},
+        {"$ref": "#/$defs/nope", "$defs": {}},
+        {"$ref": "#/$defs/nope", "$defs": []},
+        {"$ref": 5},
+        {"properties": {"a": {}, "b": {"$ref": "#/properties/a"}}},
     ],
 )
 def test_a_schema_that_is_none_is_refused_by_name(wrong: Any) -> None:
@@ -163,4 +183,30 @@ def test_the_schema_of_nested_types_is_checked_to_the_bottom() -> None:
     assert problems_with({"lines": [{"sku": "a", "size": "s"}]}, schema) == ""
     assert "lines[1].size" in problems_with(
         {"lines": [{"sku": "a", "size": "s"}, {"sku": "b", "size": "m"}]}, schema
+    )
+
+
+class Sku(pydantic.BaseModel):
+    code: str
+
+
+class Item(pydantic.BaseModel):
+    sku: Sku
+    with_it: list[Item] = []
+
+
+@dataclass
+class Basket:
+    items: list[Item]
+
+
+@pytest.mark.parametrize("kind", [Item, list[Item], Item | None, Basket])
+def test_what_models_refer_to_is_found_wherever_they_stand(kind: Any) -> None:
+    schema = schema_of(kind)
+    check_schema(schema)
+    item = {"sku": {"code": "a"}, "with_it": [{"sku": {"code": 7}}]}
+    value = {list[Item]: [item], Basket: {"items": [item]}}.get(kind, item)
+    assert "code must be of type string" in problems_with(value, schema)
+    assert "code must be of type string" in problems_with(
+        {"x": value}, schema_of_fields({"x": kind})
     )

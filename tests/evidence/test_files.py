@@ -16,7 +16,9 @@ from holdfast.evidence import (
     HashCache,
     Policy,
     artifact_evidence,
+    capture,
     file_evidence,
+    files_evidence,
     refuse_unverifiable,
 )
 from holdfast.evidence.checks import file_sha256
@@ -424,3 +426,23 @@ def test_nothing_is_left_open(root: Path, checker: EvidenceVerifier) -> None:
         status(checker, claim("file_sha256", path=path, sha256=sha256(b"b")))
         status(checker, claim("artifact_exists", path=path))
     assert open_files() == before
+
+
+def test_a_directory_of_too_many_files_is_refused_before_all_of_them_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}.txt").write_text("x")
+    assert len(files_evidence(tmp_path)) == 21
+    looked: list[Path] = []
+    is_file = Path.is_file
+
+    def noted(path: Path) -> bool:
+        looked.append(path)
+        return is_file(path)
+
+    monkeypatch.setattr(Path, "is_file", noted)
+    monkeypatch.setattr(capture, "_MAX_FILES", 3)
+    with pytest.raises(hf.InvalidEvidenceError, match="more than 3 files"):
+        files_evidence(tmp_path)
+    assert len(looked) == 4

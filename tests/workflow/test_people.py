@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append_if
+from holdfast.appending import append, append_if
 from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.engine import requests
 from holdfast.engine.following import Following
@@ -523,3 +523,48 @@ def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:
         assert "QuestionAsked" not in names[1]
 
     asyncio.run(main())
+
+
+def _put(engine: WorkflowEngine, run_id: str, draft: Draft) -> None:
+    engine._core.drive(append(engine._core, run_id, draft))
+
+
+def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
+    people: WorkflowEngine, clock: FakeClock
+) -> None:
+    bad = Draft(Kind.QUESTION.value, "paused", b"\xc1\xc1", step="x")
+    meaningless = Draft(Kind.PAUSE.value, "paused", meta="[1]")
+
+    async def main() -> None:
+        flow = _flow(deadline=HOUR, default=1)
+        for run_id in ("damaged", "other", "senseless"):
+            await _paused(people, flow, run_id)
+        _put(people, "damaged", bad)
+        _put(people, "senseless", meaningless)
+        core = people._core
+        assert {found.run_id for found in requests.open_questions(core)} == {"other", "senseless"}
+        for run_id in ("damaged", "senseless"):
+            with pytest.raises(hf.CheckpointCorruptedError):
+                await people.answer(run_id, 1, question="ask")
+        clock.advance(2 * HOUR)
+        with pytest.raises(hf.CheckpointCorruptedError):
+            await people.apply_deadlines("senseless")
+        assert [found.run_id for found in await people.apply_deadlines()] == ["other"]
+        assert await people.run(flow, workflow_id="other", resume=True) == 1
+
+    asyncio.run(main())
+
+
+def test_a_question_is_read_from_the_store_once(
+    people: WorkflowEngine, store: hf.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer is decided again while the run goes on, where nothing may block."""
+    asyncio.run(_paused(people, _flow()))
+    core = people._core
+    following = Following(core, "r")
+    head = core.journals.checked_head("r")
+    assert head is not None
+    following.catch_up(head)
+    (found,) = following.open_questions()
+    monkeypatch.setattr(core.journals, "store", None)
+    assert following.open_questions() == [found]

@@ -15,6 +15,7 @@ from holdfast.engine.patterns import pattern
 MAX_CHECKS: Final = 200_000
 """How many parts of a value are looked at, at most."""
 MAX_DEPTH: Final = 64
+_MATCHING: Final = 50  # what a pattern may cost in the time that a part takes
 
 Schema = Mapping[str, Any]
 
@@ -27,9 +28,15 @@ def problems_with(value: Any, schema: Schema, where: str = "the answer") -> str:
         return f"{where} is too large, or nested too deep, to be checked"
 
 
-def check_schema(schema: object, where: str = "schema", depth: int = 0) -> None:
+def check_schema(schema: object) -> None:
     """Raise `ValueError` where a known keyword is not used as JSON Schema has it."""
-    if isinstance(schema, bool) and depth:
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"schema must be a JSON Schema, a dict, not {schema!r}")
+    _check_part(schema, "schema", 0, schema)
+
+
+def _check_part(schema: object, where: str, depth: int, root: Schema) -> None:
+    if isinstance(schema, bool):
         return
     if not isinstance(schema, Mapping):
         raise ValueError(f"{where} must be a JSON Schema, a dict, not {schema!r}")
@@ -42,6 +49,8 @@ def check_schema(schema: object, where: str = "schema", depth: int = 0) -> None:
             raise ValueError(f"{here} can't be {argument!r}")
         if keyword == "pattern":
             pattern(argument)
+        if keyword == "$ref" and _referred(argument, root) is None:
+            raise ValueError(f"{here} must name one of its own $defs, not {argument!r}")
         inner: list[Any] = []
         if keyword in ("allOf", "anyOf", "oneOf"):
             inner = argument
@@ -50,7 +59,7 @@ def check_schema(schema: object, where: str = "schema", depth: int = 0) -> None:
         elif keyword in ("items", "additionalProperties", "not"):
             inner = [argument]
         for part in inner:
-            check_schema(part, here, depth + 1)
+            _check_part(part, here, depth + 1, root)
 
 
 class _TooMuchError(Exception):
@@ -67,8 +76,8 @@ class _Check:
 
     def look(self, value: Any, schema: Any, where: str) -> str:
         """What is wrong with a part of the value."""
-        self._left -= 1
-        if self._left < 0 or self._depth > MAX_DEPTH:
+        self._spend(1)
+        if self._depth > MAX_DEPTH:
             raise _TooMuchError
         if not isinstance(schema, Mapping):
             return "" if schema else f"{where} must be left out"
@@ -86,6 +95,11 @@ class _Check:
         finally:
             self._depth -= 1
 
+    def _spend(self, looks: int) -> None:
+        self._left -= looks
+        if self._left < 0:
+            raise _TooMuchError
+
     def _itself(self, value: Any, schema: Schema, where: str) -> str:
         wanted = schema.get("type")
         if wanted is not None:
@@ -100,13 +114,14 @@ class _Check:
             wanted = pattern(schema["pattern"])
             if len(value) > wanted.longest:
                 return f"{where} must have at most {wanted.longest} characters"
+            self._spend(len(value) * wanted.cost // _MATCHING)
             if not wanted.found_in(value):
                 return f"{where} must match the pattern {schema['pattern']!r}"
         return ""
 
     def _combined(self, value: Any, schema: Schema, where: str) -> str:
         if "$ref" in schema:
-            wrong = self.look(value, _resolved(str(schema["$ref"]), self._root), where)
+            wrong = self.look(value, _referred(schema["$ref"], self._root), where)
             if wrong:
                 return wrong
         for option in schema.get("allOf", ()):
@@ -141,10 +156,11 @@ class _Check:
         return ""
 
 
-def _resolved(ref: str, root: Schema) -> Any:
+def _referred(ref: str, root: Schema) -> Any:
+    """What a reference names; None if nothing."""
     where, _, name = ref.removeprefix("#/").partition("/")
-    found = root.get(where, {}).get(name) if where in ("$defs", "definitions") else None
-    return {} if found is None else found
+    known = root.get(where) if where in ("$defs", "definitions") else None
+    return known.get(name) if isinstance(known, Mapping) else None
 
 
 def _is(value: Any, name: str) -> bool:
@@ -194,6 +210,10 @@ def _is_list(argument: Any) -> bool:
     return isinstance(argument, list | tuple)
 
 
+def _is_number(argument: Any) -> bool:
+    return _is(argument, "number")
+
+
 def _is_count(argument: Any) -> bool:
     return _is(argument, "integer") and argument >= 0
 
@@ -206,11 +226,11 @@ _ARGUMENTS: Final[dict[str, Callable[[Any], bool]]] = {
     "type": _is_type,
     "enum": _is_list,
     "required": _is_names,
-    "pattern": lambda argument: isinstance(argument, str),
+    **dict.fromkeys(("pattern", "$ref"), lambda a: isinstance(a, str)),
     **dict.fromkeys(("properties", "$defs", "definitions"), lambda a: isinstance(a, Mapping)),
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), lambda a: _is_list(a) and len(a) > 0),
     **{
-        keyword: _is_count if "m" in keyword and kind != "number" else lambda a: _is(a, "number")
+        keyword: _is_number if kind == "number" else _is_count
         for keyword, (kind, _, _) in _SIMPLE.items()
     },
 }

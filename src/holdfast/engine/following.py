@@ -26,6 +26,7 @@ class Following:
         self._last: Entry | None = None  # that was taken note of
         self._questions: dict[str, Entry] = {}  # by key: those that are open
         self._answers: dict[str, Entry] = {}
+        self._read_before: dict[bytes, Question] = {}  # by entry id
 
     def catch_up(self, head: Entry) -> None:
         """Take note of everything up to this entry, be it in the store or only queued here."""
@@ -85,11 +86,13 @@ class Following:
             self._questions.clear()  # someone edited the state: what is asked is asked anew
 
     def _read(self, entry: Entry) -> Question:
-        journals = self._journals
-        if not entry.body:
-            found = journals.entry(entry.run, entry.seq)
+        """The question that an entry records: from the store only once, and while it is queued never."""
+        known = self._read_before.get(entry.entry_id)
+        if known is None:
+            journals = self._journals
+            found = entry if entry.body else journals.entry(entry.run, entry.seq)
             if found is None:
                 raise CheckpointNotFoundError(entry.run)
-            entry = found
-        encoding = journals.chain(entry.run, entry.seq, entry).encoding
-        return asked(entry, journals.decode(encoding))
+            known = asked(found, journals.value(found.run, found.seq, found))
+            self._read_before[entry.entry_id] = known
+        return known

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
-from holdfast.checkpoint import CheckpointInfo
 from holdfast.core import Core
 from holdfast.engine.program import Stored
 from holdfast.engine.questions import FAIL
-from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, StepFailedError
 from holdfast.journal import Journals
 from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Kind, Status
 from holdfast.reading import outages_named
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 _UNHEARD = 1000  # entries: a request is heard with the next save
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
@@ -58,7 +61,7 @@ class History:
     @property
     def begun_with(self) -> dict[str, Any]:
         """What its opening says about the flow and the inputs."""
-        return CheckpointInfo(self.opening).meta
+        return meta(self.opening)
 
     @property
     def epoch(self) -> int:
@@ -92,14 +95,7 @@ class History:
         """What an entry carries, as it is recorded."""
         journals = self._core.journals
         encoding = journals.chain(entry.run, entry.seq, entry).encoding
-
-        def decode(data: bytes) -> Any:
-            try:
-                return journals.decode(data)
-            except ValueError as error:
-                raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
-
-        return Stored(encoding, decode)
+        return Stored(encoding, partial(journals.decoded, entry.run, entry.seq))
 
     def value(self, entry: Entry) -> Any:
         """What an entry carries; None if nothing."""
@@ -159,16 +155,34 @@ class History:
 
 
 def _epoch_of(entry: Entry) -> int:
-    facts = meta(entry)
-    if entry.kind == Kind.ROLLBACK and REJECTED not in facts:
+    if entry.kind == Kind.ROLLBACK and REJECTED not in meta(entry):
         return entry.seq
-    epoch: int = facts.get("epoch", 0)
-    return epoch
+    return fact(entry, "epoch", int, 0)
 
 
 def answer_in(entry: Entry, value: Any) -> Any:
     """What an answer's entry says: its value, or FAIL where the deadline passed instead."""
     return FAIL if meta(entry).get("expired") else value
+
+
+def failure_in(entry: Entry, told: Any) -> StepFailedError:
+    """The failure that an entry records with this value. Raises `CheckpointCorruptedError`."""
+    try:
+        step, attempts = told.get("step", ""), told.get("attempts", 1)
+        return StepFailedError(step, told["type"], told["message"], attempts, told["trace"])
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, f"no failure: {error!r}") from None
+
+
+def fact(entry: Entry, name: str, kind: type[T], default: D) -> T | D:
+    """One of an entry's extra fields. Raises `CheckpointCorruptedError` where it is none of this kind."""
+    found = meta(entry).get(name)
+    if found is None:
+        return default
+    if not isinstance(found, kind):
+        words = f"its {name} is no {kind.__name__}"
+        raise CheckpointCorruptedError(entry.run, entry.seq, words)
+    return found
 
 
 def meta(entry: Entry) -> dict[str, Any]:

@@ -38,7 +38,20 @@ def claiming(core: Core, run_id: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _claiming.remove(key)
+        _claiming.discard(key)
+
+
+@contextmanager
+def starting(core: Core, run_id: str) -> Iterator[None]:
+    """Nobody else of this process takes a run over while it is opened: the store says who opens it."""
+    key = (id(core.journals.store), run_id)
+    first = key not in _claiming
+    _claiming.add(key)
+    try:
+        yield
+    finally:
+        if first:
+            _claiming.discard(key)
 
 
 def forget(run: Run) -> None:
@@ -54,5 +67,5 @@ def find(core: Core, run_id: str) -> Run | None:
 
 
 def is_carried_out(run_id: str) -> bool:
-    """Whether a run of this id is carried out here, in whatever store."""
-    return any(name == run_id for _, name in tuple(_runs))
+    """Whether a run of this id is carried out here, or about to be, in whatever store."""
+    return any(name == run_id for _, name in (*_runs, *_claiming))

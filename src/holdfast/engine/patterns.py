@@ -14,8 +14,8 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
 _MAX_PATTERN: Final = 1000
-_MAX_STATES: Final = 2000
-_MAX_WORK: Final = 2_000_000
+_MAX_COST: Final = 10_000
+_MAX_WORK: Final = 6_000_000
 _MAX_TEXT: Final = 100_000
 
 _Test = Callable[[str], bool]
@@ -32,6 +32,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.cost = 0  # what one character may take: states, ways between them, tests
         # What each state does: a test to pass, an assertion, or states to be in besides.
         self._tests: dict[int, _Test] = {}
         self._asserts: dict[int, Any] = {}
@@ -52,7 +53,7 @@ class Pattern:
     @property
     def longest(self) -> int:
         """How long a text it can be looked for in, so that it takes no longer than a moment."""
-        return min(_MAX_TEXT, _MAX_WORK // len(self._ways))
+        return min(_MAX_TEXT, _MAX_WORK // self.cost)
 
     def found_in(self, text: str) -> bool:
         """Whether it matches anywhere in the text."""
@@ -90,10 +91,14 @@ class Pattern:
     # --- from the tree to states, last to first
 
     def _state(self, *ways: int) -> int:
-        if len(self._ways) >= _MAX_STATES:
-            raise ValueError(f"the pattern {self.text!r} repeats too much")
+        self._charge(1 + len(ways))
         self._ways.append(ways)
         return len(self._ways) - 1
+
+    def _charge(self, cost: int) -> None:
+        self.cost += cost
+        if self.cost > _MAX_COST:
+            raise ValueError(f"the pattern {self.text!r} is too large, or repeats too much")
 
     def _sequence(self, tree: Any, then: int) -> int:
         for op, argument in reversed(list(tree)):
@@ -107,6 +112,7 @@ class Pattern:
             return state
         if op is sre.AT:
             state = self._state(then)
+            self._charge(8)  # `\b` looks at two characters
             self._asserts[state] = argument
             return state
         if op is sre.BRANCH:
@@ -120,8 +126,9 @@ class Pattern:
 
     def _repeat(self, least: int, most: int, tree: Any, then: int) -> int:
         if most is sre.MAXREPEAT:
-            again = self._state()
+            again = self._state(then)
             self._ways[again] = (self._sequence(tree, again), then)
+            self._charge(1)
             then = again
         else:
             after = then
@@ -138,6 +145,7 @@ class Pattern:
         if op is sre.ANY:
             return (lambda char: True) if self._dotall else (lambda char: char != "\n")
         members = argument if op is sre.IN else [(sre.LITERAL, argument)]
+        self._charge(len(members) * (3 if self._fold else 1))
         negated = op is sre.NOT_LITERAL or members[0][0] is sre.NEGATE
         tests = [_member(*member) for member in members if member[0] is not sre.NEGATE]
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from holdfast import composing
 from holdfast.checkpoint import dump_meta
 from holdfast.engine import events as ev
+from holdfast.engine.claiming import CALLED_WITH
 from holdfast.engine.executing import failure
 from holdfast.engine.hold import Hold
 from holdfast.engine.options import Options
@@ -21,6 +22,7 @@ from holdfast.store import Work
 log = logging.getLogger("holdfast")
 
 _MAX_METAS: Final = 10_000
+_OF_ONE_RUN: Final = (CHILD, CALLED_WITH)  # in `meta`: hardly ever the same in another
 
 
 class Recorder:
@@ -59,7 +61,9 @@ class Recorder:
     ) -> list[Entry]:
         """Save the drafts when the strategy says so; returns what is durable now and was not.
 
-        What is urgent is saved now, and durable on return. What `waits`, too, if it is saved now. Raises `LeaseLostError`, and `CheckpointSaveError`
+        What is `urgent` is saved now, whatever the strategy, and is durable on return. What
+        `waits` is durable on return if it is saved at all. What `work` does to the user's own
+        tables is committed with the drafts. Raises `LeaseLostError`, and `CheckpointSaveError`
         where that is to stop the run.
         """
         if self._keeps and not urgent:
@@ -139,8 +143,9 @@ class Recorder:
 
     def _meta_of(self, record: Record) -> str:
         """What the entry says beside its value: the same again and again in a flow's runs."""
+        shared = record.meta.keys().isdisjoint(_OF_ONE_RUN)
+        key: Any = (record.step, record.name, *record.meta.items()) if shared else None
         try:
-            key: Any = (record.step, record.name, *record.meta.items())
             known = self._metas.get(key)
         except TypeError:  # can't be hashed
             key, known = None, None

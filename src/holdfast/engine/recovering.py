@@ -7,9 +7,10 @@ wrong; it only takes the run away from its worker, and what that is doing is don
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
-from itertools import chain
+from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
@@ -19,11 +20,17 @@ from holdfast.engine.history import meta
 from holdfast.engine.hold import ABSORBED
 from holdfast.engine.options import Options
 from holdfast.engine.workers import WORKER, Worker, this_worker
+from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
 from holdfast.model import Entry, Kind, Status
 from holdfast.store import PAGE, RunFilter
 
 SILENT_SECONDS: Final = 900.0
 """After so long without a sign of life, the worker of another machine is taken to be dead."""
+_STOPPED: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.DELETED)
+_TAKEN: Final = (Kind.OPEN, Kind.CLAIM)
+_FAR: Final = 10_000  # entries: behind so many, who took a run over is not looked for
+
+log = logging.getLogger("holdfast")
 
 
 class Orphan(NamedTuple):
@@ -42,15 +49,20 @@ def orphans(
     """The runs under way whose worker is dead, in the order of their ids. Blocks.
 
     Whether a process of this machine is alive is known; that of another is taken to be dead
-    when it has recorded nothing for `silent` seconds. Runs within runs are their parents' matter.
+    when it has recorded nothing for `silent` seconds. Runs within runs are their parents' matter,
+    and one that can't be read is logged and passed over.
     """
     found: list[Orphan] = []
     after = ""
-    deadline = datetime.now(UTC) - timedelta(seconds=silent)
+    deadline = to_datetime(core.journals.clock.now()) - timedelta(seconds=silent)
     while limit is None or len(found) < limit:
         heads = core.journals.store.runs(RunFilter(Status.RUNNING.value, flow), after=after)
         for head in heads:
-            orphan = _orphan(core, head, deadline)
+            try:
+                orphan = _orphan(core, head, deadline)
+            except CheckpointCorruptedError as error:  # the others are still to be found
+                log.warning("who carries run %s out can't be told: %s", head.run, error)
+                continue
             found += [] if orphan is None else [orphan]
         if len(heads) < PAGE:
             break
@@ -71,8 +83,8 @@ async def recover(
 
     `progress` is called with the id of each run that has come to its end, or to where it stops.
 
-    What nobody answered in time is answered first, as it says, and runs that paused for an answer
-    which has come since go on, too.
+    What nobody answered them in time is answered first, as it says, and runs that paused for an
+    answer which has come since go on, too.
 
     Runs of other flows are left alone. One that another worker takes first is that one's.
     """
@@ -81,37 +93,49 @@ async def recover(
 
     async def go_on(orphan: Orphan) -> None:
         async with places:
+            make = makes[str(orphan.flow)]
             try:
-                plan = await running.resume(
-                    core, makes[str(orphan.flow)], orphan.run_id, None, options
-                )
+                plan = await running.resume(core, make, orphan.run_id, None, options)
                 came[orphan.run_id] = await running.carry_out(plan)
+            except RunActiveError:
+                pass  # it is carried out right here, since a moment ago
             except Exception as error:
                 came[orphan.run_id] = error
             if progress is not None:
                 progress(orphan.run_id)
 
-    await core.drive_async(requests.apply_deadlines(core))
+    for flow in makes:
+        try:
+            await core.drive_async(requests.apply_deadlines(core, flow=flow))
+        except HoldfastError as error:  # runs that wait for no answer go on all the same
+            log.warning("the deadlines of %s were not looked at: %s", flow, error)
     found = await core.off_loop(lambda: orphans(core, silent=silent))
     await asyncio.gather(*(go_on(orphan) for orphan in found if orphan.flow in makes))
     return came
 
 
 def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
+    if live.is_carried_out(head.run):
+        return None
     opening = core.journals.opening(head.run)
-    if live.is_carried_out(head.run) or opening is None or meta(opening).get("parent"):
+    if opening is None or meta(opening).get("parent"):
         return None
-    entries = core.journals.entries(head.run, newest_first=True, bodies=False)
+    newest = core.journals.entries(head.run, newest_first=True, bodies=False)
+    entries = islice(newest, _FAR)
     last = next((e for e in entries if e.kind not in ABSORBED), opening)  # of a worker's own
-    taken_by = next((e for e in chain([last], entries) if e.kind == Kind.CLAIM), opening)
-    worker = Worker.parse(meta(taken_by).get(WORKER))
+    if last.status in _STOPPED:
+        return None  # since it was listed
+    taken_by = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)
+    worker = None if taken_by is None else Worker.parse(meta(taken_by).get(WORKER))
     since = to_datetime(head.at)
-    if last.status == Status.PAUSED:
-        pass  # it stopped there, and what it waited for was answered since
-    elif worker is not None and worker.is_here:
-        if worker != this_worker() and worker.is_alive:
-            return None
-    elif since > deadline:
-        return None
+    if last.status != Status.PAUSED and _is_at_work(worker, since > deadline):
+        return None  # else it stopped there, and what it waited for was answered since
     named = "unknown" if worker is None else f"{worker.host}:{worker.pid}"
     return Orphan(head.run, head.flow, head.step, named, since)
+
+
+def _is_at_work(worker: Worker | None, heard_of: bool) -> bool:
+    if worker == this_worker():
+        return False  # what this process carries out was ruled out
+    lives = None if worker is None else worker.is_alive
+    return heard_of if lives is None else lives

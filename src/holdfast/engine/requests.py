@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -132,23 +131,31 @@ def open_questions(
     return heapq.nsmallest(limit, wanted, key=_urgency)
 
 
-def apply_deadlines(core: Core, run_id: str | None = None) -> Op[list[Question]]:
+def apply_deadlines(
+    core: Core, run_id: str | None = None, *, flow: str | None = None
+) -> Op[list[Question]]:
     """Answer what nobody answered in time, in one run or in all, with the default or a failure.
 
-    Returns the questions that this was done for; resume their runs to go on. Nothing else does it
-    by itself: `resume` does it for its run, and whoever answers too late.
+    With `flow`, in those of that flow. Returns the questions that this was done for; resume their
+    runs to go on. Nothing else does it by itself: `resume` does it for its run, and whoever
+    answers too late. Where it is for many, a run that can't be read is passed over.
     """
     if run_id is None:
-        found: list[Question] = yield partial(list, _all_open(core))
+        found: list[Question] = yield partial(list, _all_open(core, flow))
     else:
         found = yield partial(questions, core, run_id)
     done = []
     for question in found:
         if question.is_overdue(_now(core)):
-            with suppress(QuestionError, RunFinishedError, CheckpointNotFoundError):
-                # Else someone was faster: that is as good.
+            try:
                 yield from _expire(core, question)
                 done.append(question)
+            except (QuestionError, RunFinishedError, CheckpointNotFoundError):
+                pass  # someone was faster: that is as good
+            except CheckpointCorruptedError as error:
+                if run_id is not None:
+                    raise
+                log.warning("the deadlines of run %s don't count: %s", question.run_id, error)
     return done
 
 
@@ -203,13 +210,13 @@ def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) 
         raise InvalidAnswerError(found.run_id, found.key, wrong)
 
 
-def _all_open(core: Core) -> Iterator[Question]:
-    """What all runs that wait or work ask, run by run. Blocks."""
+def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
+    """What all runs, or those of a flow, that wait or work ask, run by run. Blocks."""
     for status in (Status.PAUSED, Status.RUNNING):
         after = ""
         while True:
             with outages_named("*"):
-                heads = core.journals.store.runs(RunFilter(status=status.value), after=after)
+                heads = core.journals.store.runs(RunFilter(status.value, flow), after=after)
             for head in heads:
                 try:
                     yield from _asked_by(core, head)

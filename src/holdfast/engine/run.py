@@ -394,14 +394,14 @@ class Run:
 
     def _listen(self) -> None:
         """Take note of what others put into the journal."""
-        journals = self.core.journals
         for entry in self.hold.absorbed:
             if entry.kind == Kind.REQUEST:
-                self.ask(meta(entry).get("action", ""))
+                action = meta(entry).get("action")
+                if action in ("pause", "cancel"):
+                    self.ask(action)
             elif entry.kind == Kind.ANSWER:
-                encoding = journals.chain(entry.run, entry.seq, entry).encoding
-                value = answer_in(entry, journals.decode(encoding))
-                self.program.answer(str(entry.step), value)
+                value = self.core.journals.value(entry.run, entry.seq, entry)
+                self.program.answer(str(entry.step), answer_in(entry, value))
                 self._answers_came = True
         self.hold.absorbed.clear()
 

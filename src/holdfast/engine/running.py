@@ -16,7 +16,7 @@ from holdfast.checkpoint import RunInfo, dump_meta
 from holdfast.core import Core, Op
 from holdfast.engine import events as ev
 from holdfast.engine import live, requests, trusting
-from holdfast.engine.history import History, meta
+from holdfast.engine.history import History, failure_in, meta
 from holdfast.engine.hold import Hold
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
@@ -34,7 +34,6 @@ from holdfast.errors import (
     RunFinishedError,
     RunMismatchError,
     RunPausedError,
-    StepFailedError,
 )
 from holdfast.journal import Draft
 from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_id
@@ -103,12 +102,13 @@ async def start(
             raise RunExistsError(run_id)
         return opening
 
-    entry = await _drive(core, append_if(core, run_id, decide), options)
-    program.run_id = run_id
-    program.begin(Stored(encoding, core.journals.decode))
-    hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-    run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
-    return Plan(run, ev.RunStarted(run_id, program.flow))
+    with live.starting(core, run_id):
+        entry = await _drive(core, append_if(core, run_id, decide), options)
+        program.run_id = run_id
+        program.begin(Stored(encoding, core.journals.decode))
+        hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
+        run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
+        return Plan(run, ev.RunStarted(run_id, program.flow))
 
 
 async def resume(
@@ -363,10 +363,7 @@ def _behind(history: History) -> Resumption:
 def _recorded_failure(history: History, entry: Entry) -> BaseException:
     if meta(entry).get("cancel"):
         return RunCancelledError(history.run)
-    told = history.value(entry)
-    return StepFailedError(
-        told.get("step", ""), told["type"], told["message"], told.get("attempts", 1), told["trace"]
-    )
+    return failure_in(entry, history.value(entry))
 
 
 def _still_waits(history: History) -> bool:

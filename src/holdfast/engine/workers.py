@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.processes import start_of
+from holdfast.processes import boot_id, start_of
 
 WORKER: Final = "worker"
 """In the `meta` of an opening or a claim: who wrote it."""
+
+_NUMBER: Final = re.compile("[0-9]{1,10}")
 
 
 class Worker(NamedTuple):
@@ -24,13 +27,18 @@ class Worker(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether this process can tell if that one is alive."""
+        """Whether its number means the same process here."""
         return self.place == this_worker().place
 
     @property
-    def is_alive(self) -> bool:
-        """Whether it is still running; only for one that is here. Raises `OSError`."""
-        return start_of(self.pid) == self.start
+    def is_alive(self) -> bool | None:
+        """Whether it is still running; None where that can't be told here."""
+        if not self.is_here or not self.start:
+            return None
+        try:
+            return start_of(self.pid) == self.start
+        except OSError:
+            return None
 
     def __str__(self) -> str:
         return "|".join((self.host, self.place, str(self.pid), self.start))
@@ -39,7 +47,7 @@ class Worker(NamedTuple):
     def parse(cls, text: object) -> Worker | None:
         """The worker that this was written by; None if it is nothing of the kind."""
         parts = text.split("|") if isinstance(text, str) else []
-        if len(parts) != len(cls._fields) or not parts[2].isdecimal():
+        if len(parts) != len(cls._fields) or not _NUMBER.fullmatch(parts[2]):
             return None
         return cls(parts[0], parts[1], int(parts[2]), parts[3])
 
@@ -61,5 +69,4 @@ def _worker(pid: int) -> Worker:
         start = start_of(pid) or ""
     except OSError:
         start = ""
-    boot, _, ticks = start.rpartition(" ")
-    return Worker(host, f"{boot or host} {space}".strip(), pid, start if start else ticks)
+    return Worker(host, f"{boot_id() or host} {space}".strip(), pid, start)

@@ -6,6 +6,7 @@ import os
 import shlex
 import stat
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,11 +67,10 @@ def files_evidence(path: PathLike, *, policy: Policy | None = None) -> list[Evid
     if there.expected["type"] != "directory":
         return [file_evidence(name, policy=policy)]
     base = policy.directories[0] if policy.directories and not Path(name).is_absolute() else Path()
-    inside = sorted(found for found in (base / name).rglob("*") if found.is_file())
+    files = (found for found in (base / name).rglob("*") if found.is_file())
+    inside = sorted(islice(files, _MAX_FILES + 1))
     if len(inside) > _MAX_FILES:
-        problem = (
-            f"holds {len(inside):,} files, more than {_MAX_FILES:,}; claim one that lists them"
-        )
+        problem = f"holds more than {_MAX_FILES:,} files; claim one that lists them"
         raise InvalidEvidenceError(name, problem)
     names = [found.relative_to(base) if base != Path() else found for found in inside]
     return [there, *(file_evidence(one, policy=policy) for one in names)]

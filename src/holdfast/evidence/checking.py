@@ -185,8 +185,7 @@ class Checker:
 
     def _snapshot(self, run: str, seq: int) -> Mapping[str, Any] | None:
         """What was recorded with a claim: a whole state, or what the step itself came to."""
-        journals = self._core.journals
-        state = journals.decode(journals.chain(run, seq).encoding)
+        state = self._core.journals.value(run, seq)
         return state if isinstance(state, Mapping) else None
 
 

@@ -156,7 +156,7 @@ def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
             concerned = set(CheckpointInfo(entry).meta_field("checkpoints", ()))
             if concerned.isdisjoint(digests):
                 continue
-            value = core.journals.decode(core.journals.chain(entry.run, entry.seq).encoding)
+            value = core.journals.value(entry.run, entry.seq)
             note = _Note(
                 entry.at,
                 {

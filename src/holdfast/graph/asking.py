@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.codec import values
 from holdfast.engine.hints import hints_of
 from holdfast.engine.questions import Inquiry
-from holdfast.engine.schema import schema_of
+from holdfast.engine.schema import schema_of, schema_of_fields
 from holdfast.engine.walking.plan import Asking
 from holdfast.engine.walking.states import fields_of
 
@@ -90,5 +90,4 @@ def _part(state: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
 def _schema_of_fields(kind: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """An object of some of these fields, and no others."""
     hints = hints_of(kind) if isinstance(kind, type) else {}
-    properties = {name: schema_of(hints[name]) if name in hints else {} for name in names}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema_of_fields({name: hints.get(name, Any) for name in names})

@@ -243,7 +243,7 @@ def _followed(entries: list[Entry]) -> set[int]:
 
 def _in_flight(core: Core, entry: Entry) -> StepInFlight:
     info = CheckpointInfo(entry)
-    snapshot: Any = core.journals.decode(core.journals.chain(entry.run, entry.seq).encoding)
+    snapshot: Any = core.journals.value(entry.run, entry.seq)
     return StepInFlight(
         step_id=checkpoint_id(entry.run, entry.seq),
         task_id=entry.run,

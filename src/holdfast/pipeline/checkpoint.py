@@ -267,9 +267,7 @@ def _loaded(core: Core, entry: Entry) -> PipelineCheckpoint:
         base = base or journals.opening(entry.run)
         if base is None:
             raise CheckpointCorruptedError(entry.run, entry.seq, "the run's beginning is gone")
-        state, *values = (
-            journals.decode(journals.chain(e.run, e.seq, e).encoding) for e in (base, *outputs)
-        )
+        state, *values = (journals.value(e.run, e.seq, e) for e in (base, *outputs))
         state["steps"] |= dict(zip(map(name_of, outputs), values, strict=True))
         encoding = journals.encode(state)
     return PipelineCheckpoint(entry, encoding, core.journals.decode)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.hints import hints_of
-from holdfast.engine.history import History, meta
+from holdfast.engine.history import History, fact
 from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
 from holdfast.engine.recording import describe
 from holdfast.errors import FlowChangedError, StepFailedError
@@ -42,10 +42,9 @@ class WorkflowProgram(Interpreter, Program):
         return {"parameters": list(self._flow.signature.parameters), "code": _code_of(self._flow)}
 
     def check(self, run_id: str, history: History) -> None:
-        ran = {history.begun_with.get("flow_version")} | {
-            version for e in history.entries if (version := meta(e).get("flow_version")) is not None
-        }
-        unknown = sorted(str(v) for v in ran - {self.version} - set(self._flow.migrate))
+        entries = (history.opening, *history.entries)
+        ran = {fact(entry, "flow_version", str, self.version) for entry in entries}
+        unknown = sorted(ran - {self.version} - set(self._flow.migrate))
         if unknown:
             raise FlowChangedError(
                 run_id,
@@ -68,7 +67,7 @@ class WorkflowProgram(Interpreter, Program):
         self._runnable.append(Fiber(frame))
 
     def restore(self, history: History) -> int:
-        recorded_code = history.begun_with.get("structure", {}).get("code")
+        recorded_code = fact(history.opening, "structure", dict, {}).get("code")
         self._code_changed = recorded_code != _code_of(self._flow)
         self._records.read(history, self.version, self._flow.migrate)
         self.begin(history.inputs)

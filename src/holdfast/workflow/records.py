@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.engine.claiming import CALLED_WITH
-from holdfast.engine.history import History, meta
-from holdfast.errors import StepFailedError
+from holdfast.engine.history import History, fact, failure_in, meta
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.scopes import orders
@@ -74,20 +73,22 @@ class Records:
 
     def _take(self, entry: Entry, history: History) -> None:
         key, facts, found = str(entry.step), meta(entry), self.found
-        kind = facts.get("kind", "python")
+        kind = fact(entry, "kind", str, "python")
         if entry.kind == Kind.RESULT:
             value = Outcome(history.value(entry))
-            built, called_with = facts.get("built", False), facts.get(CALLED_WITH)
+            called_with = fact(entry, CALLED_WITH, str, None)
+            built = fact(entry, "built", bool, False)
             found[key] = Recorded(kind, value, entry.seq, built, called_with)
         elif entry.kind == Kind.DECISION and "undone" not in facts:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
         elif entry.kind == Kind.QUESTION:
             found[key] = Recorded(QUESTION, Outcome(), entry.seq)
         elif entry.kind == Kind.FAIL and facts.get("of") == "step":
-            failed = Outcome(error=_failure(history.value(entry)))
+            failed = Outcome(error=failure_in(entry, history.value(entry)))
             found[key] = Recorded(kind, failed, entry.seq)
         elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-            for failed_step in (facts.get("step"), facts.get("cause"), *facts.get("others", ())):
+            others = fact(entry, "others", list, [])
+            for failed_step in (facts.get("step"), facts.get("cause"), *others):
                 if isinstance(failed_step, str):
                     self._try_again(failed_step)
 
@@ -119,9 +120,3 @@ class Records:
         self._migrated |= set(changed)
         for order, (key, value) in enumerate(changed.items()):
             self.found[key] = Recorded("", Outcome(value), order)
-
-
-def _failure(told: dict[str, Any]) -> StepFailedError:
-    return StepFailedError(
-        told["step"], told["type"], told["message"], told["attempts"], told["trace"]
-    )

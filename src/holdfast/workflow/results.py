@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core import Core
-from holdfast.engine.history import History, meta
+from holdfast.engine.history import History, failure_in, meta
 from holdfast.model import Entry, Kind, Status
 
 
@@ -63,8 +63,7 @@ def result_of(core: Core, run_id: str) -> WorkflowResult:
     if head.kind == Kind.COMPLETE:
         output = history.value(head)
     elif head.kind == Kind.FAIL:
-        told = history.value(head)
-        error = f"{told['type']}: {told['message']}"
+        error = _words(head, history)
     steps = tuple(steps_in(history))
     return WorkflowResult(run_id, history.opening.flow or "", head.status, output, error, steps)
 
@@ -79,9 +78,13 @@ def steps_in(history: History, *, up_to: int | None = None) -> list[StepResult]:
         if entry.kind == Kind.RESULT:
             found.append(_step(entry, facts, True, history.value(entry), None))
         elif facts.get("of") == "step":
-            told = history.value(entry)
-            found.append(_step(entry, facts, False, None, f"{told['type']}: {told['message']}"))
+            found.append(_step(entry, facts, False, None, _words(entry, history)))
     return found
+
+
+def _words(entry: Entry, history: History) -> str:
+    failed = failure_in(entry, history.value(entry))
+    return f"{failed.error_type}: {failed.message}"
 
 
 def _step(

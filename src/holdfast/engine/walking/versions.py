@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.engine.history import History, meta
+from holdfast.engine.history import History, fact, meta
 from holdfast.engine.program import Stored
 from holdfast.engine.walking.plan import Plan, changes
 from holdfast.errors import FlowChangedError
@@ -18,14 +18,14 @@ _NAMES: Final = re.compile(r"(^|/|>(?!merge$))([^#/>]+)")
 
 def check(plan: Plan, history: History) -> None:
     """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
-    marks = [meta(entry) for entry in (history.opening, *history.entries)]
-    stamps = [(m["flow_version"], m.get("shape")) for m in marks if "flow_version" in m]
-    version, shape = stamps[-1] if stamps else (None, None)
+    marks = [e for e in (history.opening, *history.entries) if "flow_version" in meta(e)]
+    version = fact(marks[-1], "flow_version", str, None) if marks else None
+    shape = meta(marks[-1]).get("shape") if marks else None
     states = [e for e in history.entries if e.kind in CARRY_STATE]
     if not any(e.kind == Kind.CHECKPOINT for e in states):
         states.insert(0, history.opening)
     for entry in states:
-        made_by = meta(entry).get("flow_version", plan.version)
+        made_by = fact(entry, "flow_version", str, plan.version)
         if made_by != plan.version and made_by not in plan.migrate:
             found = [f"it ran version {made_by} of {plan.flow!r}, and this is {plan.version}"]
             raise _changed(history, found, made_by)
@@ -34,7 +34,7 @@ def check(plan: Plan, history: History) -> None:
     began = history.begun_with
     found = ["its nodes and edges are not those it ran with"]
     if began.get("shape") == shape:
-        found = changes(began.get("structure", {}), plan.structure()) or found
+        found = changes(fact(history.opening, "structure", dict, {}), plan.structure()) or found
     raise _changed(history, found, version)
 
 
@@ -51,7 +51,7 @@ def state_of(plan: Plan, history: History, entry: Entry | None) -> Stored:
     """The state an entry carries, as this version has it; None is the run's beginning."""
     entry = history.opening if entry is None else entry
     stored = history.stored(entry)
-    version = meta(entry).get("flow_version", plan.version)
+    version = fact(entry, "flow_version", str, plan.version)
     change = None if version == plan.version else plan.migrate.get(version)
     return stored if change is None else _Changed(stored, change)
 
@@ -60,12 +60,13 @@ def next_of(plan: Plan, entry: Entry | None) -> list[str]:
     """What was to run after an entry; None is the run's beginning."""
     if entry is None:
         return [plan.entry]
-    return [plan.rename.get(name, name) for name in meta(entry).get("next_steps", ())]
+    names = map(str, fact(entry, "next_steps", list, []))
+    return [plan.rename.get(name, name) for name in names]
 
 
 def visits_of(plan: Plan, entry: Entry) -> dict[str, int]:
     """How often the run had come to each node that it may come to again."""
-    visits: dict[str, int] = meta(entry).get("visits", {})
+    visits: dict[str, int] = fact(entry, "visits", dict, {})
     return {plan.rename.get(name, name): count for name, count in visits.items()}
 
 
