@@ -249,14 +249,23 @@ class StateTooLargeError(CheckpointError, ValueError):
 
 
 class RunActiveError(CheckpointError):
-    """The run is live or waiting for an answer; nothing was done to it."""
+    """The run is live or waiting for an answer; nothing was done to it.
 
-    def __init__(self, run_id: str, status: str) -> None:
-        super().__init__(run_id, status)
+    `worker` is the process that carries it out ("host:pid"), where that is another one.
+    """
+
+    def __init__(self, run_id: str, status: str, worker: str = "") -> None:
+        super().__init__(run_id, status, worker)
         self.run_id = run_id
         self.status = status
+        self.worker = worker
 
     def __str__(self) -> str:
+        if self.worker:
+            return (
+                f"run {self.run_id!r} is carried out by {self.worker}, which is alive; wait for it, "
+                "or pass take_over=True: it then stops, and what it is doing is done again"
+            )
         return (
             f"run {self.run_id!r} is {self.status}; wait for it, cancel it or close the stream of "
             "its events first, or pass force=True to delete it anyway"

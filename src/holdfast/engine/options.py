@@ -43,6 +43,7 @@ class Options:
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # the store is nobody's business: no word about checkpoints
     trust: Trust = "verify"
+    take_over: bool = False  # also from a living process of this machine
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
 
     def __post_init__(self) -> None:

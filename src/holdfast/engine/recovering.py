@@ -10,25 +10,21 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.core import Core
 from holdfast.engine import live, requests, running
 from holdfast.engine.history import meta
-from holdfast.engine.hold import ABSORBED
 from holdfast.engine.options import Options
-from holdfast.engine.workers import WORKER, Worker, this_worker
+from holdfast.engine.workers import Worker, last_work, this_worker
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import Entry, Status
 from holdfast.store import PAGE, RunFilter
 
 SILENT_SECONDS: Final = 900.0
 """After so long without a sign of life, the worker of another machine is taken to be dead."""
 _STOPPED: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.DELETED)
-_TAKEN: Final = (Kind.OPEN, Kind.CLAIM)
-_FAR: Final = 10_000  # entries: behind so many, who took a run over is not looked for
 
 log = logging.getLogger("holdfast")
 
@@ -120,17 +116,14 @@ def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
     opening = core.journals.opening(head.run)
     if opening is None or meta(opening).get("parent"):
         return None
-    newest = core.journals.entries(head.run, newest_first=True, bodies=False)
-    entries = islice(newest, _FAR)
-    last = next((e for e in entries if e.kind not in ABSORBED), opening)  # of a worker's own
+    last, worker = last_work(core, head.run)
+    last = last or opening
     if last.status in _STOPPED:
         return None  # since it was listed
-    taken_by = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)
-    worker = None if taken_by is None else Worker.parse(meta(taken_by).get(WORKER))
     since = to_datetime(head.at)
     if last.status != Status.PAUSED and _is_at_work(worker, since > deadline):
         return None  # else it stopped there, and what it waited for was answered since
-    named = "unknown" if worker is None else f"{worker.host}:{worker.pid}"
+    named = "unknown" if worker is None else worker.name
     return Orphan(head.run, head.flow, head.step, named, since)
 
 

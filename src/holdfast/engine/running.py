@@ -23,7 +23,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
-from holdfast.engine.workers import WORKER, this_worker
+from holdfast.engine.workers import WORKER, last_work, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
@@ -124,7 +124,8 @@ async def resume(
     """Take a run over where it stands. Inputs of None are the recorded ones.
 
     Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
-    `FlowChangedError`, and `RunActiveError` for one that this very process is carrying out.
+    `FlowChangedError`, and `RunActiveError` for one that is being carried out by this very
+    process or, unless it is to be taken over, by another one that is alive on this machine.
     """
     check_id("run_id", run_id)
     with live.claiming(core, run_id):
@@ -186,6 +187,8 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
         completed = history.head.status == Status.COMPLETED
         if not completed:
             _check(program, history, inputs)
+        if history.head.status == Status.RUNNING and not options.take_over:
+            await _look(core, partial(_refuse_living, core, run_id), options)
         if requests.overdue(core, history):
             await _drive(core, requests.apply_deadlines(core, run_id), options)
             continue
@@ -221,6 +224,15 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
     check_flow(program, history, inputs)
     rejected = () if retreat is None else retreat.rejected
     return _Claimed(history, program, program.restore(history), entry.seq, rejected)
+
+
+def _refuse_living(core: Core, run_id: str) -> None:
+    """Raise `RunActiveError` if another process of this machine is carrying the run out. Blocks."""
+    last, worker = last_work(core, run_id)
+    if last is None or last.status != Status.RUNNING:
+        return
+    if worker is not None and worker != this_worker() and worker.is_alive:
+        raise RunActiveError(run_id, last.status, worker.name)
 
 
 def _fresh(make: Make, run_id: str, options: Options) -> Program:

@@ -6,15 +6,22 @@ import os
 import re
 import socket
 from functools import lru_cache
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.core import Core
+from holdfast.engine.history import meta
+from holdfast.engine.hold import ABSORBED
+from holdfast.model import Entry, Kind
 from holdfast.processes import boot_id, start_of
 
 WORKER: Final = "worker"
 """In the `meta` of an opening or a claim: who wrote it."""
 
 _NUMBER: Final = re.compile("[0-9]{1,10}")
+_TAKEN: Final = (Kind.OPEN, Kind.CLAIM)
+_FAR: Final = 10_000  # entries: behind so many, who took a run over is not looked for
 
 
 class Worker(NamedTuple):
@@ -40,6 +47,11 @@ class Worker(NamedTuple):
         except OSError:
             return None
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"{self.host}:{self.pid}"
+
     def __str__(self) -> str:
         return "|".join((self.host, self.place, str(self.pid), self.start))
 
@@ -50,6 +62,16 @@ class Worker(NamedTuple):
         if len(parts) != len(cls._fields) or not _NUMBER.fullmatch(parts[2]):
             return None
         return cls(parts[0], parts[1], int(parts[2]), parts[3])
+
+
+def last_work(core: Core, run: str) -> tuple[Entry | None, Worker | None]:
+    """The newest entry of a run that a worker wrote, and which one, as far as is known. Blocks."""
+    entries = islice(core.journals.entries(run, newest_first=True, bodies=False), _FAR)
+    last = next((e for e in entries if e.kind not in ABSORBED), None)
+    if last is None:
+        return None, None
+    taken = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)
+    return last, None if taken is None else Worker.parse(meta(taken).get(WORKER))
 
 
 def this_worker() -> Worker:
