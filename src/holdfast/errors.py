@@ -360,7 +360,7 @@ class StepNotFoundError(CheckpointError, LookupError):
 
 
 class StepConflictError(CheckpointError):
-    """The step can't be committed like this any more; what stands in the journal is unchanged."""
+    """The step can't be committed, or abandoned, like this any more; the journal is unchanged."""
 
     def __init__(self, step_id: str, reason: str) -> None:
         super().__init__(step_id, reason)
@@ -368,7 +368,7 @@ class StepConflictError(CheckpointError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"step {self.step_id} was not committed: {self.reason}"
+        return f"step {self.step_id} stays as it is: {self.reason}"
 
 
 class VerificationError(CheckpointError):
