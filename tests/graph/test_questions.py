@@ -241,6 +241,7 @@ def test_going_back_and_editing_the_state_ask_anew(url: str) -> None:
         {"into": "title", "show": "title"},
         {"into": "title", "default": 1},
         {"into": "title", "assignees": "ann"},
+        {"into": "title", "assignees": []},
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_when_it_is_added(wrong: Any) -> None:

@@ -215,7 +215,7 @@ def test_all_open_questions_are_listed_page_by_page_those_due_first(
     people: WorkflowEngine, clock: FakeClock
 ) -> None:
     async def main() -> None:
-        whom = [["ann"], ["bob"], []]
+        whom = [["ann"], ["bob"], None]
         for n in range(9):
             hours = None if n % 2 else (10 - n) * HOUR
             await _paused(people, _flow(f"{n}", deadline=hours, assignees=whom[n % 3]), f"r{n}")
@@ -330,6 +330,7 @@ def test_a_hostile_answer_is_refused_and_the_question_stays_open(
         ({"deadline": "tomorrow"}, "timedelta"),
         ({"assignees": "ann"}, r"\['ann'\]"),
         ({"assignees": [""]}, "empty"),
+        ({"assignees": []}, "assignees is empty: .*leave it out to let anyone answer"),
         ({"choices": []}, "at least one"),
         ({"schema": {"type": "text"}}, "schema.type"),
         ({"schema": {"pattern": "(?=a)"}}, "pattern"),

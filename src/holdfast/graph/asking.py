@@ -25,7 +25,7 @@ def question(
     returns: Any,
     schema: Mapping[str, Any] | None,
     choices: Iterable[Any] | None,
-    assignees: Iterable[str],
+    assignees: Iterable[str] | None,
     deadline: timedelta | float | datetime | None,
     default: Any,
     show: Iterable[str] | Callable[[Any], Any],

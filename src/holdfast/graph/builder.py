@@ -110,7 +110,7 @@ class Graph(Generic[S]):
         returns: Any = None,
         schema: Mapping[str, Any] | None = None,
         choices: Iterable[Any] | None = None,
-        assignees: Iterable[str] = (),
+        assignees: Iterable[str] | None = None,
         deadline: timedelta | float | datetime | None = None,
         default: Any = FAIL,
         show: Iterable[str] | Callable[[S], Any] = (),
@@ -121,7 +121,7 @@ class Graph(Generic[S]):
         The answer goes `into` a field of the state, or `into(state, answer)` says what a node
         may return. With `edit` it is a dict of these fields, those that are to change. It must be
         of the type `returns`, fit the JSON `schema`, or be one of the `choices`; only `assignees`
-        may give it, if there are any. When the `deadline` passes (a timedelta or seconds from
+        may give it; without them anyone may. When the `deadline` passes (a timedelta or seconds from
         asking, or a datetime), `default` is the answer; without one the run fails with
         `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
         and `edit` name, or what `show(state)` gives, and nothing else of the state.
