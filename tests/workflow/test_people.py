@@ -524,3 +524,29 @@ def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:
         assert "QuestionAsked" not in names[1]
 
     asyncio.run(main())
+
+
+def test_a_plain_script_asks_answers_and_goes_on(url: str) -> None:
+    flow = _flow(returns=int)
+    engine = WorkflowEngine(url)
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(flow, workflow_id="r")
+    (asked,) = engine.questions_sync("r")
+    assert engine.open_questions_sync() == [asked]
+    engine.pause_sync("r")
+    engine.answer_sync("r", 7, by="ann")
+    assert engine.recover_sync(flow) == {}
+    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(flow, workflow_id="other")
+    engine.cancel_sync("other")
+    assert engine.get_result("other").status == "cancelled"
+    engine.close_sync()
+
+
+def test_where_a_loop_runs_the_blocking_twins_say_what_to_await() -> None:
+    async def main() -> None:
+        WorkflowEngine(False).questions_sync("r")
+
+    with pytest.raises(RuntimeError, match="await questions"):
+        asyncio.run(main())
