@@ -15,6 +15,7 @@ HoldfastError
 │   ├── RunExistsError                the id given for a new run is taken
 │   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
+│   ├── StoreRequiredError            the run would wait for people, and is kept nowhere (also a ValueError)
 │   ├── RunFinishedError              the run is over and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
@@ -101,6 +102,7 @@ __all__ = [
     "StepTimeoutError",
     "StoreClosedError",
     "StoreError",
+    "StoreRequiredError",
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
@@ -307,6 +309,20 @@ class RunIdRequiredError(CheckpointError, ValueError):
         return "a run that is kept in a store needs an id to find it by: pass run_id="
 
 
+class StoreRequiredError(CheckpointError, ValueError):
+    """The run asks people, and is kept in no store where it could wait for their answer."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step)
+        self.step = step  # the question
+
+    def __str__(self) -> str:
+        return (
+            f"{self.step!r} asks people, and the run is kept nowhere to wait for the answer: "
+            "pass store= and run_id="
+        )
+
+
 class RunFinishedError(CheckpointError):
     """The run is over; there is nothing to resume."""
 
@@ -369,7 +385,7 @@ class StepNotFoundError(CheckpointError, LookupError):
 
 
 class StepConflictError(CheckpointError):
-    """The step can't be committed like this any more; what stands in the journal is unchanged."""
+    """The step can't be committed, or abandoned, like this any more; the journal is unchanged."""
 
     def __init__(self, step_id: str, reason: str) -> None:
         super().__init__(step_id, reason)
@@ -377,7 +393,7 @@ class StepConflictError(CheckpointError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"step {self.step_id} was not committed: {self.reason}"
+        return f"step {self.step_id} stays as it is: {self.reason}"
 
 
 class VerificationError(CheckpointError):
@@ -396,10 +412,18 @@ class VerificationError(CheckpointError):
             return f"checkpoint {self.checkpoint_id} is unverified: nothing was claimed of it"
         shown = "; ".join(map(str, self.evidence[:5]))
         more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
-        return (
-            f"checkpoint {self.checkpoint_id} does not hold: {shown}{more}. "
-            "Put right what is missing, or go back to an older checkpoint"
-        )
+        found = {getattr(claim, "verification_status", "failed") for claim in self.evidence}
+        told = f"checkpoint {self.checkpoint_id} does not hold: {shown}{more}"
+        advice = ". Put right what is missing, or go back to an older checkpoint"
+        if "failed" not in found:
+            told = f"whether checkpoint {self.checkpoint_id} holds can't be told: {shown}{more}"
+            advice = ""
+        if found != {"failed"}:
+            advice += (
+                ". Try again when it can be told; a flow can be resumed with "
+                'trust="stored", as it was found last, or trust="skip", unchecked'
+            )
+        return told + advice
 
 
 class EvidenceError(HoldfastError):

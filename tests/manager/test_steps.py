@@ -79,6 +79,48 @@ def test_steps_are_in_flight_until_they_are_committed(manager: CheckpointManager
     assert numbers(manager.list_checkpoints("task")) == [1, 2], "in the order of their commits"
 
 
+def test_a_step_that_is_abandoned_is_not_in_flight_and_never_committed(
+    manager: CheckpointManager,
+) -> None:
+    Path("a").touch()
+    first = step(manager, {"n": 0}, exists("a"))
+    leftover = manager.begin_step("task", "iteration_end", {"n": 1})
+    mine = manager.begin_step("task", "iteration_end", {"n": 2})
+    manager.abandon_step(leftover)
+    entries = len(manager.checkpointer.store.read("task"))
+    manager.abandon_step(leftover)
+    assert len(manager.checkpointer.store.read("task")) == entries, "once is enough"
+    assert [found.step_id for found in manager.steps_in_flight()] == [mine]
+    for name in (None, "mine"):
+        with pytest.raises(hf.StepConflictError, match="it was abandoned"):
+            manager.commit_step(leftover, exists("a"), name)
+    assert manager.get_last_verified_checkpoint("task") == first, "it moves nothing"
+    done = manager.commit_step(mine, exists("a"), "mine")
+    with pytest.raises(hf.StepConflictError, match=f"committed as task@{done.seq}"):
+        manager.abandon_step(mine)
+    with pytest.raises(hf.StepNotFoundError):
+        manager.abandon_step(done.checkpoint_id)
+    assert manager.steps_in_flight() == []
+
+
+def test_abandoning_what_was_left_behind_does_nothing(manager: CheckpointManager) -> None:
+    Path("a").touch()
+    first = step(manager, {"n": 0}, exists("a"))
+    behind = manager.begin_step("task", "iteration_end", {"n": 1})
+    manager.rollback_to_checkpoint(first.checkpoint_id)
+    manager.begin_step("task", "iteration_end", {"n": 2})
+    entries = len(manager.checkpointer.store.read("task"))
+    manager.abandon_step(behind)
+    assert len(manager.checkpointer.store.read("task")) == entries
+
+
+def test_a_step_that_is_abandoned_does_not_keep_a_deleted_task(manager: CheckpointManager) -> None:
+    checkpoint = step(manager, {"n": 1}, exists("a"))
+    manager.abandon_step(manager.begin_step("task", "iteration_end", {"n": 2}))
+    assert manager.delete_checkpoint(checkpoint.checkpoint_id)
+    assert [e.kind for e in manager.checkpointer.store.read("task")] == ["tombstone"]
+
+
 def test_a_step_is_committed_once(manager: CheckpointManager) -> None:
     Path("a").touch()
     step_id = manager.begin_step("task", "iteration_end", {"n": 1})

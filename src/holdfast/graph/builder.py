@@ -110,7 +110,7 @@ class Graph(Generic[S]):
         returns: Any = None,
         schema: Mapping[str, Any] | None = None,
         choices: Iterable[Any] | None = None,
-        assignees: Iterable[str] = (),
+        assignees: Iterable[str] | None = None,
         deadline: timedelta | float | datetime | None = None,
         default: Any = FAIL,
         show: Iterable[str] | Callable[[S], Any] = (),
@@ -120,8 +120,9 @@ class Graph(Generic[S]):
 
         The answer goes `into` a field of the state, or `into(state, answer)` says what a node
         may return. With `edit` it is a dict of these fields, those that are to change. It must be
-        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; only `assignees`
-        may give it, if there are any. When the `deadline` passes (a timedelta or seconds from
+        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; else it is of
+        the type of its field. Only `assignees`
+        may give it; without them anyone may. When the `deadline` passes (a timedelta or seconds from
         asking, or a datetime), `default` is the answer; without one the run fails with
         `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
         and `edit` name, or what `show(state)` gives, and nothing else of the state.
@@ -132,6 +133,7 @@ class Graph(Generic[S]):
             question=asking.question(
                 self._state,
                 prompt,
+                into=into,
                 edit=edit,
                 returns=returns,
                 schema=schema,
@@ -250,6 +252,12 @@ def find_problems(plan: Plan) -> list[str]:
     problems += [
         f"{source!r} has both edges and a conditional edge: put all into the route"
         for source in sorted(set(plan.edges) & set(plan.routes))
+    ]
+    problems += [
+        f"{name!r} {problem}"
+        for name, node in plan.nodes.items()
+        if node.question is not None
+        for problem in node.question.problems
     ]
     return problems or [*_dead_ends(plan), *_lost_results(plan)]
 

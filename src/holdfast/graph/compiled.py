@@ -11,9 +11,10 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast import reading
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
@@ -26,9 +27,10 @@ from holdfast.engine.walking import going_back
 from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
-from holdfast.errors import RunIdRequiredError
+from holdfast.errors import RunFinishedError, RunIdRequiredError
 from holdfast.graph.program import GraphProgram
 from holdfast.graph.views import GraphCheckpoint
+from holdfast.model import Status
 from holdfast.seams import new_id
 
 if TYPE_CHECKING:
@@ -74,13 +76,21 @@ class CompiledGraph(Generic[S]):
         timeout: float | None = None,
         thread_id: str | None = None,
         owner: str | None = None,
+        resume: bool = False,
+        trust: Trust = "verify",
     ) -> S:
         """Run from the entry to END and return the final state.
 
         With a `store`, a checkpoint is saved after every node, and the run can be resumed under
         its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
+
+        With `resume`, it is started if it does not exist, goes on if it does, and its recorded
+        final state is returned if it is completed; `trust` is that of `resume`. The state must be
+        the one that it began with; where the graph has a `migrate`, that is not compared.
+
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
-        `RunExistsError`.
+        `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people
+        are asked.
         """
         return await self._run(
             state,
@@ -91,6 +101,8 @@ class CompiledGraph(Generic[S]):
             timeout=timeout,
             thread_id=thread_id,
             owner=owner,
+            resume=resume,
+            trust=trust,
         )
 
     def run_sync(self, state: S, **options: Any) -> S:
@@ -98,6 +110,7 @@ class CompiledGraph(Generic[S]):
 
         Sync nodes that run alone are called right here.
         """
+        check_options(self.run, options)
         return block_on(lambda: self._run(state, blocking=True, **options), "app.run")
 
     def stream(
@@ -121,9 +134,8 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
-            return await running.start(
-                core, self.program, name, self._fitting(state), options, link
-            )
+            make = self.program if store is not None else self._unkept
+            return await running.start(core, make, name, self._fitting(state), options, link)
 
         return running.stream(plan, place.close)
 
@@ -170,6 +182,7 @@ class CompiledGraph(Generic[S]):
         **where: Any,
     ) -> S:
         """`resume`, with its arguments, for programs without an event loop."""
+        check_options(self.resume, where)
         options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         options = replace(options, blocking=True)
         wanted = going_back.Wanted(**where)
@@ -187,6 +200,7 @@ class CompiledGraph(Generic[S]):
         **where: Any,
     ) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
+        check_options(self.resume, where)
         options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         options = replace(options, listening=True)
         place = _place(store, run_id)
@@ -228,9 +242,7 @@ class CompiledGraph(Generic[S]):
     ) -> list[GraphCheckpoint]:
         """The run's checkpoints, newest first, without their states."""
         async with _kept(store, run_id) as core:
-            from holdfast.reading import list_checkpoints
-
-            found = await core.off_loop(lambda: list_checkpoints(core, run_id, limit=limit))
+            found = await core.off_loop(lambda: reading.list_checkpoints(core, run_id, limit=limit))
             return [GraphCheckpoint(info.entry) for info in found]
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
@@ -256,6 +268,10 @@ class CompiledGraph(Generic[S]):
         async with _kept(store, "") as core:
             makes = {self.name: self.program}
             return await recover(core, makes, options, silent=silent, at_once=at_once)
+
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+    recover_sync = blocking(recover)
 
     def program(self) -> GraphProgram:
         """What the engine carries out: one for each attempt."""
@@ -297,6 +313,9 @@ class CompiledGraph(Generic[S]):
         """
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.answer(core, run_id, value, question, by=by))
+
+    questions_sync = blocking(questions)
+    answer_sync = blocking(answer)
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
@@ -341,15 +360,36 @@ class CompiledGraph(Generic[S]):
         timeout: float | None = None,
         thread_id: str | None = None,
         owner: str | None = None,
+        resume: bool = False,
+        trust: Trust = "verify",
         blocking: bool = False,
     ) -> S:
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
         options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
             name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
-            plan = await running.start(core, self.program, name, fitting, options, link)
+            if resume and await core.off_loop(lambda: reading.run(core, name)) is not None:
+                return await self._go_on(core, name, fitting, options)
+            make = self.program if store is not None else self._unkept
+            plan = await running.start(core, make, name, fitting, options, link)
             result: S = await running.carry_out(plan)
             return result
+
+    async def _go_on(self, core: Core, run_id: str, state: S, options: Options) -> S:
+        began_with = None if self._plan.migrate else state
+        try:
+            plan = await running.resume(core, self.program, run_id, began_with, options)
+        except RunFinishedError as over:
+            if over.status != Status.COMPLETED:
+                raise
+            recorded = partial(running.outcome, core, self.program, run_id, began_with)
+            final: S = await core.off_loop(recorded)
+            return final
+        result: S = await running.carry_out(plan)
+        return result
+
+    def _unkept(self) -> GraphProgram:
+        return GraphProgram(self._plan, kept=False)
 
     async def _resume(
         self, run_id: str, store: StoreLike, options: Options, where: going_back.Wanted

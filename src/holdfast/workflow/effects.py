@@ -415,7 +415,7 @@ def ask(
     returns: Any = None,
     schema: Mapping[str, Any] | None = None,
     choices: Iterable[Any] | None = None,
-    assignees: Iterable[str] = (),
+    assignees: Iterable[str] | None = None,
     deadline: timedelta | float | datetime | None = None,
     default: Any = FAIL,
     show: Any = None,
@@ -424,7 +424,7 @@ def ask(
     """Ask people, and pause the run until an answer comes, days later if need be.
 
     The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
-    Only `assignees` may give it, if there are any. When the `deadline` passes, a timedelta or
+    Only `assignees` may give it; without them anyone may. When the `deadline` passes, a timedelta or
     seconds from now or a datetime, `default` is the answer; without one, `UnansweredError` is
     raised here. `show` is what people may see of what the run works on: a value, to be edited if
     you like, and given back as the answer.

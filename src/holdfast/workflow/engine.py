@@ -11,7 +11,7 @@ from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, blocking
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.questions import Question
@@ -223,6 +223,13 @@ class WorkflowEngine:
         core = self._core
         return await core.drive_async(requests.apply_deadlines(core, workflow_id))
 
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+    answer_sync = blocking(answer)
+    questions_sync = blocking(questions)
+    open_questions_sync = blocking(open_questions)
+    recover_sync = blocking(recover)
+
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """What a run came to: the last one of this engine, or the one of this id. Blocks.
 
@@ -237,6 +244,8 @@ class WorkflowEngine:
         """Make everything durable and release what the engine opened. A second call does nothing."""
         if self._opened is not None:
             await self._opened.close()
+
+    close_sync = blocking(close)
 
     async def __aenter__(self) -> Self:
         return self

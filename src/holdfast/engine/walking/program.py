@@ -250,7 +250,7 @@ class WalkingProgram(Program):
             if known is None:
                 self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:
-                    self._ask(walk, key, name)
+                    self.ask(walk, key, name)
                     return None
                 return self.task(walk, key, name)
             stored, targets = known
@@ -258,7 +258,7 @@ class WalkingProgram(Program):
             walk.before = (name,)
             after = name
 
-    def _ask(self, walk: Walk, key: str, name: str) -> None:
+    def ask(self, walk: Walk, key: str, name: str) -> None:
         """Have a walk wait for the answer to its node's question."""
         asking = self._plan.nodes[name].question
         assert asking is not None
