@@ -92,6 +92,14 @@ def branch_off(
     )
 
 
+def copy_of(core: Core, entry: Entry) -> Draft:
+    """The same again, for another place: in a fork, or behind a rollback. Blocks."""
+    if not entry.size:
+        return _draft(entry)
+    encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
+    return _draft(entry)._replace(encoding=encoding)
+
+
 def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
     """What a fork answers for besides the claims of its own first checkpoint."""
     packs: list[Any] = []
@@ -114,25 +122,21 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
     states = [index for index, entry in enumerate(trail) if entry.kind == Kind.CHECKPOINT]
     if states:  # parallel branches of a graph
         base = trail[states[-1]]
-        encoding = core.journals.chain(base.run, base.seq, base).encoding
         facts = CheckpointInfo(base).meta | _claimed_before(core, base)
-        copies.append(_draft(base)._replace(encoding=encoding, meta=dump_meta(facts)))
+        copies.append(copy_of(core, base)._replace(meta=dump_meta(facts)))
         trail = trail[states[-1] + 1 :]
     for entry in trail:
         if entry.kind not in _RECORDED or (
             entry.kind == Kind.FAIL and entry.status == Status.FAILED
         ):
             continue
-        draft = _draft(entry)
         if entry.kind == Kind.RESULT and edited is not None:
             if entry.step not in edited:
                 break
-            draft = draft._replace(encoding=composing.encode(core, run, edited.pop(entry.step)))
-        elif entry.size:
-            draft = draft._replace(
-                encoding=core.journals.chain(entry.run, entry.seq, entry).encoding
-            )
-        copies.append(draft)
+            encoding = composing.encode(core, run, edited.pop(entry.step))
+            copies.append(_draft(entry)._replace(encoding=encoding))
+        else:
+            copies.append(copy_of(core, entry))
     if edited:
         raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
     while edited is not None and copies and copies[-1].kind != Kind.RESULT:

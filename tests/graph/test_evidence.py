@@ -275,6 +275,30 @@ def test_what_branches_wrote_is_checked_one_by_one(
     assert desk.holds(*whole)
 
 
+def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_node(
+    store: hf.Store, desk: Desk
+) -> None:
+    def price(state: State, n: int) -> State:
+        state.log.append(f"price {n}")
+        return state
+
+    graph = Graph(State, merge=join).add_question("price", "Price?", into=price, returns=int)
+    for name in ("start", "left", "after"):
+        graph.add_node(name, node(desk, name), outputs=desk / name)
+    for source, target in (
+        ("start", "left"), ("start", "price"), ("left", "after"), ("price", "after"), ("after", END),
+    ):  # fmt: skip
+        graph.add_edge(source, target)
+    app = graph.set_entry("start").compile()
+    with pytest.raises(hf.RunPausedError):
+        run(app.run(State(), store=store, run_id="r"))
+    run(app.answer("r", 42, store=store))
+    (desk / "left").unlink()
+    desk.take()
+    assert by_resume(app, store).log == ["start", "left", "price 42", "after"]
+    assert desk.take() == ["left", "after"]
+
+
 # --- strategies and durability
 
 
