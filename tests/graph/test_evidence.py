@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -234,6 +236,29 @@ def test_a_loop_that_rewrites_a_file_is_no_failure(store: hf.Store, desk: Desk) 
     assert by_resume(app, store).n == 5
     assert desk.take() == [*["log"] * 4, "end"]
     assert (desk / "log").read_text() == "xxxx"
+
+
+def test_a_resume_does_not_hold_all_states_in_memory(tmp_path: Path) -> None:
+    size, rounds = 1 << 20, 60
+
+    def grow(state: dict[str, Any]) -> dict[str, Any]:
+        return {"n": state["n"] + 1, "noise": os.urandom(size)}
+
+    graph = Graph(dict).add_node("grow", grow).set_entry("grow")
+    graph.add_node("stop", lambda state: int("x") if stops else None).add_edge("stop", END)
+    graph.add_conditional_edge("grow", lambda s: "grow" if s["n"] < rounds else "stop")
+    app = graph.compile()
+    url, stops = f"sqlite:///{tmp_path}/runs.db", True
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync({"n": 0}, store=url, run_id="r")
+    stops = False
+    tracemalloc.start()
+    try:
+        assert app.resume_sync("r", store=url)["n"] == rounds
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < rounds * size * 2 / 3
 
 
 # --- side by side

@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast import appending
+from holdfast.core import Core
+from holdfast.engine import running
 from holdfast.engine.events import CheckpointRejected, RunStarted, StepRetrying
 from holdfast.evidence import (
     CommandResult,
@@ -1225,6 +1228,88 @@ def test_a_run_within_that_is_called_with_something_else_after_a_repair_is_anoth
     assert desk.take() == ["inner 1", "inner 2"]
     (desk / "input").write_text("1")
     assert by_run(engine, outer) == "inner 1"
+
+
+def test_a_claim_is_compared_with_the_result_of_its_own_step_however_deep_that_is(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    """What the steps above it came to is something else."""
+    claim = Evidence("command_exit", "it was built", {"exit_code": 0}, {"command": ["make"]})
+
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("build").python(lambda: {"exit_code": 0}).evidence(claim)
+        return "built"
+
+    @workflow("middle")
+    def middle() -> Flow:
+        yield step("deep").subworkflow(inner)
+        return {"exit_code": 1}
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(middle)
+        yield step("o").python(desk.call, args=("o",))
+
+    by_run(engine, outer)
+    assert desk.take() == ["o"]
+    by_run(engine, outer)
+    assert desk.take() == []
+
+
+def test_what_was_claimed_in_a_run_within_that_was_deleted_can_not_be_told(
+    engine: WorkflowEngine, store: hf.Store, desk: Desk
+) -> None:
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("i").python(desk.write, args=("i",), outputs=desk / "i")
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner)
+        yield step("o").python(desk.call, args=("o",))
+
+    stopped(engine, outer, desk, "sub")
+    with hf.SyncCheckpointer(store) as cp:
+        cp.clear("r//sub")
+    (desk / "i").unlink()
+    with pytest.raises(hf.VerificationError, match=r"r//sub.*trust=") as caught:
+        by_run(engine, outer)
+    assert caught.value.checkpoint_id == "r@1"
+    assert desk.take() == []
+    engine.run_sync(outer, workflow_id="r", resume=True, trust="stored")
+    assert desk.take() == ["o"]
+
+
+def test_only_what_was_written_of_a_run_within_that_begins_anew_is_told(
+    engine: WorkflowEngine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another moves the run within just before that can be written."""
+
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("one").python(desk.call, args=("one",))
+        return (yield step("two").python(desk.write, args=("f",)))
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner).outputs(desk / "f")
+
+    by_run(engine, outer)
+    (desk / "f").unlink()
+    real = appending.append_at
+    with hf.SyncCheckpointer(store) as cp:
+        cp.rollback("r//sub", seq=1)
+
+        def append_at(core: Core, run: str, *rest: Any) -> Any:
+            if run == "r//sub":
+                cp.rollback(run, seq=1)
+            return (yield from real(core, run, *rest))
+
+        monkeypatch.setattr(running, "append_at", append_at)
+        events = asyncio.run(collect(engine.resume(outer, workflow_id="r")))
+    assert [event.run_id for event in of(events, CheckpointRejected)] == ["r"]
+    assert desk.holds("f")
 
 
 def test_a_run_within_that_cannot_be_told_stops_the_resume_of_both(
