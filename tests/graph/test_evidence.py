@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast import forking as forking_module
 from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
 from holdfast.evidence import Evidence, EvidenceVerifier, Policy
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
-from holdfast.model import Kind
+from holdfast.model import INHERITED, Kind
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 
 from .flows import State, join, run
@@ -449,6 +450,40 @@ def test_a_fork_that_rewrites_what_its_origin_claimed_is_no_failure(
     assert desk.take() == [*["log"] * 3, "end"]
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("fork", store=store))
+
+
+def test_a_fork_carries_only_the_claims_that_nothing_supersedes(
+    store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(state: State) -> State:
+        desk.write("log", "x" * (state.n + 1))
+        desk.write(f"part {state.n % 3}")
+        return State(state.n + 1)
+
+    def written(state: State) -> list[Path]:
+        return [desk / "log", desk / f"part {(state.n - 1) % 3}"]
+
+    app = (
+        Graph(State)
+        .add_node("work", work, outputs=written)
+        .add_conditional_edge("work", lambda state: "work" if state.n < 20 else END)
+        .set_entry("work")
+        .compile()
+    )
+    run(app.run(State(), store=store, run_id="r"))
+    with hf.SyncCheckpointer(store) as cp:
+        for origin, name in (("r", "f"), ("f", "ff"), ("ff", "fff")):
+            forked = cp.fork(origin, run_id=name)
+            assert len(forked.meta[INHERITED]) == 2, "the other parts"
+        for name in ("log", "part 0", "part 1", "part 2"):
+            cp.fork("fff", run_id=f"without {name}")
+            (desk / name).unlink()
+            run(app.resume(f"without {name}", store=store))
+            assert (desk / name).exists(), "none of them is forgotten"
+        monkeypatch.setattr(forking_module, "MAX_INHERITED", 100)
+        with pytest.raises(ValueError, match="fork an earlier checkpoint"):
+            cp.fork("r", run_id="too much")
+        assert cp.run("too much") is None
 
 
 def test_going_back_to_a_node_is_going_back_to_what_holds(store: hf.Store, desk: Desk) -> None:
