@@ -399,15 +399,21 @@ class StepConflictError(CheckpointError):
 class VerificationError(CheckpointError):
     """What was claimed of a checkpoint does not hold now, or could not be told; nothing was changed.
 
-    `evidence` are the claims that were not verified, each with its verdict.
+    `evidence` are the claims that were not verified, each with its verdict; `reason` says why
+    where none can be asked.
     """
 
-    def __init__(self, checkpoint_id: str, evidence: tuple[Any, ...]) -> None:
-        super().__init__(checkpoint_id, evidence)
+    def __init__(
+        self, checkpoint_id: str, evidence: tuple[Any, ...], reason: str | None = None
+    ) -> None:
+        super().__init__(checkpoint_id, evidence, reason)
         self.checkpoint_id = checkpoint_id
         self.evidence = evidence
+        self.reason = reason
 
     def __str__(self) -> str:
+        if self.reason is not None:
+            return f"whether checkpoint {self.checkpoint_id} holds can't be told: {self.reason}"
         if not self.evidence:
             return f"checkpoint {self.checkpoint_id} is unverified: nothing was claimed of it"
         shown = "; ".join(map(str, self.evidence[:5]))

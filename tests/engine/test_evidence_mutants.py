@@ -29,6 +29,7 @@ from holdfast.engine.recording import Recorder
 from holdfast.engine.trusting import Retreat
 from holdfast.evidence import checking, holding
 from holdfast.evidence.checking import Checker, Found
+from holdfast.evidence.gathering import Gathering
 from holdfast.evidence.holding import Claims, Due
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
@@ -156,7 +157,7 @@ def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Checker, "_due_within", lambda *args: [])
+    patch.setattr(Gathering, "_due_within", lambda *args: [])
 
 
 def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:

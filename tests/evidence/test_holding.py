@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
-from holdfast.evidence.holding import Claim, Claims, Standing, due, standing, standings
+from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus, holding
+from holdfast.evidence.holding import Claim, Claims, Due, Standing, due, standing, standings
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED
 
@@ -64,6 +65,21 @@ def test_nothing_claimed_is_not_verified() -> None:
     assert standing(branch(None, None), {}) == Standing(1, PENDING)
     assert judged(branch(pack("a"), None), {}).holds, "what was claimed before it still counts"
     assert not judged(branch(pack("a"), None), {"a/0": FAILED}).holds
+
+
+def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone_over = 0
+
+    def counting(branch: Sequence[Claims]) -> list[Due]:
+        nonlocal gone_over
+        gone_over += len(branch)
+        return due(branch)
+
+    monkeypatch.setattr(holding, "due", counting)
+    claims = branch(*[None] * 500, pack("a"), *[None] * 500)
+    found = list(standings(claims, lambda asked: [verdict(c, {"a/0": FAILED}) for c in asked]))
+    assert [one.status for one in found] == [FAILED] * 501 + [PENDING] * 500
+    assert gone_over <= len(claims)
 
 
 def test_what_was_not_checked_is_pending() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast import forking as forking_module
 from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
 from holdfast.evidence import Evidence, EvidenceVerifier, Policy
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
-from holdfast.model import Kind
+from holdfast.model import INHERITED, Kind
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 
 from .flows import State, join, run
@@ -236,6 +239,29 @@ def test_a_loop_that_rewrites_a_file_is_no_failure(store: hf.Store, desk: Desk) 
     assert (desk / "log").read_text() == "xxxx"
 
 
+def test_a_resume_does_not_hold_all_states_in_memory(tmp_path: Path) -> None:
+    size, rounds = 1 << 20, 60
+
+    def grow(state: dict[str, Any]) -> dict[str, Any]:
+        return {"n": state["n"] + 1, "noise": os.urandom(size)}
+
+    graph = Graph(dict).add_node("grow", grow).set_entry("grow")
+    graph.add_node("stop", lambda state: int("x") if stops else None).add_edge("stop", END)
+    graph.add_conditional_edge("grow", lambda s: "grow" if s["n"] < rounds else "stop")
+    app = graph.compile()
+    url, stops = f"sqlite:///{tmp_path}/runs.db", True
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync({"n": 0}, store=url, run_id="r")
+    stops = False
+    tracemalloc.start()
+    try:
+        assert app.resume_sync("r", store=url)["n"] == rounds
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < rounds * size * 2 / 3
+
+
 # --- side by side
 
 
@@ -273,6 +299,30 @@ def test_what_branches_wrote_is_checked_one_by_one(
     assert gone in again
     assert ("start" in again) == (gone == "start"), "what holds is not repeated"
     assert desk.holds(*whole)
+
+
+def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_node(
+    store: hf.Store, desk: Desk
+) -> None:
+    def price(state: State, n: int) -> State:
+        state.log.append(f"price {n}")
+        return state
+
+    graph = Graph(State, merge=join).add_question("price", "Price?", into=price, returns=int)
+    for name in ("start", "left", "after"):
+        graph.add_node(name, node(desk, name), outputs=desk / name)
+    for source, target in (
+        ("start", "left"), ("start", "price"), ("left", "after"), ("price", "after"), ("after", END),
+    ):  # fmt: skip
+        graph.add_edge(source, target)
+    app = graph.set_entry("start").compile()
+    with pytest.raises(hf.RunPausedError):
+        run(app.run(State(), store=store, run_id="r"))
+    run(app.answer("r", 42, store=store))
+    (desk / "left").unlink()
+    desk.take()
+    assert by_resume(app, store).log == ["start", "left", "price 42", "after"]
+    assert desk.take() == ["left", "after"]
 
 
 # --- strategies and durability
@@ -400,6 +450,40 @@ def test_a_fork_that_rewrites_what_its_origin_claimed_is_no_failure(
     assert desk.take() == [*["log"] * 3, "end"]
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("fork", store=store))
+
+
+def test_a_fork_carries_only_the_claims_that_nothing_supersedes(
+    store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(state: State) -> State:
+        desk.write("log", "x" * (state.n + 1))
+        desk.write(f"part {state.n % 3}")
+        return State(state.n + 1)
+
+    def written(state: State) -> list[Path]:
+        return [desk / "log", desk / f"part {(state.n - 1) % 3}"]
+
+    app = (
+        Graph(State)
+        .add_node("work", work, outputs=written)
+        .add_conditional_edge("work", lambda state: "work" if state.n < 20 else END)
+        .set_entry("work")
+        .compile()
+    )
+    run(app.run(State(), store=store, run_id="r"))
+    with hf.SyncCheckpointer(store) as cp:
+        for origin, name in (("r", "f"), ("f", "ff"), ("ff", "fff")):
+            forked = cp.fork(origin, run_id=name)
+            assert len(forked.meta[INHERITED]) == 2, "the other parts"
+        for name in ("log", "part 0", "part 1", "part 2"):
+            cp.fork("fff", run_id=f"without {name}")
+            (desk / name).unlink()
+            run(app.resume(f"without {name}", store=store))
+            assert (desk / name).exists(), "none of them is forgotten"
+        monkeypatch.setattr(forking_module, "MAX_INHERITED", 100)
+        with pytest.raises(ValueError, match="fork an earlier checkpoint"):
+            cp.fork("r", run_id="too much")
+        assert cp.run("too much") is None
 
 
 def test_going_back_to_a_node_is_going_back_to_what_holds(store: hf.Store, desk: Desk) -> None:

@@ -41,6 +41,7 @@ from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_i
 T = TypeVar("T")
 
 _PATIENCE: Final = 3  # how often a worker that is still saving may be faster than we are
+_ATTEMPTS: Final = 20  # to take over a run that others keep changing
 
 Make = Callable[[], Program]
 """Makes a flow's program anew: it is used for one attempt to carry a run out."""
@@ -155,7 +156,7 @@ async def _take_over(
         with live.claiming(core, run_id):
             before = partial(trusting.retreat_before, core, claimed.history, stale)
             back = await _look(core, before, options)
-            written = await _drive(core, append_at(core, run_id, hold.seq, [back.draft]), options)
+            written = await _drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
             return await _take_over(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
                 rejected=back.rejected if written else (),
@@ -181,49 +182,70 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
     claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
     behind_any = partial(append_if, core, run_id, partial(_behind_any, claim))
     read = partial(History, core, run_id, whole=make().replays)
-    for attempt in count(1):
+    for attempt in range(1, _ATTEMPTS + 1):
         history: History = await _look(core, read, options)
         program = _fresh(make, run_id, options)
-        completed = history.head.status == Status.COMPLETED
-        if not completed:
-            _check(program, history, inputs)
-        if history.head.status == Status.RUNNING and not options.take_over:
-            await _look(core, partial(_refuse_living, core, run_id), options)
-        if requests.overdue(core, history):
-            await _drive(core, requests.apply_deadlines(core, run_id), options)
+        todo = await _consider(core, program, history, inputs, options)
+        if todo.look_again:
             continue
-        if _still_waits(history):
+        if todo.wait:
             return _Claimed(history, program, program.restore(history), history.head.seq)
-        retreat = await _look(core, partial(trusting.examine, core, history, options), options)
-        if completed:
-            if retreat is not None:
-                _check(program, history, inputs)
-            elif (
-                await _look(core, partial(core.journals.head_seq, run_id), options)
-                == history.head.seq
-            ):
-                raise RunFinishedError(run_id, history.head.status)
-            else:
-                continue  # another took it up again, and put right what was wrong
+        retreat = todo.retreat
         if retreat is None:
             restored = program.restore(history)
             entry = await _drive(core, behind_any(), options)
             if entry.seq == history.head.seq + 1:
                 return _Claimed(history, program, restored, entry.seq)
             break  # its worker was still saving; from here on it can't
-        drafts = [retreat.draft, claim]
+        drafts = [*retreat.drafts, claim]
         written = await _drive(core, append_at(core, run_id, history.head.seq, drafts), options)
         if written is not None:
             entry = written
             break
         if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
             await _drive(core, behind_any(), options)
+    else:
+        raise RunActiveError(run_id, history.head.status)
     history = await _look(core, read, options)
     history.entries = [e for e in history.entries if e.seq < entry.seq]
     program = _fresh(make, run_id, options)
     check_flow(program, history, inputs)
     rejected = () if retreat is None else retreat.rejected
     return _Claimed(history, program, program.restore(history), entry.seq, rejected)
+
+
+class _Todo(NamedTuple):
+    """What is to be done about a run as it stands: to claim it, where nothing else is said."""
+
+    look_again: bool = False  # it does not stand there any more
+    wait: bool = False  # for answers
+    retreat: trusting.Retreat | None = None  # before it goes on
+
+
+async def _consider(
+    core: Core, program: Program, history: History, inputs: Any, options: Options
+) -> _Todo:
+    """What to do about a run. Raises what is wrong with going on, before anything is claimed."""
+    run_id, head = history.run, history.head
+    completed = head.status == Status.COMPLETED
+    if not completed:
+        _check(program, history, inputs)
+        if head.status == Status.RUNNING and not options.take_over:
+            await _look(core, partial(_refuse_living, core, run_id), options)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            return _Todo(look_again=True)
+    if _still_waits(history):
+        return _Todo(wait=True)
+    retreat = await _look(core, partial(trusting.examine, core, history, options), options)
+    if completed and retreat is not None:
+        _check(program, history, inputs)
+    elif completed:
+        newest = await _look(core, partial(core.journals.head_seq, run_id), options)
+        if newest == head.seq:
+            raise RunFinishedError(run_id, head.status)
+        return _Todo(look_again=True)  # another took it up again, and put right what was wrong
+    return _Todo(retreat=retreat)
 
 
 def _refuse_living(core: Core, run_id: str) -> None:
@@ -253,18 +275,20 @@ def _behind_any(claim: Draft, head: Entry | None) -> Draft:
 
 async def carry_out(plan: Plan) -> Any:
     """Carry a run out to where it stops; returns its result or raises what it came to."""
+    events: tuple[ev.Event, ...] = (plan.started, *plan.rejected)
     while True:
         run = plan.run
         try:
             with live.registered(run):
-                for event in (plan.started, *plan.rejected):
+                for event in events:
                     run.emit(event)
                 await run.hand_over()
                 return await run.main()
         except StaleStepError as stale:
             assert plan.again is not None, "what has just begun has nothing recorded"
             plan = await plan.again(stale)
-            plan.run.events = run.events
+            plan.run.take_place_of(run)
+            events = plan.rejected  # that it was started was told
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
@@ -409,14 +433,16 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             within: History = await look(partial(History, core, run_id, whole=True))
             begin_anew = partial(trusting.begin_anew, core, parent.run_id, task.key, within)
             anew = await look(partial(begin_anew, options))
+        rejected: tuple[ev.CheckpointRejected, ...] = ()
         if anew is not None:
-            written = append_at(core, run_id, within.head.seq, [anew.draft])
-            await _drive(core, written, options)
+            at = within.head.seq
+            if await _drive(core, append_at(core, run_id, at, anew.drafts), options):
+                rejected = anew.rejected
         try:
             plan = await resume(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
             )
-            plan = plan if anew is None else plan._replace(rejected=anew.rejected + plan.rejected)
+            plan = plan._replace(rejected=rejected + plan.rejected)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from holdfast.codec import readable, values
 from holdfast.errors import InvalidEvidenceError, SerializeError
-from holdfast.evidence.subjects import canonical, subject_of
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
+from holdfast.subjects import canonical, subject_of
 
 __all__ = ["MAX_CLAIM_BYTES", "Evidence", "EvidenceType", "VerificationStatus"]
 

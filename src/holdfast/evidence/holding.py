@@ -114,15 +114,17 @@ def standings(
     """
     verdicts: dict[tuple[int, str], Verdict] = {}
     failed: list[Due] = []
-    for end in range(len(branch), 0, -1):
-        seq = branch[end - 1].seq
+    claimed = [claims for claims in branch if claims.packs or claims.before]
+    for seq, _, _ in reversed(branch):
         if only is not None and not only(seq):
             continue
         failed = [one for one in failed if one.claims[0].seq <= seq]
         if failed:
             yield _standing(seq, failed, verdicts)
             continue
-        asked = due(branch[:end])
+        while claimed and claimed[-1].seq > seq:
+            claimed.pop()
+        asked = due(claimed)
         missing = [c for claims, _ in asked for c in claims if c.key not in verdicts]
         if missing:
             verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
