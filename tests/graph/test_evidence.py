@@ -341,16 +341,17 @@ def test_what_is_saved_later_is_claimed_all_the_same(
 
 def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: Desk) -> None:
     def words(state: dict[str, Any]) -> list[str]:
-        program = "import sys; open(sys.argv[1], 'a').write('x'); print(sys.argv[2])"
+        program = "import sys; open(sys.argv[1], 'a').write('x'); print('first\\n' + sys.argv[2])"
         return [sys.executable, "-c", program, str(desk / "report"), state["word"]]
 
     graph = Graph(dict[str, Any])
-    graph.add_node("make", command(words, into="made"), outputs=desk / "report")
+    graph.add_node("make", command(words, into="made", tail=8), outputs=desk / "report")
     graph.add_node("end", lambda state: None).add_edge("make", "end").add_edge("end", END)
     app = graph.set_entry("make").compile()
     final = run(app.run({"word": "hello"}, store=store, run_id="r"))
     assert final["made"]["exit_code"] == 0
     assert final["made"]["stdout"] == "hello\n"
+    assert final["made"]["truncated"] is True, "of the eight bytes that were asked for"
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("r", store=store))
     (desk / "report").unlink()

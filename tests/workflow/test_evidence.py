@@ -804,6 +804,17 @@ def test_a_command_that_ends_otherwise_fails_its_step(memory: WorkflowEngine) ->
     assert memory.run_sync(flow, workflow_id="r", resume=True) == 3, "3 is what was expected"
 
 
+def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: WorkflowEngine) -> None:
+    @workflow("says")
+    def flow() -> Flow:
+        says = [sys.executable, "-c", "print('first'); print('last')"]
+        whole = yield command(says)
+        end = yield command(says, tail=8)
+        return [(found.stdout, found.truncated) for found in (whole, end)]
+
+    assert by_run(memory, flow) == [("first\nlast\n", False), ("last\n", True)]
+
+
 def test_a_command_that_failed_is_tried_again(memory: WorkflowEngine, desk: Desk) -> None:
     program = f"import os, sys; p = {str(desk / 'x')!r}; sys.exit(os.mkdir(p) or 1 if not os.path.exists(p) else 0)"
 

@@ -323,14 +323,16 @@ def command(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     exit_codes: Collection[int] = (0,),
+    tail: int = 65_536,
 ) -> Callable[[Any], Any]:
     """A node that runs a command: `add_node("report", command(["make", "report"]), outputs=...)`.
 
     `argv` may be a function of the state. The state stays as it is, but for the field `into`,
-    which is given the exit code, duration and the end of what the command wrote. Its exit code is
-    recorded as evidence; another one than `exit_codes` fails the node. No shell is used.
+    which is given a dict: `exit_code`, `duration`, and of `stdout` and `stderr` the last `tail`
+    bytes, in whole lines; `truncated` says whether there was more. Its exit code is recorded as
+    evidence; another one than `exit_codes` fails the node. No shell is used.
     """
-    runs = Command(argv, cwd, env, timeout, exit_codes)
+    runs = Command(argv, cwd, env, timeout, exit_codes, tail)
 
     def node(state: Any) -> Any:
         result = runs.run(*((state,) if callable(argv) else ()))

@@ -306,17 +306,19 @@ def command(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     exit_codes: Collection[int] = (0,),
+    tail: int = 65_536,
 ) -> Step:
     """A step that runs a command, `command(["make", "report"], outputs=["report.md"])`.
 
-    Gives a `CommandResult`: exit code, duration, the end of what it wrote. Its exit code is
-    recorded as evidence; another one than `exit_codes` fails the step. No shell is used.
+    Gives a `CommandResult`: exit code, duration, and of each output the last `tail` bytes, in
+    whole lines; `truncated` says whether there was more. Its exit code is recorded as evidence;
+    another one than `exit_codes` fails the step. No shell is used.
     """
     from holdfast.evidence import CommandResult
 
-    named = Command(argv, cwd, env, timeout, exit_codes).name
+    named = Command(argv, cwd, env, timeout, exit_codes, tail).name
     words = tuple(os.fspath(word) for word in argv)
-    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes)
+    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes, tail)
     made = Step(name or named).python(runs.run, args=words, outputs=outputs).reads(reads)
     return made.returns(CommandResult)
 
