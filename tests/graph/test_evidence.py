@@ -14,7 +14,15 @@ import pytest
 import holdfast as hf
 from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
-from holdfast.evidence import Evidence, EvidenceVerifier, Policy
+from holdfast.evidence import (
+    Context,
+    Evidence,
+    EvidenceVerifier,
+    Policy,
+    Verdict,
+    inconclusive,
+    verified,
+)
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
 from holdfast.model import Kind
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
@@ -167,18 +175,56 @@ def test_whoever_does_not_want_to_look_need_not(store: hf.Store, desk: Desk, tru
 def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
     store: hf.Store, desk: Desk
 ) -> None:
-    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    up = [True]
+
+    def answers(evidence: Evidence, context: Context) -> Verdict:
+        return verified() if up[0] else inconclusive("nobody answers")
+
+    checker = EvidenceVerifier()
+    checker.register_check("answers", answers)
+    claim = Evidence("answers", "the service answers", {})
     graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim, outputs=desk / "a")
     graph.add_node("b", node(desk, "b")).add_edge("a", "b").add_edge("b", END).set_entry("a")
-    app = graph.compile()
+    app = graph.compile(verifier=checker)
     stopped(app, store, desk, "a")
     before = entries(store, "r")
+    up[0] = False
     for _ in range(3):
-        with pytest.raises(hf.VerificationError, match="it went well"):
+        with pytest.raises(hf.VerificationError, match="the service answers"):
             by_resume(app, store)
     assert entries(store, "r") == before
     assert run(app.resume("r", store=store, trust="skip")).log == ["a", "b"]
     assert desk.take() == ["b"]
+
+
+def test_a_claim_is_compared_with_the_state_that_its_node_leaves(
+    store: hf.Store, desk: Desk
+) -> None:
+    """The same when the node is finished as when it is resumed, whatever the node returns."""
+
+    @dataclass
+    class Built:
+        exit_code: int | None = None
+
+    def in_place(state: Built) -> None:
+        state.exit_code = 0
+
+    def whole(state: Built) -> Built:
+        return Built(0)
+
+    def change(state: Built) -> dict[str, Any]:
+        return {"exit_code": 0}
+
+    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    for fn in (in_place, whole, change):
+        graph = Graph(Built).add_node("a", fn, evidence=claim).add_edge("a", END)
+        app = graph.set_entry("a").compile()
+        assert run(app.run(Built(), store=store, run_id=fn.__name__)) == Built(0)
+        with pytest.raises(hf.RunFinishedError):
+            run(app.resume(fn.__name__, store=store))
+    graph = Graph(Built).add_node("a", lambda _: None, evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="it went well"):
+        run(graph.set_entry("a").compile().run(Built(), store=store, run_id="none"))
 
 
 def test_a_node_whose_claims_are_not_so_fails(store: hf.Store, desk: Desk) -> None:

@@ -57,12 +57,14 @@ class Claiming:
         value: Any,
         read: Sequence[Evidence],
         said: Sequence[Any],
+        recorded: Callable[[], Any],
     ) -> dict[str, Any]:
         """What the step's entry says about the world, now that it is finished. Blocks.
 
-        `read` is what was found `before`, `said` what the step itself claimed while it ran. Files
-        are claimed as they are. Other evidence is checked right away, except where the step has a
-        transaction yet to come: raises `ClaimFailedError` where it is not so.
+        `read` is what was found `before`, `said` what the step itself claimed while it ran, and
+        `recorded` gives what will be recorded of it. Files are claimed as they are. Other evidence
+        is checked right away, except where the step has a transaction yet to come: raises
+        `ClaimFailedError` where it is not so, or can't be told.
         """
         from holdfast.evidence import EvidencePack
         from holdfast.evidence.records import evidence_meta
@@ -78,7 +80,7 @@ class Claiming:
         for pack in packs:
             verifier.refuse_unverifiable(pack)
         if task.policy.commit is None:
-            _check(verifier, task, value, given, packs[1:] if claims else packs)
+            _check(verifier, task, recorded, given, packs[1:] if claims else packs)
         return evidence_meta(*packs) if packs else {}
 
 
@@ -106,24 +108,24 @@ def usual_verifier() -> EvidenceVerifier:
 def _check(
     verifier: EvidenceVerifier,
     task: Task,
-    value: Any,
+    recorded: Callable[[], Any],
     given: Sequence[Evidence],
     packs: Sequence[EvidencePack],
 ) -> None:
-    from holdfast.evidence import VerificationStatus
-
-    snapshot = value if isinstance(value, dict) else None
     claims = [*given, *(claim for pack in packs for claim in pack.evidence_list)]
+    if not claims:
+        return
+    snapshot = None
+    if any("recorded" not in claim.metadata for claim in claims):  # those that bring it along
+        found = recorded()
+        snapshot = found if isinstance(found, dict) else None
     verifier.check(claims, snapshot=snapshot)
-    failed = [c for c in given if c.verification_status is VerificationStatus.FAILED]
+    against = [claim for claim in given if not claim.verified]
     for pack in packs:
-        against = [
-            c for c in pack.evidence_list if c.verification_status is VerificationStatus.FAILED
-        ]
-        if len(pack.evidence_list) - len(against) < pack.required:
-            failed += against
-    if failed:
-        raise ClaimFailedError(task.name, tuple(failed))
+        if not pack.is_verified:
+            against += [claim for claim in pack.evidence_list if not claim.verified]
+    if against:
+        raise ClaimFailedError(task.name, tuple(against))
 
 
 def _given(said: Sequence[Any], value: Any) -> tuple[list[Evidence], list[EvidencePack]]:

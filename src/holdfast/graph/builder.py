@@ -80,8 +80,8 @@ class Graph(Generic[S]):
 
         `outputs` are the files that it writes, `reads` those that it reads, `evidence` whatever
         else is claimed about the world when it is finished; functions of what it returned will
-        do, too. A node fails if they are not there or not so; a resume runs it again if they are
-        not any more.
+        do, too. A node fails if they are not there or not verified; a resume runs it again if
+        they are not any more.
         """
         check_id("node", name)
         if name == END:

@@ -151,8 +151,8 @@ class Step(Effect):
 
     def evidence(self, *claims: Any) -> Self:
         """Claim more about the world: `Evidence`, an `EvidencePack`, or a function of the result
-        that gives them. What is not so when the step is finished fails the step; a resume runs
-        the step again when it is not so any more.
+        that gives them. What is not verified when the step is finished fails the step; a resume
+        runs the step again when it is not so any more.
         """
         return self._claiming(evidence=claims)
 
