@@ -405,6 +405,61 @@ def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: 
     assert (desk / "report").read_text() == "x"
 
 
+def test_a_step_of_a_workflow_is_no_node_and_the_error_says_what_to_take() -> None:
+    from holdfast.workflow import command as of_workflows
+
+    wrong: Any = of_workflows(["make", "report"])
+    with pytest.raises(TypeError, match=r"not a Step: use holdfast\.graph\.command") as raised:
+        Graph(State).add_node("report", wrong)
+    assert len(str(raised.value)) < 120
+
+
+# --- files that the state names, and files that are gone
+
+
+def test_paths_may_depend_on_the_state_that_the_node_is_given(store: hf.Store, desk: Desk) -> None:
+    (desk / "b.in").write_text("1")
+
+    def write(state: dict[str, Any]) -> None:
+        desk.write(state["name"], (desk / f"{state['name']}.in").read_text())
+
+    def remove(state: dict[str, Any]) -> dict[str, Any]:
+        desk.call("remove")
+        (desk / state["name"]).unlink()
+        return {"removed": state["name"]}
+
+    graph = Graph(dict[str, Any])
+    graph.add_node(
+        "write", write,
+        reads=lambda state: desk / f"{state['name']}.in",
+        outputs=lambda returned, state: desk / state["name"],
+    )  # fmt: skip
+    graph.add_node("remove", remove, removes=lambda returned: desk / returned["removed"])
+    graph.add_edge("write", "remove").add_edge("remove", END)
+    app = graph.set_entry("write").compile()
+    run(app.run({"name": "b"}, store=store, run_id="r"))
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b.in").write_text("2")
+    run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b").touch()
+    with pytest.raises(hf.StepFailedError, match="b is still there"):
+        keeps = Graph(dict[str, Any]).add_node("keep", lambda _: None, removes=desk / "b")
+        run(
+            keeps.add_edge("keep", END).set_entry("keep").compile().run({}, store=store, run_id="k")
+        )
+
+
+def test_a_node_that_could_never_be_verified_is_not_called(store: hf.Store, desk: Desk) -> None:
+    claim = Evidence("artifact_exists", "typed wrongly", {"pth": "x"})
+    graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="'pth' is not among"):
+        run(graph.set_entry("a").compile().run(State(), store=store, run_id="r"))
+    assert desk.take() == []
+
+
 # --- forks, going back, versions, retention
 
 

@@ -578,7 +578,7 @@ def test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told(
         return (yield step("a").python(desk.write, args=("a",)).evidence(pack))
 
     assert memory.run_sync(flow, least=1) == "this is a"
-    with pytest.raises(hf.StepFailedError, match="claims what can't be told: .*part 0"):
+    with pytest.raises(hf.StepFailedError, match=r"claims what can't be told: .*part 0"):
         memory.run_sync(flow, least=2)
 
 

@@ -268,15 +268,16 @@ class Steps:
             self.ring()
 
     async def _before(self, task: Task, here: bool) -> Sequence[Evidence]:
-        """What is claimed of the files that a step is about to read."""
+        """What is claimed of the files that a step is about to read. Raises for what can't be claimed."""
         claiming = task.policy.claims
         if claiming is None:
             return ()
         if task.called_with is None and self._run.program.replays:
             task.called_with = inputs_of(task)  # before the step may change what it was given
+        verifier = self._run.options.checks_with
+        claiming.refuse(verifier)
         if not claiming.reads:
             return ()
-        verifier = self._run.options.checks_with
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
         return read
 
