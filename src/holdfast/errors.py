@@ -25,7 +25,7 @@ HoldfastError
 ├── EvidenceError                     a claim or a pack of them that is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
 │   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
-│   └── ClaimFailedError              a step is finished, and what it claims is not so
+│   └── ClaimFailedError              a step is finished, and what it claims is not so, or can't be told
 ├── RunError                          a run did not come to its end
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
@@ -458,7 +458,7 @@ class EvidencePolicyError(EvidenceError):
 
 
 class ClaimFailedError(EvidenceError):
-    """A step is finished, and what it claims about the world is not so."""
+    """A step is finished, and what it claims about the world is not so, or can't be told."""
 
     def __init__(self, step: str, evidence: tuple[Any, ...]) -> None:
         super().__init__(step, evidence)
@@ -466,7 +466,14 @@ class ClaimFailedError(EvidenceError):
         self.evidence = evidence
 
     def __str__(self) -> str:
-        return f"step {self.step!r} claims what is not so: {'; '.join(map(str, self.evidence[:5]))}"
+        wrong = [claim for claim in self.evidence if claim.verification_status == "failed"]
+        untold = [claim for claim in self.evidence if claim not in wrong]
+        told = [
+            f"{what}: {'; '.join(map(str, claims[:5]))}"
+            for what, claims in (("what is not so", wrong), ("what can't be told", untold))
+            if claims
+        ]
+        return f"step {self.step!r} claims {'; and '.join(told)}"
 
 
 class RunError(HoldfastError):

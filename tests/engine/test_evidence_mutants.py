@@ -268,8 +268,8 @@ def overlooks_what_is_not_there(patch: pytest.MonkeyPatch) -> None:
 def claims_what_is_read_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
     real = Claiming.after
 
-    def after(self: Claiming, verifier: Any, task: Task, value: Any, read: Any, said: Any) -> Any:
-        return real(self, verifier, task, value, self.before(verifier, task), said)
+    def after(self: Claiming, verifier: Any, task: Task, value: Any, read: Any, *rest: Any) -> Any:
+        return real(self, verifier, task, value, self.before(verifier, task), *rest)
 
     patch.setattr(Claiming, "after", after)
     patch.setattr(Claiming, "before", lambda self, verifier, task: [])

@@ -212,3 +212,34 @@ def test_a_fork_answers_for_what_was_claimed_before_it() -> None:
     assert asked(claims) == ["a/1", "b/2", "c/0"]
     assert judged(claims, {"a/1": FAILED}).status is FAILED
     assert judged(claims, {"a/0": FAILED, "b/1": FAILED}).holds
+
+
+PATHS = ("d", "d/a", "d/e", "d/e/b", "d2", "/d/a")
+KINDS = ("file", "absent")
+
+
+def artifact(path: str, kind: str, n: int) -> Evidence:
+    return Evidence("artifact_exists", f"{n}", {"path": path, "type": kind})
+
+
+def answers(newer: tuple[str, str], older: tuple[str, str]) -> bool:
+    """Whether a newer claim on a path settles what an older one said."""
+    (path, kind), (before, was) = newer, older
+    return (
+        path == before
+        or (kind == "absent" and was != "absent" and before.startswith(f"{path}/"))
+        or (kind != "absent" and was == "absent" and path.startswith(f"{before}/"))
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(KINDS)), max_size=8))
+def test_what_is_gone_answers_for_what_was_in_it_and_the_other_way_round(
+    said: list[tuple[str, str]],
+) -> None:
+    claims = branch(*(EvidencePack([artifact(*one, n)]) for n, one in enumerate(said)))
+    expected = [
+        str(n)
+        for n, one in enumerate(said)
+        if not any(answers(newer, one) for newer in said[n + 1 :])
+    ]
+    assert [c.evidence.description for d in due(claims) for c in d.claims] == expected

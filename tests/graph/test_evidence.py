@@ -17,7 +17,15 @@ import holdfast as hf
 from holdfast import forking as forking_module
 from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
-from holdfast.evidence import Evidence, EvidenceVerifier, Policy
+from holdfast.evidence import (
+    Context,
+    Evidence,
+    EvidenceVerifier,
+    Policy,
+    Verdict,
+    inconclusive,
+    verified,
+)
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
 from holdfast.model import INHERITED, Kind
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
@@ -170,18 +178,56 @@ def test_whoever_does_not_want_to_look_need_not(store: hf.Store, desk: Desk, tru
 def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
     store: hf.Store, desk: Desk
 ) -> None:
-    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    up = [True]
+
+    def answers(evidence: Evidence, context: Context) -> Verdict:
+        return verified() if up[0] else inconclusive("nobody answers")
+
+    checker = EvidenceVerifier()
+    checker.register_check("answers", answers)
+    claim = Evidence("answers", "the service answers", {})
     graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim, outputs=desk / "a")
     graph.add_node("b", node(desk, "b")).add_edge("a", "b").add_edge("b", END).set_entry("a")
-    app = graph.compile()
+    app = graph.compile(verifier=checker)
     stopped(app, store, desk, "a")
     before = entries(store, "r")
+    up[0] = False
     for _ in range(3):
-        with pytest.raises(hf.VerificationError, match="it went well"):
+        with pytest.raises(hf.VerificationError, match="the service answers"):
             by_resume(app, store)
     assert entries(store, "r") == before
     assert run(app.resume("r", store=store, trust="skip")).log == ["a", "b"]
     assert desk.take() == ["b"]
+
+
+def test_a_claim_is_compared_with_the_state_that_its_node_leaves(
+    store: hf.Store, desk: Desk
+) -> None:
+    """The same when the node is finished as when it is resumed, whatever the node returns."""
+
+    @dataclass
+    class Built:
+        exit_code: int | None = None
+
+    def in_place(state: Built) -> None:
+        state.exit_code = 0
+
+    def whole(state: Built) -> Built:
+        return Built(0)
+
+    def change(state: Built) -> dict[str, Any]:
+        return {"exit_code": 0}
+
+    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    for fn in (in_place, whole, change):
+        graph = Graph(Built).add_node("a", fn, evidence=claim).add_edge("a", END)
+        app = graph.set_entry("a").compile()
+        assert run(app.run(Built(), store=store, run_id=fn.__name__)) == Built(0)
+        with pytest.raises(hf.RunFinishedError):
+            run(app.resume(fn.__name__, store=store))
+    graph = Graph(Built).add_node("a", lambda _: None, evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="it went well"):
+        run(graph.set_entry("a").compile().run(Built(), store=store, run_id="none"))
 
 
 def test_a_node_whose_claims_are_not_so_fails(store: hf.Store, desk: Desk) -> None:
@@ -391,21 +437,77 @@ def test_what_is_saved_later_is_claimed_all_the_same(
 
 def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: Desk) -> None:
     def words(state: dict[str, Any]) -> list[str]:
-        program = "import sys; open(sys.argv[1], 'a').write('x'); print(sys.argv[2])"
+        program = "import sys; open(sys.argv[1], 'a').write('x'); print('first\\n' + sys.argv[2])"
         return [sys.executable, "-c", program, str(desk / "report"), state["word"]]
 
     graph = Graph(dict[str, Any])
-    graph.add_node("make", command(words, into="made"), outputs=desk / "report")
+    graph.add_node("make", command(words, into="made", tail=8), outputs=desk / "report")
     graph.add_node("end", lambda state: None).add_edge("make", "end").add_edge("end", END)
     app = graph.set_entry("make").compile()
     final = run(app.run({"word": "hello"}, store=store, run_id="r"))
     assert final["made"]["exit_code"] == 0
     assert final["made"]["stdout"] == "hello\n"
+    assert final["made"]["truncated"] is True, "of the eight bytes that were asked for"
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("r", store=store))
     (desk / "report").unlink()
     run(app.resume("r", store=store))
     assert (desk / "report").read_text() == "x"
+
+
+def test_a_step_of_a_workflow_is_no_node_and_the_error_says_what_to_take() -> None:
+    from holdfast.workflow import command as of_workflows
+
+    wrong: Any = of_workflows(["make", "report"])
+    with pytest.raises(TypeError, match=r"not a Step: use holdfast\.graph\.command") as raised:
+        Graph(State).add_node("report", wrong)
+    assert len(str(raised.value)) < 120
+
+
+# --- files that the state names, and files that are gone
+
+
+def test_paths_may_depend_on_the_state_that_the_node_is_given(store: hf.Store, desk: Desk) -> None:
+    (desk / "b.in").write_text("1")
+
+    def write(state: dict[str, Any]) -> None:
+        desk.write(state["name"], (desk / f"{state['name']}.in").read_text())
+
+    def remove(state: dict[str, Any]) -> dict[str, Any]:
+        desk.call("remove")
+        (desk / state["name"]).unlink()
+        return {"removed": state["name"]}
+
+    graph = Graph(dict[str, Any])
+    graph.add_node(
+        "write", write,
+        reads=lambda state: desk / f"{state['name']}.in",
+        outputs=lambda returned, state: desk / state["name"],
+    )  # fmt: skip
+    graph.add_node("remove", remove, removes=lambda returned: desk / returned["removed"])
+    graph.add_edge("write", "remove").add_edge("remove", END)
+    app = graph.set_entry("write").compile()
+    run(app.run({"name": "b"}, store=store, run_id="r"))
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b.in").write_text("2")
+    run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b").touch()
+    with pytest.raises(hf.StepFailedError, match="b is still there"):
+        keeps = Graph(dict[str, Any]).add_node("keep", lambda _: None, removes=desk / "b")
+        run(
+            keeps.add_edge("keep", END).set_entry("keep").compile().run({}, store=store, run_id="k")
+        )
+
+
+def test_a_node_that_could_never_be_verified_is_not_called(store: hf.Store, desk: Desk) -> None:
+    claim = Evidence("artifact_exists", "typed wrongly", {"pth": "x"})
+    graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="'pth' is not among"):
+        run(graph.set_entry("a").compile().run(State(), store=store, run_id="r"))
+    assert desk.take() == []
 
 
 # --- forks, going back, versions, retention

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.evidence import Evidence, EvidencePack, Policy
+from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
 from holdfast.evidence.records import MAX_EVIDENCE
 from holdfast.manager import CheckpointManager, CheckpointType, TaskCheckpoint
 from holdfast.stores.memory import MemoryStore
@@ -245,6 +245,25 @@ def test_a_policy_keeps_evidence_inside_its_roots(url: str, tmp_path: Path) -> N
             step_id = manager.begin_step("task", "iteration_end", {})
             with pytest.raises(hf.EvidencePolicyError):
                 manager.commit_step(step_id, exists("/etc/passwd"))
+
+
+def test_what_is_committed_and_not_verified_is_logged(
+    tmp_path: Path, workplace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a digest that was taken in the working directory, and is looked for in base_path."""
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "a").write_text("the one that is meant")
+    (workplace / "a").write_text("another")
+    with CheckpointManager("memory://", policy=Policy(base_path=base)) as manager:
+        assert not step(manager, {}, EvidencePack([file_evidence("a")])).verified
+        assert "task@2 is committed and not verified: file_sha256 'a is unch" in caplog.text
+        caplog.clear()
+        meant = file_evidence("a", policy=manager.verifier.policy)
+        assert step(manager, {}, EvidencePack([meant])).verified
+        manager.auto_verify = False
+        step(manager, {}, exists("gone"))
+    assert caplog.text == ""
 
 
 def test_a_type_of_ones_own_sees_the_snapshot(manager: CheckpointManager) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sqlite3
 import sys
@@ -674,17 +675,36 @@ def test_a_claim_that_is_never_so_fails_the_run_with_its_words(
     assert raised.value.error_type == "holdfast.errors.ClaimFailedError"
 
 
-def test_what_can_not_be_told_when_the_step_is_finished_does_not_fail_it(
+def test_what_can_not_be_told_when_the_step_is_finished_fails_it_in_other_words(
     memory: WorkflowEngine, desk: Desk
 ) -> None:
-    """Only what is known not to be so is held against the step."""
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
     @workflow("claims")
     def flow() -> Flow:
-        return (yield step("a").python(desk.call, args=("a",)).evidence(claim))
+        made = step("a").python(desk.call, args=("a",)).retry(2, backoff=0.001)
+        yield made.evidence(claim, there(desk / "mark"))
 
-    assert by_run(memory, flow) == "a"
+    with pytest.raises(hf.StepFailedError) as raised:
+        by_run(memory, flow)
+    words = str(raised.value)
+    assert re.search(r"what is not so: .*mark.* and what can't be told: .*it went well", words)
+    assert desk.take() == ["a", "a"]
+
+
+def test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told(
+    memory: WorkflowEngine, desk: Desk
+) -> None:
+    untold = [Evidence("command_exit", f"part {n} went well", {"exit_code": 0}) for n in range(2)]
+
+    @workflow("claims")
+    def flow(least: int) -> Flow:
+        pack = EvidencePack([there(desk / "a"), *untold], False, True, least)
+        return (yield step("a").python(desk.write, args=("a",)).evidence(pack))
+
+    assert memory.run_sync(flow, least=1) == "this is a"
+    with pytest.raises(hf.StepFailedError, match=r"claims what can't be told: .*part 0"):
+        memory.run_sync(flow, least=2)
 
 
 def test_the_result_of_a_step_is_what_its_claim_is_compared_with_then_and_later(
@@ -927,6 +947,17 @@ def test_a_command_that_ends_otherwise_fails_its_step(memory: WorkflowEngine) ->
         memory.run_sync(flow, code=3)
     assert memory.run_sync(flow, workflow_id="r", code=3, fine=[0, 3]) == 3
     assert memory.run_sync(flow, workflow_id="r", resume=True) == 3, "3 is what was expected"
+
+
+def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: WorkflowEngine) -> None:
+    @workflow("says")
+    def flow() -> Flow:
+        says = [sys.executable, "-c", "print('first'); print('last')"]
+        whole = yield command(says)
+        end = yield command(says, tail=8)
+        return [(found.stdout, found.truncated) for found in (whole, end)]
+
+    assert by_run(memory, flow) == [("first\nlast\n", False), ("last\n", True)]
 
 
 def test_a_command_that_failed_is_tried_again(memory: WorkflowEngine, desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from holdfast.engine.opening import StoreLike, opened
 from holdfast.engine.workers import WORKER, this_worker
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence import records
-from holdfast.evidence.checking import Checker
+from holdfast.evidence.checking import Checker, reason
 from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
@@ -44,6 +45,7 @@ from holdfast.model import (
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
 """Told of every checkpoint that is passed over, and why."""
 
+_log: Final = logging.getLogger("holdfast.evidence")
 _TYPES: Final = frozenset(kind.value for kind in CheckpointType)
 
 
@@ -138,7 +140,7 @@ class CheckpointManager:
 
         To commit it again with the same evidence gives the same checkpoint. `checkpoint_id` is a
         name of your own for it. With `auto_verify` its own evidence is checked: see `verified` of
-        what is returned. It is committed in any case.
+        what is returned. It is committed in any case; what is not verified is logged as a warning.
 
         Raises `StepNotFoundError`; `StepConflictError` if it was committed with other evidence,
         if it was abandoned, if the task went back to before it, if the name is taken, or if
@@ -156,7 +158,10 @@ class CheckpointManager:
         self.verifier.refuse_unverifiable(evidence_pack)
         entry = core.drive(steps.commit(core, begun, evidence_pack, checkpoint_id))
         if self.auto_verify:
-            self._checker(core).check_own(entry)
+            standing = self._checker(core).check_own(entry)
+            if not standing.holds:
+                name = name_checkpoint(entry.run, entry.seq)
+                _log.warning("%s is committed and not verified: %s", name, reason(standing))
         return self._required(core, entry.run, entry.seq)
 
     def abandon_step(self, step_id: str) -> None:

@@ -247,8 +247,8 @@ def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:
     """The files of a step, as a definition has them. Raises `ValueError` for what is no data."""
     if claims is None:
         return {}
-    if claims.evidence or any(callable(path) for path in claims.outputs):
-        raise ValueError("evidence, and outputs that depend on a result, can't be exported")
+    if claims.evidence or any(callable(path) for path in (*claims.outputs, *claims.reads)):
+        raise ValueError("evidence, and paths that a function gives, can't be exported")
     told = {"outputs": claims.outputs, "reads": claims.reads}
     return {key: [os.fspath(path) for path in paths] for key, paths in told.items() if paths}
 

@@ -187,9 +187,12 @@ class WalkingProgram(Program):
             walk.visits[name] -= 1  # it comes there once more
             self._walks.append((walk, [name], ""))
 
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        return self.outcome(self._busy[task.key][0], task, value)
+
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
-        recorded = self.outcome(walk, task, value)
+        recorded = self.outcome_of(task, value)
         targets = [fork.join] if fork is not None else self.targets(walk, task, recorded)
         self._next[task.key] = targets
         index, self._steps = self._steps, self._steps + 1
