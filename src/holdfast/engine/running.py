@@ -23,7 +23,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
-from holdfast.engine.workers import WORKER, last_work, this_worker
+from holdfast.engine.workers import WORKER, refuse_living, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
@@ -231,7 +231,7 @@ async def _consider(
     if not completed:
         _check(program, history, inputs)
         if head.status == Status.RUNNING and not options.take_over:
-            await _look(core, partial(_refuse_living, core, run_id), options)
+            await _look(core, partial(refuse_living, core, run_id), options)
         if requests.overdue(core, history):
             await _drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
@@ -246,15 +246,6 @@ async def _consider(
             raise RunFinishedError(run_id, head.status)
         return _Todo(look_again=True)  # another took it up again, and put right what was wrong
     return _Todo(retreat=retreat)
-
-
-def _refuse_living(core: Core, run_id: str) -> None:
-    """Raise `RunActiveError` if another process of this machine is carrying the run out. Blocks."""
-    last, worker = last_work(core, run_id)
-    if last is None or last.status != Status.RUNNING:
-        return
-    if worker is not None and worker != this_worker() and worker.is_alive:
-        raise RunActiveError(run_id, last.status, worker.name)
 
 
 def _fresh(make: Make, run_id: str, options: Options) -> Program:

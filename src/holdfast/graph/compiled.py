@@ -27,6 +27,7 @@ from holdfast.engine.walking import going_back
 from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
+from holdfast.engine.workers import refuse_living
 from holdfast.errors import RunFinishedError, RunIdRequiredError
 from holdfast.graph.program import GraphProgram
 from holdfast.graph.views import GraphCheckpoint
@@ -78,6 +79,7 @@ class CompiledGraph(Generic[S]):
         owner: str | None = None,
         resume: bool = False,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> S:
         """Run from the entry to END and return the final state.
 
@@ -85,7 +87,7 @@ class CompiledGraph(Generic[S]):
         its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
 
         With `resume`, it is started if it does not exist, goes on if it does, and its recorded
-        final state is returned if it is completed; `trust` is that of `resume`. The state must be
+        final state is returned if it is completed; `trust` and `take_over` are those of `resume`. The state must be
         the one that it began with; where the graph has a `migrate`, that is not compared.
 
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
@@ -103,6 +105,7 @@ class CompiledGraph(Generic[S]):
             owner=owner,
             resume=resume,
             trust=trust,
+            take_over=take_over,
         )
 
     def run_sync(self, state: S, **options: Any) -> S:
@@ -153,12 +156,15 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> S:
         """Go on with a run where it stopped, and return the final state.
 
         What its nodes claimed about the world is checked first: it goes on from the newest
         checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
-        for nothing. Raises `VerificationError` where it can't be told.
+        for nothing. Raises `VerificationError` where it can't be told, and `RunActiveError` if
+        another process carries it out that is alive on this machine; with `take_over` it is taken
+        from that one.
 
         `from_node` goes back to where that node last ran, and runs it again on the state it was
         given then; `after_node` goes on after it; `replay` runs the last node again. `override`
@@ -166,7 +172,9 @@ class CompiledGraph(Generic[S]):
         about the state before anything is run: it refuses by raising or returning False. Going
         back leaves the history as it is. A run that is over can be gone back in, not gone on with.
         """
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         where = going_back.Wanted(from_node, after_node, override, validate, replay)
         return await self._resume(run_id, store, options, where)
 
@@ -179,11 +187,14 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
         **where: Any,
     ) -> S:
         """`resume`, with its arguments, for programs without an event loop."""
         check_options(self.resume, where)
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, blocking=True)
         wanted = going_back.Wanted(**where)
         return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
@@ -197,17 +208,20 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
         **where: Any,
     ) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
         check_options(self.resume, where)
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, listening=True)
         place = _place(store, run_id)
 
         async def plan() -> running.Plan:
             core = place.checkpointer.core
-            await self._go_back(core, run_id, **where)
+            await self._go_back(core, run_id, options, going_back.Wanted(**where))
             return await running.resume(core, self.program, run_id, None, options)
 
         return running.stream(plan, place.close)
@@ -338,10 +352,11 @@ class CompiledGraph(Generic[S]):
         timeout: float | None,
         store: StoreLike,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> Options:
         return Options(
             strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None,
-            trust=trust, verifier=self._verifier,
+            trust=trust, take_over=take_over, verifier=self._verifier,
         )  # fmt: skip
 
     def _fitting(self, state: S) -> S:
@@ -362,9 +377,12 @@ class CompiledGraph(Generic[S]):
         owner: str | None = None,
         resume: bool = False,
         trust: Trust = "verify",
+        take_over: bool = False,
         blocking: bool = False,
     ) -> S:
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
             name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
@@ -395,26 +413,19 @@ class CompiledGraph(Generic[S]):
         self, run_id: str, store: StoreLike, options: Options, where: going_back.Wanted
     ) -> S:
         async with _kept(store, run_id) as core:
-            await self._go_back(core, run_id, *where)
+            await self._go_back(core, run_id, options, where)
             plan = await running.resume(core, self.program, run_id, None, options)
             result: S = await running.carry_out(plan)
             return result
 
     async def _go_back(
-        self,
-        core: Core,
-        run_id: str,
-        from_node: str | None = None,
-        after_node: str | None = None,
-        override: Any = None,
-        validate: Callable[[S], object] | None = None,
-        replay: bool = False,
+        self, core: Core, run_id: str, options: Options, wanted: going_back.Wanted
     ) -> None:
-        wanted = going_back.Wanted(from_node, after_node, override, validate, replay)
-        if any(part not in (None, False) for part in wanted):
-            await core.drive_async(
-                going_back.go_back(core, self.program, self._plan, run_id, wanted)
-            )
+        if all(part in (None, False) for part in wanted):
+            return
+        if not options.take_over:
+            await core.off_loop(lambda: refuse_living(core, run_id))
+        await core.drive_async(going_back.go_back(core, self.program, self._plan, run_id, wanted))
 
 
 def _arrows(plan: Plan) -> Iterator[Arrow]:

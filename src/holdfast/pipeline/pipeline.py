@@ -21,6 +21,7 @@ from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
+from holdfast.engine.workers import refuse_living
 from holdfast.errors import EndedWithFailureError, RunPausedError
 from holdfast.model import check_id
 from holdfast.pipeline import exporting, files
@@ -71,6 +72,7 @@ class Resuming(TypedDict, total=False):
     from_step: str | None
     timeout: float | None
     trust: Trust
+    take_over: bool
 
 
 class Pipeline:
@@ -264,6 +266,7 @@ class Pipeline:
         from_step: str | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> PipelineResult:
         """Go on with the thread's newest run where it stopped.
 
@@ -275,11 +278,12 @@ class Pipeline:
         for nothing. `from_step` goes on with another step: back to one that has run, with the state before
         it, or forward with the newest state. Raises `CheckpointNotFoundError`,
         `RunFinishedError`, `FlowChangedError`, `QuestionError`, `VerificationError`, and what
-        `run` raises.
+        `run` raises; `RunActiveError` if another process carries it out that is alive on this
+        machine, unless `take_over`.
         """
         return await self._resume(
             thread_id, answer=answer, question=question, by=by, from_step=from_step,
-            timeout=timeout, trust=trust,
+            timeout=timeout, trust=trust, take_over=take_over,
         )  # fmt: skip
 
     def resume_sync(self, thread_id: str, **how: Unpack[Resuming]) -> PipelineResult:
@@ -438,6 +442,8 @@ class Pipeline:
             await core.drive_async(requests.answer(core, run_id, answer, question, by=by))
         make = self._maker(core)
         if from_step is not None:
+            if not options.get("take_over"):
+                await core.off_loop(lambda: refuse_living(core, run_id))
             await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
         return await running.resume(core, make, run_id, None, replace(self._options, **options))
 
