@@ -202,7 +202,7 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
         if written is not None:
             entry = written
             break
-        if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
+        if attempt >= _PATIENCE:  # its worker is too fast for us: it must not go on
             await _drive(core, behind_any(), options)
     else:
         raise RunActiveError(run_id, history.head.status)
