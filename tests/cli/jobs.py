@@ -61,6 +61,16 @@ def review(what: str) -> Generator[Any, Any, Any]:
     return f"{what}: {decision}"
 
 
+@workflow("colour")
+def colour() -> Generator[Any, Any, Any]:
+    return (yield ask("which colour?", choices=["red", "blue"], assignees=["ann"]))
+
+
+@workflow("anything")
+def anything() -> Generator[Any, Any, Any]:
+    return (yield ask("well?"))
+
+
 @workflow("broken")
 def broken() -> Generator[Any, Any, Any]:
     yield step("fetch").python(fetch, args=("today",))
