@@ -95,6 +95,8 @@ def test_a_step_that_is_abandoned_is_not_in_flight_and_never_committed(
         with pytest.raises(hf.StepConflictError, match="it was abandoned"):
             manager.commit_step(leftover, exists("a"), name)
     assert manager.get_last_verified_checkpoint("task") == first, "it moves nothing"
+    told = hf.SyncCheckpointer(manager.checkpointer.store).timeline("task")
+    assert [one.note for one in told if one.kind == "cancel"] == ["only a step that was begun"]
     done = manager.commit_step(mine, exists("a"), "mine")
     with pytest.raises(hf.StepConflictError, match=f"committed as task@{done.seq}"):
         manager.abandon_step(mine)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import re
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -18,6 +19,8 @@ from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 
 if TYPE_CHECKING:
+    from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.cli._session import Session
     from holdfast.core import Core
     from holdfast.engine.options import Trust
     from holdfast.engine.running import Make, Plan
@@ -55,6 +58,8 @@ class Flow(NamedTuple):
         return await running.resume(core, self.make, run_id, None, options)
 
 
+_SOURCE: Final = re.compile(r"[\w./-]{1,400}:[\w.]{1,100}")
+
 Planning = Callable[["Core"], Awaitable["Plan"]]
 
 
@@ -75,8 +80,12 @@ def load(name: str) -> Flow:
     return _flow(found, name)
 
 
-def find(names: Sequence[str], wanted: str | None) -> Flow:
-    """The flow of this name, among those named here or in pyproject.toml."""
+def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Flow:
+    """The flow of this name, among those named here or in pyproject.toml.
+
+    `source`, which is what the run was started by, is only shown: what stands in a store never
+    chooses what is imported.
+    """
     flows = load_all(names)
     for flow in flows:
         if flow.name == wanted:
@@ -84,8 +93,8 @@ def find(names: Sequence[str], wanted: str | None) -> Flow:
     known = ", ".join(repr(flow.name) for flow in flows)
     raise NotFoundError(
         f"the run is of flow {wanted!r}, " + (f"and known are only {known}; " if known else "")
-        + "name it with --flow module:name, or under [tool.holdfast] in pyproject.toml: "
-        'flows = ["module:name"]'
+        + f"name it with --flow {source or 'module:name'}, or under [tool.holdfast] in pyproject.toml: "
+        f'flows = ["{source or "module:name"}"]'
     )  # fmt: skip
 
 
@@ -99,6 +108,26 @@ def load_all(names: Sequence[str]) -> list[Flow]:
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
     return [load(name) for name in names]
+
+
+def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
+    """The MODULE:NAME that `holdfast run` started a run by, if it did."""
+    from holdfast.checkpoint import CheckpointInfo
+
+    opening = cp.core.journals.opening(run_id)
+    source = None if opening is None else CheckpointInfo(opening).meta_field("source")
+    return source if isinstance(source, str) and _SOURCE.fullmatch(source) else None
+
+
+def way_on(session: Session, run_id: str, *flows: str | None) -> str:
+    """The command that goes on with a run, with all that it needs here."""
+    from holdfast.urls import project_settings
+
+    configured = project_settings()[1].get("flows", [])
+    needed = [flow for flow in flows if flow is not None and flow not in configured]
+    if not configured and not needed:
+        needed = ["MODULE:NAME"]
+    return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
 
 
 def flow_option(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,13 @@ class Session:
             _show.print_json(document)
         else:
             draw()
+
+    def command(self, name: str, *arguments: str) -> str:
+        """A command on the same store, as it is typed."""
+        from holdfast.urls import masked
+
+        where = [] if self.where is None else [f"--store={masked(self.where)}"]
+        return _show.clean(shlex.join(["holdfast", name, *arguments, *where]))
 
     @property
     def interactive(self) -> bool:

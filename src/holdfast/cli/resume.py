@@ -35,5 +35,7 @@ def command(session: Session, run: str, flows: tuple[str, ...], trust: Trust) ->
     """
     with session.opened() as cp:
         info = find_run(cp, run)
-    flow = _flows.find(flows, info.flow)
-    carry_out(session, lambda core: flow.resume(core, info.run_id, trust), info.run_id)
+        source = _flows.source_of(cp, info.run_id)
+    flow = _flows.find(flows, info.flow, source)
+    way_on = _flows.way_on(session, info.run_id, *(flows or (source,)))
+    carry_out(session, lambda core: flow.resume(core, info.run_id, trust), info.run_id, way_on)

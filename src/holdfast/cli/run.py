@@ -54,6 +54,6 @@ def command(
     wanted = _flows.load(flow)
     inputs = _flows.inputs_from(wanted, pairs, document)
     name = run_id or new_id()
-    carry_out(
-        session, lambda core: wanted.start(core, name, inputs, thread=thread, owner=owner), name
-    )
+    link = {"thread": thread, "owner": owner, "source": flow}
+    way_on = _flows.way_on(session, name, flow)
+    carry_out(session, lambda core: wanted.start(core, name, inputs, **link), name, way_on)

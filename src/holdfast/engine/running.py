@@ -53,6 +53,7 @@ class Link(NamedTuple):
     thread: str | None = None
     owner: str | None = None
     parent: str | None = None  # the run and step it is a part of
+    source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
 
 
 class Plan(NamedTuple):
@@ -85,6 +86,7 @@ async def start(
         "structure": program.structure(),
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
+        "source": link.source,
         WORKER: str(this_worker()),
     }
     opening = Draft(

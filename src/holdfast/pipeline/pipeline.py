@@ -14,7 +14,7 @@ from holdfast.checkpoint import CheckpointInfo
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, check_options
 from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
@@ -288,10 +288,12 @@ class Pipeline:
 
     def resume_sync(self, thread_id: str, **how: Unpack[Resuming]) -> PipelineResult:
         """`resume`, with its arguments, for programs without an event loop."""
+        check_options(self.resume, how)
         return block_on(lambda: self._resume(thread_id, blocking=True, **how), "pipeline.resume")
 
     def resume_stream(self, thread_id: str, **how: Unpack[Resuming]) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
+        check_options(self.resume, how)
         place = self._kept()
         return running.stream(
             lambda: self._take_up(thread_id, listening=True, **how), self._releasing(place)
