@@ -39,22 +39,24 @@ class Flow(NamedTuple):
     threaded: bool = False  # a run without a thread is a thread of its own
 
     async def start(
-        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, owner: str | None
+        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
     ) -> Plan:
         """Open a new run."""
         from holdfast.engine import running
         from holdfast.engine.options import Options
 
         options = Options(listening=True, verifier=self.verifier)
-        link = running.Link(thread or (run_id if self.threaded else None), owner)
-        return await running.start(core, self.make, run_id, inputs, options, link)
+        belongs = running.Link(thread or (run_id if self.threaded else None), **link)
+        return await running.start(core, self.make, run_id, inputs, options, belongs)
 
-    async def resume(self, core: Core, run_id: str, trust: Trust) -> Plan:
+    async def resume(
+        self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
+    ) -> Plan:
         """Take a run over where it stands."""
         from holdfast.engine import running
         from holdfast.engine.options import Options
 
-        options = Options(listening=True, trust=trust, verifier=self.verifier)
+        options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
         return await running.resume(core, self.make, run_id, None, options)
 
 
