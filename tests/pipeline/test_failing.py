@@ -218,11 +218,11 @@ def test_inputs_that_can_not_be_rendered_fail_their_step() -> None:
         run(Pipeline(steps, line("a", "b")).run(1))
     assert caught.value.step == "b"
     assert isinstance(caught.value.__cause__, hf.UnresolvedError)
-    steps[1]["fallback"] = lambda data, error: "never"
-    with pytest.raises(hf.StepFailedError, match="there is no 'missing'"):
-        run(Pipeline(steps, line("a", "b")).run(1))
     steps[1]["continue_on_error"] = True
     assert run(Pipeline(steps, line("a", "b")).run(1))["b"]["step_error"]
+    steps[1]["fallback"] = lambda data, error: [data, error.error_type]
+    output = run(Pipeline(steps, line("a", "b")).run(1)).output
+    assert output == [None, "holdfast.errors.UnresolvedError"]  # there are no inputs to hand over
     assert calls["b"] == 0
 
 

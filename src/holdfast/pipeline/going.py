@@ -16,7 +16,7 @@ from holdfast.engine.walking import going_back, versions
 from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
 from holdfast.journal import Draft
 from holdfast.model import CheckpointType, Entry, Kind, Status, check_id, thread_journal
-from holdfast.pipeline.findings import nearest
+from holdfast.pipeline.findings import Nearest
 from holdfast.pipeline.plan import PipelinePlan
 from holdfast.reading import outages_named
 
@@ -54,7 +54,7 @@ def go_to(core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step:
     `ValueError` for an unknown step, and what `going_back.go_back` raises.
     """
     if step not in plan.steps:
-        raise ValueError(f"{step!r} is no step of {plan.flow!r}{nearest(step, plan.steps)}")
+        raise ValueError(f"{step!r} is no step of {plan.flow!r}{Nearest(step, plan.steps)}")
     if (yield partial(_has_run, core, plan, run_id, step)):
         wanted = going_back.Wanted(from_node=step)
         yield from going_back.go_back(core, make, plan, run_id, wanted)

@@ -228,6 +228,15 @@ class PipelineProgram(WalkingProgram):
             self._ended_at = name
         return super()._arrive(walk, name)
 
+    def _ask(self, walk: Walk, key: str, name: str) -> Task | None:
+        if key in self._failed:
+            return self._step(walk, key, name)
+        try:
+            return super()._ask(walk, key, name)
+        except UnresolvedError as error:  # a failure of the step, like any other
+            self._busy[key] = (walk, None)
+            return Task(key, name, partial(_raise, error), policy=INLINE)
+
     # --- steps
 
     def _step(self, walk: Walk, key: str, name: str) -> Task:
@@ -261,7 +270,12 @@ class PipelineProgram(WalkingProgram):
         state, before = walk.state, walk.before
 
         def arguments() -> tuple[Any, ...]:
-            return self._data(step.id, before, state.value()), *more
+            try:
+                return self._data(step.id, before, state.value()), *more
+            except UnresolvedError:
+                if not more:
+                    raise
+                return None, *more  # a fallback, and the inputs are what failed
 
         try:
             first = arguments()

@@ -250,22 +250,22 @@ class WalkingProgram(Program):
             if known is None:
                 self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:
-                    self._ask(walk, key, name)
-                    return None
+                    return self._ask(walk, key, name)
                 return self.task(walk, key, name)
             stored, targets = known
             walk.state = self.moved(walk, name, stored)
             walk.before = (name,)
             after = name
 
-    def _ask(self, walk: Walk, key: str, name: str) -> None:
-        """Have a walk wait for the answer to its node's question."""
+    def _ask(self, walk: Walk, key: str, name: str) -> Task | None:
+        """Have a walk wait for the answer to its node's question; or a task that is done instead."""
         asking = self._plan.nodes[name].question
         assert asking is not None
         if key not in self._known:
             self._notes.append(asking.inquiry(self.seen(walk)).record(key, name))
             self._known.add(key)
         self._asked[key] = (walk, name)
+        return None
 
     def answered(self, key: str) -> Any:
         """What was answered, as it is stored. Raises `UnansweredError` where nothing was, in time."""
