@@ -159,7 +159,9 @@ class WalkingProgram(Program):
         gone = [name for name in targets if name not in plan.ends and name not in plan.nodes]
         if gone:
             raise FlowChangedError(
-                history.run, (f"node {gone[0]!r}, which is next, is gone",), "Map it with rename=."
+                history.run,
+                (f"{plan.node_word} {gone[0]!r}, which is next, is gone",),
+                "Map it with rename=.",
             )
         self._walks.append((walk, targets, after))
         return self._steps
@@ -209,6 +211,7 @@ class WalkingProgram(Program):
         self._walks.append((walk, self._next.pop(task.key), task.name))
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
+        error.name = task.name
         raise error
 
     def at_failure(self, task: Task | None) -> list[Record]:
