@@ -16,9 +16,11 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
+from holdfast.cli._session import Session, find_run
 
 if TYPE_CHECKING:
     from holdfast.core import Core
+    from holdfast.engine.opening import StoreLike
     from holdfast.engine.options import Trust
     from holdfast.engine.running import Make, Plan
     from holdfast.evidence import EvidenceVerifier
@@ -34,6 +36,7 @@ class Flow(NamedTuple):
     hints: Mapping[str, Any]  # the types of its inputs, by name
     verifier: EvidenceVerifier | None = None
     threaded: bool = False  # a run without a thread is a thread of its own
+    store: StoreLike = None  # where it keeps its runs by itself
 
     async def start(
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, owner: str | None
@@ -99,6 +102,29 @@ def load_all(names: Sequence[str]) -> list[Flow]:
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
     return [load(name) for name in names]
+
+
+def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:
+    """The store of a flow's own that holds a run; None if the usual one does, or is wanted."""
+    if session.where is not None or _holds(session, run):
+        return None
+    for flow in load_all(names):
+        other = Session(None, session.json)
+        other.adopt(flow.store)
+        if other.where is not None and _holds(other, run):
+            return flow.store
+    return None
+
+
+def _holds(session: Session, run: str) -> bool:
+    try:
+        with session.opened() as cp:
+            find_run(cp, run)
+    except NotFoundError:
+        return False
+    except click.UsageError:  # several may be meant
+        return True
+    return True
 
 
 def flow_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -207,8 +233,10 @@ def _flow(found: Any, name: str) -> Flow:
         hints = _fields(found.state_type)
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
     if isinstance(found, Pipeline):
-        checks = found.verifier
-        return Flow(found.name, found.program, found.state_from, {}, checks, threaded=True)
+        return Flow(
+            found.name, found.program, found.state_from, {}, found.verifier,
+            threaded=True, store=found.kept_in,
+        )  # fmt: skip
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )

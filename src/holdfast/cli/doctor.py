@@ -49,7 +49,9 @@ class Finding(NamedTuple):
 def command(session: Session, quick: bool, workers: int) -> None:
     """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
 
-    Exits with 1 if something is wrong, with 4 if the store can't be opened at all.
+    Exits with 1 if there are errors: stored bytes that are damaged, or a run whose worker died and
+    that nobody goes on with. Warnings alone leave it at 0. Exits with 4 if the store can't be
+    opened at all.
     """
     with session.opened() as cp:
         findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
@@ -104,17 +106,25 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
     from holdfast.engine.recovering import orphans
 
     found = orphans(cp.core)
-    if not found:
+    dead = [orphan for orphan in found if not orphan.answered]
+    if not dead:
         yield Finding("orphans", "ok", "every run under way has a worker")
-    for orphan in found[:_LISTED]:
+    for orphan in dead[:_LISTED]:
         yield Finding(
             "orphan",
-            "warning",
+            "error",
             f"{orphan.run_id} ({orphan.flow}): its worker {orphan.worker} gave its last sign of life {_show.ago(orphan.since)}",
             "Go on with it: holdfast recover, or holdfast resume RUN.",
         )
-    if len(found) > _LISTED:
-        yield Finding("orphans", "warning", f"and {len(found) - _LISTED:,} more")
+    if len(dead) > _LISTED:
+        yield Finding("orphans", "error", f"and {len(dead) - _LISTED:,} more")
+    if len(dead) < len(found):
+        yield Finding(
+            "answers",
+            "warning",
+            f"{_show.plural(len(found) - len(dead), 'run')} stopped for an answer that has come",
+            "Go on with them: holdfast recover, or holdfast resume RUN.",
+        )
 
 
 def _damage(cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:

@@ -31,8 +31,10 @@ def command(session: Session, run: str, flows: tuple[str, ...], trust: Trust) ->
     """Go on with RUN where it stopped, and follow it to its end.
 
     What its steps claimed about the world is checked first: it goes on from the newest checkpoint
-    that still holds. Output and exit codes are those of `holdfast run`.
+    that still holds. Without --store, a run that is not in the usual store is looked for where
+    the pipelines among the flows keep theirs. Output and exit codes are those of `holdfast run`.
     """
+    session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
     flow = _flows.find(flows, info.flow)
