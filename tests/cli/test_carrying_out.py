@@ -135,6 +135,18 @@ def test_flows_are_found_in_the_project(cli: Cli) -> None:
     assert "known are only 'etl'" in other.err
 
 
+def test_a_flow_of_the_project_that_can_not_be_loaded_stops_no_other(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
+    Path("wrong.py").write_text("1 / 0")
+    flows = '["wrong:flow", "nosuch:flow", "jobs:nosuch", "jobs", "jobs:review"]'
+    Path("pyproject.toml").write_text(f"[tool.holdfast]\nflows = {flows}\n")
+    done = cli("resume", "review")
+    assert done.code == Exit.PAUSED
+    assert done.err.count("warning: flow ") == 4
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = "jobs:review"\n')
+    assert cli("resume", "review").code == Exit.USAGE
+
+
 def test_a_resume_checks_the_world_first(cli: Cli) -> None:
     assert cli("run", "jobs:claims", "--run-id", "c").code == 0
     assert cli("resume", "c", "--flow", "jobs:claims").code == Exit.REFUSED, "it is finished"
@@ -180,8 +192,12 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     assert "slow" in cli("doctor").out
     (orphan,) = cli("recover", "--dry-run", "--json").json
     assert (orphan["run_id"], orphan["status"]) == ("slow", "orphaned")
-    (left,) = cli("recover", "--flow", "jobs:etl", "--json").json
+    assert cli("recover", "--dry-run").code == 0
+    alone = cli("recover", "--flow", "jobs:etl", "--json")
+    (left,) = alone.json
     assert left["status"] == "orphaned", "runs of other flows are left alone"
+    assert alone.code == Exit.FAILED
+    assert "left alone: name its flow with --flow" in cli("recover").out
     Path("go").touch()
     done = cli("recover", "--flow", "jobs:slow", "--json")
     assert done.code == 0

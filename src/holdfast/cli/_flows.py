@@ -7,7 +7,7 @@ import importlib.util
 import json
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -98,10 +98,25 @@ def load_all(names: Sequence[str]) -> list[Flow]:
         from holdfast.urls import project_settings
 
         project, settings = project_settings()
-        names = settings.get("flows", [])
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
+        return list(_loadable(settings.get("flows", [])))
     return [load(name) for name in names]
+
+
+def _loadable(names: Any) -> Iterator[Flow]:
+    """The flows of a project; one that can't be loaded must not stop the others."""
+    if not isinstance(names, list):
+        raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {names!r}")
+    for name in names:
+        try:
+            yield load(str(name))
+        except Exception as error:
+            if click.get_current_context().meta.get("holdfast.debug"):
+                raise
+            told = error.message if isinstance(error, click.ClickException) else str(error)
+            said = f"warning: flow {name} in pyproject.toml can't be used: {told}"
+            _show.say(_show.clean(said), "yellow", err=True)
 
 
 def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:

@@ -55,6 +55,7 @@ def command(session: Session, quick: bool, workers: int) -> None:
     """
     with session.opened() as cp:
         findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
+        findings += _settings()
         findings += _durability(cp)
         findings += _sqlite(cp)
         findings += _orphans(cp)
@@ -74,6 +75,18 @@ def command(session: Session, quick: bool, workers: int) -> None:
     session.show({"ok": ok, "findings": [found._asdict() for found in findings]}, draw)
     if not ok:
         raise SystemExit(Exit.FAILED)
+
+
+def _settings() -> Iterator[Finding]:
+    from holdfast.urls import unknown_settings
+
+    for name in unknown_settings():
+        yield Finding(
+            "settings",
+            "warning",
+            f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
+            "Known are flows and store; see: holdfast config.",
+        )
 
 
 def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:

@@ -26,7 +26,10 @@ _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "complet
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
 @click.option("--owner", metavar="ID", help="Only runs of this owner.")
 @click.option("--within", is_flag=True, help="Also runs that are a step of another.")
-@click.option("--limit", default=50, show_default=True, help="At most so many; 0 for all.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(0),
+    help="At most so many; 0 for all.",
+)  # fmt: skip
 def command(
     session: Session,
     prefix: str,
