@@ -103,6 +103,17 @@ def test_every_block_says_its_language() -> None:
     assert wrong == []
 
 
+def test_blocks_can_be_pasted_into_an_interactive_python() -> None:
+    wrong = [
+        f"{named(page)}:{block.line + line - 1}"
+        for page in PAGES
+        for block in blocks(page.read_text())
+        if block.language == "python" and block.mark is None
+        for line in unpasteable(block.text)
+    ]
+    assert wrong == [], "a compound statement ends with a blank line there, and has none within"
+
+
 def test_every_relative_link_leads_somewhere() -> None:
     wrong = [
         f"{named(page)}: {link}"
@@ -111,6 +122,27 @@ def test_every_relative_link_leads_somewhere() -> None:
         if "://" not in link and not link.startswith("mailto:") and not leads(page, link)
     ]
     assert wrong == []
+
+
+def unpasteable(text: str) -> Iterator[int]:
+    """The lines of a block where an interactive Python stops, or goes on, at the wrong place."""
+    lines = text.splitlines()
+    flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    statements = compile(text, "block", "exec", flags).body
+    for statement in statements:
+        if not hasattr(statement, "body"):
+            continue
+        end = statement.end_lineno
+        if statement is not statements[-1] and lines[end].strip():
+            yield end + 1
+        quoted = {
+            line
+            for part in ast.walk(statement)
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            for line in range(part.lineno, (part.end_lineno or 0) + 1)
+        }
+        within = range(statement.lineno, end)
+        yield from (at for at in within if not lines[at - 1].strip() and at not in quoted)
 
 
 def run_blocks(page: Path, module: types.ModuleType) -> None:

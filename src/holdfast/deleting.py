@@ -161,10 +161,12 @@ def drop(
     *,
     newest: int | None = None,
     dry_run: bool = False,
+    before: Callable[[list[Entry]], object] = lambda _: None,
 ) -> int:
     """Turn the chosen checkpoints into stubs, all or nothing; with `dry_run`, only count them.
 
-    With `newest`, only so many of the run's newest entries are looked at.
+    With `newest`, only so many of the run's newest entries are looked at. `before` is called with
+    those that are about to go, each time that is tried.
     """
     check_id("run_id", run)
 
@@ -181,9 +183,11 @@ def drop(
         gone = set(chooser(live, branch))
         if not gone:
             return 0
-        _refuse_if_needed(head, [entry for entry in live if entry.seq in gone], force)
+        going = [entry for entry in live if entry.seq in gone]
+        _refuse_if_needed(head, going, force)
         if dry_run:
             return len(gone)
+        before(going)
         waiting, begun = _steps(found, live, gone)
         if len(gone) == len(live) and newest is None and not waiting:
             return len(gone) if _erase(core, head) else None

@@ -17,7 +17,8 @@ class Retention:
     A checkpoint goes when it is beyond the newest `keep_latest` of its run *and* older than
     `max_age`, as far as each is given; a run's current checkpoint always stays. A whole run goes
     once nothing was saved to it for `run_ttl`. With `archive`, what goes is first written to
-    JSON Lines files in that directory.
+    files in that directory: a whole run as an export, which `import_run` reads, single
+    checkpoints as lines that `Checkpoint.from_dict` reads.
     """
 
     keep_latest: int | None = None

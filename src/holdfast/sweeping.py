@@ -7,16 +7,18 @@ import json
 import logging
 import os
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.core import Core
-from holdfast.deleting import clear_if, drop, is_active, is_live
+from holdfast.deleting import clear_if, drop, is_active
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
-from holdfast.model import Entry, check_id
+from holdfast.model import Entry, Status, check_id
 from holdfast.retention import choose
+from holdfast.transfer import export_run
 
 log = logging.getLogger("holdfast")
 
@@ -73,14 +75,14 @@ def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False)
 
     def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
         gone = choose(live, branch, before=before, keep_latest=keep)
-        gone = gone if whole else gone[-BITE:]
-        if not dry_run:
-            _archive(core, [entry for entry in live if entry.seq in set(gone)])
-        return gone
+        return gone if whole else gone[-BITE:]
 
     try:
         newest = None if whole else keep + 2 * BITE
-        return drop(core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run)
+        return drop(
+            core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run,
+            before=partial(_archive, core),
+        )  # fmt: skip
     except (RunActiveError, CheckpointNotFoundError):
         return 0
 
@@ -105,17 +107,28 @@ def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
         return 0
     limit = _ago(core, policy.run_ttl)
 
+    written: list[Path] = []
+
     def idle(head: Entry) -> bool:  # asked again at the moment of deletion
         if is_active(head) or head.at >= limit:
             return False
-        _archive(core, [e for e in core.journals.entries(head.run) if is_live(e)])
+        if policy.archive is not None:
+            directory = _archive_directory(policy.archive)
+            written.append(directory / f"{Path(archive_name(head.run)).stem}@{head.seq}.jsonl")
+            export_run(core, head.run, written[-1])
+            _make_durable(directory)
         return True
 
     if is_active(head) or head.at >= limit:
         return 0
     if dry_run:
         return core.journals.store.stats(head.run).checkpoints
-    return clear_if(core, head.run, idle)
+    cleared = clear_if(core, head.run, idle)
+    left = core.journals.head(head.run)
+    is_gone = left is None or left.status == Status.DELETED
+    for path in written[:-1] if is_gone else written:
+        path.unlink(missing_ok=True)  # someone saved to it meanwhile
+    return cleared
 
 
 def _ago(core: Core, age: timedelta) -> int:
@@ -123,12 +136,11 @@ def _ago(core: Core, age: timedelta) -> int:
 
 
 def _archive(core: Core, entries: list[Entry]) -> None:
-    """Write checkpoints to the archive, durably, before they are deleted."""
+    """Write single checkpoints to the archive, durably, before they are deleted."""
     policy = core.settings.retention
     if policy is None or policy.archive is None or not entries:
         return
-    directory = Path(policy.archive)
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = _archive_directory(policy.archive)
     path = directory / archive_name(entries[0].run)
     with path.open("ab") as file:
         if file.tell() and not path.read_bytes().endswith(b"\n"):
@@ -139,6 +151,16 @@ def _archive(core: Core, entries: list[Entry]) -> None:
             file.write(json.dumps(document).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+    _make_durable(directory)
+
+
+def _archive_directory(where: str | os.PathLike[str]) -> Path:
+    directory = Path(where)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _make_durable(directory: Path) -> None:
     for place in (directory, directory.absolute().parent):
         opened = os.open(place, os.O_RDONLY)
         try:

@@ -99,6 +99,10 @@ def export_runs(
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+    except OSError as error:
+        if error.filename != str(partial):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)
     return count

@@ -14,6 +14,8 @@ from holdfast.errors import StoreURLError
 from holdfast.store import Store
 from holdfast.stores._server import masked as masked
 
+SETTINGS: Final = frozenset({"store", "flows"})
+"""What `[tool.holdfast]` in pyproject.toml may say."""
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
@@ -81,6 +83,11 @@ def project_settings() -> tuple[Path | None, dict[str, Any]]:
                 raise StoreURLError(str(project), f"can't be read: {error}") from error
             return project, tool
     return None, {}
+
+
+def unknown_settings() -> list[str]:
+    """The keys under `[tool.holdfast]` that nothing reads: most likely misspelt."""
+    return sorted(project_settings()[1].keys() - SETTINGS)
 
 
 def local_path(where: str) -> Path | None:

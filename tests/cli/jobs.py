@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.graph import END, Graph
-from holdfast.pipeline import Pipeline
+from holdfast.pipeline import HumanInputStep, Pipeline
 from holdfast.workflow import ask, step, workflow
 
 
@@ -124,4 +124,18 @@ pipeline = Pipeline(
         "paths": [{"from": "count", "to": "double"}, {"from": "double", "to": "end"}],
     },
     name="counting",
+)
+
+
+stored = Pipeline(
+    steps=[
+        {"id": "count", "function": lambda data: len(data["words"])},
+        HumanInputStep("publish", prompt="publish?", choices=["yes", "no"]),
+    ],
+    flow={
+        "start_at": "count",
+        "paths": [{"from": "count", "to": "publish"}, {"from": "publish", "to": "end"}],
+    },
+    name="keeper",
+    checkpointer="own.db",
 )

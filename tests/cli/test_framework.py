@@ -250,7 +250,7 @@ def test_errors_have_the_exit_codes_that_are_documented() -> None:
         hf.QuestionError("r", "q", "not asked"): Exit.NOT_FOUND,
         hf.StepFailedError("s", "E", "m"): Exit.FAILED,
         hf.CheckpointCorruptedError("r", 1, "changed"): Exit.FAILED,
-        OSError("disk"): Exit.FAILED,
+        OSError("disk"): Exit.UNAVAILABLE,
     }
     assert {type(error): code_of(error) for error in expected} == {
         type(error): code for error, code in expected.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -63,6 +64,12 @@ def test_an_export_takes_the_runs_within_along(cli: Cli) -> None:
     assert cli("export", "etl", "--all").code == Exit.USAGE
 
 
+def test_a_file_that_can_not_be_written_is_named(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    done = cli("export", "plain", "--to", "nowhere/x.jsonl")
+    assert done.code == Exit.UNAVAILABLE
+    assert done.err.endswith("No such file or directory: 'nowhere/x.jsonl'\n")
+
+
 def test_a_changed_file_is_refused_before_anything_is_written(
     cli: Cli, plain: hf.SyncCheckpointer
 ) -> None:
@@ -117,22 +124,26 @@ def test_a_dry_run_deletes_nothing_and_says_what_would_go(
 def test_ages_are_told_in_units_people_use(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     assert cli("prune", "plain", "--older-than", "1d", "--json").json["checkpoints"] == 0
     assert cli("prune", "--runs-older-than", "8w", "--json").json["checkpoints"] == 0
-    for wrong in ("1", "d", "-1d", "1y", "9" * 10 + "d"):
+    for wrong in ("1", "d", "0s", "-1d", "1y", "9" * 10 + "d"):
         assert cli("prune", "--older-than", wrong).code == Exit.USAGE
     assert cli("prune").code == Exit.USAGE
     assert cli("prune", "--keep-latest", "0").code == Exit.USAGE
+    assert cli("prune", "--runs-older-than", "0s").code == Exit.USAGE
+    assert cli("runs", "--limit", "-1").code == Exit.USAGE
+    assert cli("recover", "--silent", "-1").code == Exit.USAGE
+
+
+class Earlier:
+    """A clock of 40 days ago."""
+
+    def now(self) -> int:
+        return int((datetime.now(UTC) - timedelta(days=40)).timestamp() * 1e6)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
 
 def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path) -> None:
-    class Earlier:
-        def now(self) -> int:
-            return int((datetime.now(UTC) - timedelta(days=40)).timestamp() * 1e6)
-
-        def monotonic(self) -> float:
-            import time
-
-            return time.monotonic()
-
     with hf.SyncCheckpointer(clock=Earlier()) as cp:
         cp.save("old", 1)
         cp.save("asks", 1)
@@ -141,6 +152,27 @@ def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path)
     assert [run["run_id"] for run in would["runs"]] == ["asks", "old"]
     assert cli("prune", "old", "--runs-older-than", "30d", "--json").json["runs"][0]["whole"]
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["asks", "waits"]
+
+
+def test_whole_runs_that_go_to_the_archive_can_be_imported_elsewhere(cli: Cli) -> None:
+    with hf.SyncCheckpointer(clock=Earlier()) as cp:
+        cp.save("old", {"n": 1})
+        cp.save("old", {"n": 2})
+    cli("prune", "--runs-older-than", "30d", "--archive", "kept")
+    assert cli("runs").out == "no runs\n"
+    (file,) = Path("kept").iterdir()
+    assert cli("import", str(file), "--store", "other.db").code == 0
+    assert cli("show", "old", "--store", "other.db", "--json").json["state"] == {"n": 2}
+
+
+def test_nothing_of_a_run_that_stays_whole_goes_to_the_archive(cli: Cli) -> None:
+    assert cli("run", "jobs:broken", "--run-id", "b").code == Exit.FAILED
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    with hf.SyncCheckpointer() as cp:
+        cp.fork("etl", seq=2, run_id="f")
+    done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json")
+    assert [run["run_id"] for run in done.json["runs"]] == ["etl"], "the others need their results"
+    assert [file.name for file in Path("kept").iterdir()] == ["etl.jsonl"]
 
 
 # --- forget

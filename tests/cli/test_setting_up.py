@@ -44,6 +44,14 @@ def test_the_settings_are_those_that_commands_use(
     assert cli("runs", "--json", "--store", "a.db").lines[0]["run_id"] == "run-in-a.db"
 
 
+def test_settings_that_nothing_reads_are_warned_about(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cp.save("run", 1)
+    assert "warning" not in cli("config").err
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflow = ["jobs:etl"]\n')
+    assert "nothing reads 'flow'" in cli("config").err
+    assert "nothing reads 'flow'" in cli("doctor").out
+
+
 def test_a_bench_measures_and_leaves_nothing_behind(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     done = cli("bench", "--dir", "disk", "--seconds", "0.1", "--json").json

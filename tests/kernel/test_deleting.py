@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 import sqlite3
 from collections.abc import Callable
@@ -189,8 +188,11 @@ def test_retention_removes_idle_runs_but_never_one_that_waits(url: str, tmp_path
         clock.advance(2 * DAY)
         assert cp.apply_retention() == 1
         assert [run.run_id for run in cp.runs()] == ["waiting", "young"]
-    lines = (tmp_path / "archive" / "old.jsonl").read_text().splitlines()
-    assert hf.Checkpoint.from_dict(json.loads(lines[0])).state == {"n": 1}
+    with hf.SyncCheckpointer("memory://") as other:
+        assert other.import_run(tmp_path / "archive" / "old@1.jsonl") == "old"
+        found = other.load("old")
+        assert found is not None
+        assert found.state == {"n": 1}
 
 
 def test_retention_by_age_always_leaves_the_current_checkpoint(url: str) -> None:

@@ -20,7 +20,7 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w":
 def age(text: str) -> timedelta:
     """A length of time such as 90s, 12h, 30d or 8w."""
     found = re.fullmatch(r"(\d{1,6})([smhdw])", text.strip())
-    if found is None:
+    if found is None or not int(found[1]):
         raise click.BadParameter(
             f"{text!r} is no length of time; give one such as 90s, 12h, 30d or 8w"
         )

@@ -32,7 +32,7 @@ _MEANINGS = {
     Exit.FAILED: "the run failed or was cancelled, or what was checked is not in order",
     Exit.USAGE: "the command was not understood: an option, an id or a value is wrong",
     Exit.NOT_FOUND: "there is no such run, checkpoint, question, flow or store",
-    Exit.UNAVAILABLE: "the store can't be opened, read or written",
+    Exit.UNAVAILABLE: "the store or a file can't be opened, read or written",
     Exit.PAUSED: "the run is paused: it waits for an answer, or to be resumed",
     Exit.REFUSED: "the run is in no state for that: live, finished, taken, or of another flow",
     Exit.INTERRUPTED: "interrupted by Ctrl-C; what was finished is kept",
@@ -57,6 +57,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (ImportError, Exit.UNAVAILABLE),
     (errors.CheckpointLoadError, Exit.UNAVAILABLE),
     (errors.CheckpointSaveError, Exit.UNAVAILABLE),
+    (OSError, Exit.UNAVAILABLE),
 )
 
 

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,11 +17,13 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
+from holdfast.cli._session import Session, find_run
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.cli._session import Session
     from holdfast.core import Core
+    from holdfast.engine.opening import StoreLike
     from holdfast.engine.options import Trust
     from holdfast.engine.running import Make, Plan
     from holdfast.evidence import EvidenceVerifier
@@ -37,6 +39,7 @@ class Flow(NamedTuple):
     hints: Mapping[str, Any]  # the types of its inputs, by name
     verifier: EvidenceVerifier | None = None
     threaded: bool = False  # a run without a thread is a thread of its own
+    store: StoreLike = None  # where it keeps its runs by itself
 
     async def start(
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
@@ -106,9 +109,9 @@ def load_all(names: Sequence[str]) -> list[Flow]:
         from holdfast.urls import project_settings
 
         project, settings = project_settings()
-        names = settings.get("flows", [])
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
+        return list(_loadable(settings.get("flows", [])))
     return [load(name) for name in names]
 
 
@@ -130,6 +133,44 @@ def way_on(session: Session, run_id: str, *flows: str | None) -> str:
     if not configured and not needed:
         needed = ["MODULE:NAME"]
     return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
+
+
+def _loadable(names: Any) -> Iterator[Flow]:
+    """The flows of a project; one that can't be loaded must not stop the others."""
+    if not isinstance(names, list):
+        raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {names!r}")
+    for name in names:
+        try:
+            yield load(str(name))
+        except Exception as error:
+            if click.get_current_context().meta.get("holdfast.debug"):
+                raise
+            told = error.message if isinstance(error, click.ClickException) else str(error)
+            said = f"warning: flow {name} in pyproject.toml can't be used: {told}"
+            _show.say(_show.clean(said), "yellow", err=True)
+
+
+def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:
+    """The store of a flow's own that holds a run; None if the usual one does, or is wanted."""
+    if session.where is not None or _holds(session, run):
+        return None
+    for flow in load_all(names):
+        other = Session(None, session.json)
+        other.adopt(flow.store)
+        if other.where is not None and _holds(other, run):
+            return flow.store
+    return None
+
+
+def _holds(session: Session, run: str) -> bool:
+    try:
+        with session.opened() as cp:
+            find_run(cp, run)
+    except NotFoundError:
+        return False
+    except click.UsageError:  # several may be meant
+        return True
+    return True
 
 
 def flow_option(command: Callable[..., None]) -> Callable[..., None]:
@@ -238,8 +279,10 @@ def _flow(found: Any, name: str) -> Flow:
         hints = _fields(found.state_type)
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
     if isinstance(found, Pipeline):
-        checks = found.verifier
-        return Flow(found.name, found.program, found.state_from, {}, checks, threaded=True)
+        return Flow(
+            found.name, found.program, found.state_from, {}, found.verifier,
+            threaded=True, store=found.kept_in,
+        )  # fmt: skip
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )

@@ -36,22 +36,25 @@ def carry_out(session: Session, plan: Planning, run_id: str, way_on: str) -> Non
 
 
 async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
-    from holdfast.checkpointer import Checkpointer
     from holdfast.engine import running
     from holdfast.engine.events import RunFailed
+    from holdfast.engine.opening import opened
+    from holdfast.urls import masked
 
-    async with Checkpointer(session.url) as cp:
-        stream = running.stream(lambda: plan(cp.core), _nothing)
-        failed = False
-        try:
-            async with stream:
-                with follower:
-                    async for event in stream:
-                        failed |= isinstance(event, RunFailed) and event.run_id == follower.run_id
-                        follower.show(event)
-        except Exception:
-            if not failed or click.get_current_context().meta.get("holdfast.debug"):
-                raise
+    place = opened(session.url if session.own is None else session.own)
+    if not session.json:
+        _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
+    stream = running.stream(lambda: plan(place.checkpointer.core), place.close)
+    failed = False
+    try:
+        async with stream:
+            with follower:
+                async for event in stream:
+                    failed |= isinstance(event, RunFailed) and event.run_id == follower.run_id
+                    follower.show(event)
+    except Exception:
+        if not failed or click.get_current_context().meta.get("holdfast.debug"):
+            raise
 
 
 class Follower:
@@ -95,10 +98,6 @@ class Follower:
             self._under_way.draw(f"… {_show.clean(event.name)}", now=True)
         if isinstance(event, ev.RunCompleted) and not within:
             _show.print_pretty(plain(event.result))
-
-
-async def _nothing() -> None:
-    """The checkpointer is closed by whoever opened it."""
 
 
 def document(event: Event) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from holdfast.cli._exits import NotFoundError
 if TYPE_CHECKING:
     from holdfast.checkpoint import RunInfo
     from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.engine.opening import StoreLike
 
 _CANDIDATES: Final = 10
 _PAGE: Final = 500
@@ -56,6 +58,7 @@ class Session:
 
     def __init__(self, store: str | None, as_json: bool) -> None:
         self.where = store
+        self.own: StoreLike = None  # what a flow brought along
         self.json = as_json
 
     @property
@@ -65,6 +68,18 @@ class Session:
 
         return self.where or default_url()
 
+    def adopt(self, own: StoreLike) -> None:
+        """Use the store that a flow brings along, unless another was named."""
+        from holdfast.engine.opening import opened
+
+        if own is None or self.where is not None:
+            return
+        self.own = own
+        if isinstance(own, str | os.PathLike):
+            self.where = os.fspath(own)
+        else:
+            self.where = opened(own).checkpointer.store.url
+
     @contextmanager
     def opened(self, *, new: bool = False, **options: Any) -> Iterator[SyncCheckpointer]:
         """The store, open. One that is not there is an error, unless it may be `new`."""
@@ -72,7 +87,12 @@ class Session:
 
         if not new:
             self.require_store()
-        with SyncCheckpointer(self.url, **options) as checkpointer:
+        store: Any = self.url
+        if self.own is not None and not isinstance(self.own, str | os.PathLike):
+            from holdfast.engine.opening import opened
+
+            store = opened(self.own).checkpointer.store
+        with SyncCheckpointer(store, **options) as checkpointer:
             yield checkpointer
 
     def require_store(self) -> None:
@@ -149,6 +169,19 @@ def find_run(cp: SyncCheckpointer, text: str) -> RunInfo:
         listed = "".join(f"\n  {name}" for name in [*names, *more])
         raise click.UsageError(f"{text!r} could be any of these runs; give more of the id:{listed}")
     return found[0]
+
+
+def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
+    """What a run is really doing, in a word, and what JSON says about who carries it out."""
+    from holdfast.engine.standing import standing
+    from holdfast.errors import CheckpointCorruptedError
+
+    try:
+        found = standing(cp.core, run)
+    except CheckpointCorruptedError:  # whoever looks closer is told
+        return run.status, {}
+    word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
+    return word, found._asdict()
 
 
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:

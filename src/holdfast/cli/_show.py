@@ -29,6 +29,8 @@ _STYLES: Final = {
     "unverified": "yellow",
     "inconclusive": "yellow",
     "warning": "yellow",
+    "answered": "yellow",
+    "orphaned": "red",
     "failed": "red",
     "error": "red",
     "damaged": "red",

@@ -22,13 +22,19 @@ def command(session: Session) -> None:
     """Show every setting, and where its value comes from.
 
     Arguments come before the environment, that before [tool.holdfast] in the nearest
-    pyproject.toml, and that before what is built in.
+    pyproject.toml, and that before what is built in. Keys there that nothing reads are warned
+    about.
     """
+    from holdfast.urls import unknown_settings
+
     settings = [_store(session), _flows(), _project()]
     session.show(
         [setting._asdict() for setting in settings],
         lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
     )
+    for name in unknown_settings():
+        said = f"warning: nothing reads {name!r} under [tool.holdfast]; known are flows and store"
+        _show.say(_show.clean(said), "yellow", err=True)
 
 
 def _store(session: Session) -> Setting:

@@ -49,10 +49,13 @@ class Finding(NamedTuple):
 def command(session: Session, quick: bool, workers: int) -> None:
     """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
 
-    Exits with 1 if something is wrong, with 4 if the store can't be opened at all.
+    Exits with 1 if there are errors: stored bytes that are damaged, or a run whose worker died and
+    that nobody goes on with. Warnings alone leave it at 0. Exits with 4 if the store can't be
+    opened at all.
     """
     with session.opened() as cp:
         findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
+        findings += _settings()
         findings += _durability(cp)
         findings += _sqlite(cp)
         findings += _orphans(cp)
@@ -72,6 +75,18 @@ def command(session: Session, quick: bool, workers: int) -> None:
     session.show({"ok": ok, "findings": [found._asdict() for found in findings]}, draw)
     if not ok:
         raise SystemExit(Exit.FAILED)
+
+
+def _settings() -> Iterator[Finding]:
+    from holdfast.urls import unknown_settings
+
+    for name in unknown_settings():
+        yield Finding(
+            "settings",
+            "warning",
+            f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
+            "Known are flows and store; see: holdfast config.",
+        )
 
 
 def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
@@ -104,17 +119,25 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
     from holdfast.engine.recovering import orphans
 
     found = orphans(cp.core)
-    if not found:
+    dead = [orphan for orphan in found if not orphan.answered]
+    if not dead:
         yield Finding("orphans", "ok", "every run under way has a worker")
-    for orphan in found[:_LISTED]:
+    for orphan in dead[:_LISTED]:
         yield Finding(
             "orphan",
-            "warning",
+            "error",
             f"{orphan.run_id} ({orphan.flow}): its worker {orphan.worker} gave its last sign of life {_show.ago(orphan.since)}",
             "Go on with it: holdfast recover, or holdfast resume RUN.",
         )
-    if len(found) > _LISTED:
-        yield Finding("orphans", "warning", f"and {len(found) - _LISTED:,} more")
+    if len(dead) > _LISTED:
+        yield Finding("orphans", "error", f"and {len(dead) - _LISTED:,} more")
+    if len(dead) < len(found):
+        yield Finding(
+            "answers",
+            "warning",
+            f"{_show.plural(len(found) - len(dead), 'run')} stopped for an answer that has come",
+            "Go on with them: holdfast recover, or holdfast resume RUN.",
+        )
 
 
 def _damage(cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:

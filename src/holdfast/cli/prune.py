@@ -42,7 +42,8 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run, run_a
     "--archive",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Write what goes to JSON Lines files there, first.",
+    help="Write what goes to files there, first: whole runs for `holdfast import`, "
+    "single checkpoints as JSON Lines, each with its state, for other tools.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
 def command(

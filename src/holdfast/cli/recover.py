@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from holdfast.cli._exits import Exit
 from holdfast.cli._following import plain
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
+
+_WAITING: Final = ("orphaned", "answered")
+_LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.holdfast]"
 
 
 @as_command(
@@ -27,6 +30,7 @@ from holdfast.cli._session import Session, as_command
     "--silent",
     default=900.0,
     show_default=True,
+    type=click.FloatRange(0),
     metavar="SECONDS",
     help="After so long without a record, a worker on another machine is taken to be dead.",
 )
@@ -45,7 +49,8 @@ def command(
 
     Questions that nobody answered in time are answered first, as they say, and runs whose answer
     has come go on, too. Flows are those given, or those in pyproject.toml; runs of others are
-    listed and left alone. Exits with 1 if a run fails.
+    listed and left alone, and so are all with --dry-run. Exits with 1 if a run fails, or is left
+    alone without --dry-run.
     """
     from holdfast.engine.recovering import orphans
 
@@ -56,7 +61,15 @@ def command(
     if known:
         with progress("recovering", len(found)) as advance:
             came = asyncio.run(_recover(session, known, silent, at_once, advance))
-    rows = [orphan._asdict() | _outcome(orphan.run_id, came) for orphan in found]
+    rows = [
+        orphan._asdict()
+        | {
+            "status": "answered" if orphan.answered else "orphaned",
+            "error": None if dry_run else _LEFT,
+        }
+        | _outcome(orphan.run_id, came)
+        for orphan in found
+    ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
     rows += [{"run_id": run_id} | _outcome(run_id, came) for run_id in sorted(others)]
 
@@ -76,7 +89,7 @@ def command(
         )  # fmt: skip
 
     session.show(rows, draw)
-    if any(row["status"] == "failed" for row in rows):
+    if any(row["status"] in ("failed", *_WAITING) for row in rows) and not dry_run:
         raise SystemExit(Exit.FAILED)
 
 
@@ -109,7 +122,7 @@ def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
     from holdfast.errors import RunCancelledError, RunPausedError
 
     if run_id not in came:
-        return {"status": "orphaned", "error": None}
+        return {}
     result = came[run_id]
     if isinstance(result, RunPausedError):
         return {"status": "paused", "error": str(result)}

@@ -41,8 +41,10 @@ def command(
 
     What its steps claimed about the world is checked first: it goes on from the newest checkpoint
     that still holds. A run that another process of this machine is carrying out is refused (6).
-    Output and exit codes are those of `holdfast run`.
+    Without --store, a run that is not in the usual store is looked for where the pipelines among
+    the flows keep theirs. Output and exit codes are those of `holdfast run`.
     """
+    session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
         source = _flows.source_of(cp, info.run_id)

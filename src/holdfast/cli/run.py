@@ -45,13 +45,15 @@ def command(
 ) -> None:
     """Start a flow, a workflow, graph or pipeline, and follow it to its end.
 
-    Modules are looked for in the current directory first. Events go to standard error, the
+    Modules are looked for in the current directory first. A pipeline that has a checkpointer of
+    its own is kept there, unless --store names another place. Events go to standard error, the
     result goes to standard output as JSON; with --json both are JSON lines on standard output.
     Exits with 1 if the run fails, with 5 if it pauses.
     """
     from holdfast.seams import new_id
 
     wanted = _flows.load(flow)
+    session.adopt(wanted.store)
     inputs = _flows.inputs_from(wanted, pairs, document)
     name = run_id or new_id()
     link = {"thread": thread, "owner": owner, "source": flow}

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command
+from holdfast.cli._session import Session, all_runs, as_command, doing
 
 _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "completed")
 
@@ -26,7 +26,10 @@ _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "complet
 @click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
 @click.option("--owner", metavar="ID", help="Only runs of this owner.")
 @click.option("--within", is_flag=True, help="Also runs that are a step of another.")
-@click.option("--limit", default=50, show_default=True, help="At most so many; 0 for all.")
+@click.option(
+    "--limit", default=50, show_default=True, type=click.IntRange(0),
+    help="At most so many; 0 for all.",
+)  # fmt: skip
 def command(
     session: Session,
     prefix: str,
@@ -39,7 +42,10 @@ def command(
 ) -> None:
     """List runs, by id: all, or those whose id begins with PREFIX.
 
-    With --json, one object per line.
+    A run that is `running` by its history is shown as `orphaned` if its worker is dead, and as
+    `answered` if it stopped for an answer that has come: `holdfast recover` goes on with both.
+    With --json, one object per line; `status` is then what the history says, and
+    `carried_out_by`, `orphaned` and `answered` say the rest.
     """
     with session.opened() as cp:
         where = {"status": status, "flow": flow, "thread_id": thread_id, "owner": owner}
@@ -50,9 +56,10 @@ def command(
         )
         shown = list(islice(found, limit or None))
         more = next(found, None) is not None
+        now = [doing(cp, run) for run in shown]
     if session.json:
-        for run in shown:
-            click.echo(_show.to_json(run._asdict()))
+        for run, (_, facts) in zip(shown, now, strict=True):
+            click.echo(_show.to_json(run._asdict() | facts))
         return
     if not shown:
         _show.say("no runs")
@@ -60,8 +67,8 @@ def command(
     _show.table(
         ("RUN", "STATUS", "FLOW", "STEP", "SEQ", "SAVED"),
         [
-            (run.run_id, _show.word(run.status), run.flow, run.step, run.seq, _show.ago(run.updated_at))
-            for run in shown
+            (run.run_id, _show.word(word), run.flow, run.step, run.seq, _show.ago(run.updated_at))
+            for run, (word, _) in zip(shown, now, strict=True)
         ],
         right=("SEQ",),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
-from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command, doing, find_place, find_run, run_argument
 
 if TYPE_CHECKING:
     from holdfast.checkpoint import RunInfo
@@ -49,7 +49,10 @@ _WORDS: Final = {
 @click.option("--at", "where", metavar="WHERE", help="The state at a seq, RUN@SEQ or after a step.")
 @click.option("--full", is_flag=True, help="All of the timeline and of the state.")
 def command(session: Session, run: str, where: str | None, full: bool) -> None:
-    """Show RUN: what happened when, the state it has come to, and the runs within it."""
+    """Show RUN: what happened when, the state it has come to, and the runs within it.
+
+    Its status is told as by `holdfast runs`.
+    """
     from holdfast.codec import readable
     from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 
@@ -65,9 +68,10 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
         within = cp.within(info.run_id)
+        word, facts = doing(cp, info)
     state = None if checkpoint is None else readable.to_json(checkpoint.state)
     document = {
-        "run": info._asdict(),
+        "run": info._asdict() | facts,
         "timeline": [moment._asdict() for moment in moments],
         "within": [child._asdict() for child in within],
         "checkpoint_id": None if checkpoint is None else checkpoint.checkpoint_id,
@@ -76,7 +80,13 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     }
 
     def draw() -> None:
-        _draw_summary(info, moments)
+        _draw_summary(info, word, moments)
+        if facts.get("orphaned"):
+            worker = _show.clean(facts["carried_out_by"] or "unknown")
+            _show.say(f"its worker {worker} is dead; go on with it: holdfast recover", "red")
+        elif facts.get("answered"):
+            _show.say("its answer has come; go on with it: holdfast resume, or recover", "yellow")
+        _show.say()
         _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
         if within:
             _show.say()
@@ -91,8 +101,8 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         raise FailedError(_show.clean(damage))
 
 
-def _draw_summary(info: RunInfo, moments: Sequence[Moment]) -> None:
-    line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(info.status))
+def _draw_summary(info: RunInfo, word: str, moments: Sequence[Moment]) -> None:
+    line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(word))
     for name, value in (("flow", info.flow), ("thread", info.thread_id), ("owner", info.owner)):
         if value is not None:
             line.add(f"  {name} ", "dim").add(_show.clean(value))
@@ -103,7 +113,6 @@ def _draw_summary(info: RunInfo, moments: Sequence[Moment]) -> None:
         f"began {_show.moment(moments[0].at)}, {_show.span(took)} until its last entry, "
         f"{_show.span(worked)} in steps"
     )
-    _show.say()
 
 
 def _draw_timeline(moments: Sequence[Moment], count: int) -> None:

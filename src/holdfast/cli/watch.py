@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._exits import Exit
-from holdfast.cli._session import Session, as_command, find_run, run_argument
+from holdfast.cli._exits import Exit, FailedError
+from holdfast.cli._session import Session, as_command, doing, find_run, run_argument
 from holdfast.cli.show import what
 
 if TYPE_CHECKING:
+    from holdfast.checkpointer import SyncCheckpointer
     from holdfast.store import Store
     from holdfast.timeline import Moment
 
@@ -38,8 +39,8 @@ _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.F
 def command(session: Session, run: str, interval: float) -> None:
     """Follow RUN, whoever carries it out: its history so far, then each moment as it is recorded.
 
-    Ends when the run does, with 1 if it failed or was cancelled; Ctrl-C ends it before that, and
-    does nothing to the run. PostgreSQL and Redis tell of news at once, other stores are asked
+    Ends when the run does, with 1 if it failed or was cancelled, or if its worker is dead; Ctrl-C
+    ends it before that, and does nothing to the run. PostgreSQL and Redis tell of news at once, other stores are asked
     every --interval. With --json, one object per line.
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
@@ -52,7 +53,17 @@ def command(session: Session, run: str, interval: float) -> None:
                     seen, status = moment.seq, moment.status
                 if status in _ENDS:
                     raise SystemExit(_ENDS[status])
+                _refuse_orphan(cp, run_id)
                 wait(interval)
+
+
+def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
+    """Nothing will happen to a run that nobody carries out."""
+    info = cp.run(run_id)
+    facts = {} if info is None else doing(cp, info)[1]
+    if facts.get("orphaned"):
+        worker = _show.clean(facts["carried_out_by"] or "unknown")
+        raise FailedError(f"its worker {worker} is dead; go on with it: holdfast recover")
 
 
 @contextmanager

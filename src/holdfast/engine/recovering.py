@@ -37,6 +37,7 @@ class Orphan(NamedTuple):
     step: str | None
     worker: str  # who carried it out: host and pid
     since: datetime  # its last sign of life
+    answered: bool  # it stopped by itself, for an answer that has come
 
 
 def orphans(
@@ -121,13 +122,15 @@ def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
     if last.status in _STOPPED:
         return None  # since it was listed
     since = to_datetime(head.at)
-    if last.status != Status.PAUSED and _is_at_work(worker, since > deadline):
+    if last.status != Status.PAUSED and is_at_work(worker, since > deadline):
         return None  # else it stopped there, and what it waited for was answered since
     named = "unknown" if worker is None else worker.name
-    return Orphan(head.run, head.flow, head.step, named, since)
+    answered = last.status == Status.PAUSED
+    return Orphan(head.run, head.flow, head.step, named, since, answered)
 
 
-def _is_at_work(worker: Worker | None, heard_of: bool) -> bool:
+def is_at_work(worker: Worker | None, heard_of: bool) -> bool:
+    """Whether a worker is alive; where that can't be told, whether it was `heard_of` lately."""
     if worker == this_worker():
         return False  # what this process carries out was ruled out
     lives = None if worker is None else worker.is_alive

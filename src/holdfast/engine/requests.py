@@ -17,6 +17,7 @@ from holdfast.engine import live
 from holdfast.engine.following import Following
 from holdfast.engine.history import History, meta
 from holdfast.engine.questions import DEADLINE, FAIL, Question
+from holdfast.engine.workers import last_work, this_worker
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -47,8 +48,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
 
     def decide(head: Entry | None) -> Draft:
         found = _standing(run_id, head)
-        idle = found.status in (Status.PAUSED, Status.FAILED)
-        if action == "cancel" and idle and not _has_to_undo(core, run_id):
+        if action == "cancel" and _is_idle(core, found) and not _has_to_undo(core, run_id):
             return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
         return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
 
@@ -249,6 +249,18 @@ def _standing(run_id: str, head: Entry | None) -> Entry:
     if head.status in _OVER or (head.kind == Kind.FAIL and meta(head).get("rolled_back")):
         raise RunFinishedError(run_id, head.status)
     return head
+
+
+def _is_idle(core: Core, head: Entry) -> bool:
+    """Whether nobody carries the run out, beyond doubt: it stopped, or its worker is dead."""
+    if head.status != Status.RUNNING:
+        return True
+    if live.is_carried_out(head.run):
+        return False
+    last, worker = last_work(core, head.run)
+    if last is not None and last.status == Status.PAUSED:
+        return True  # and was answered since
+    return worker is not None and (worker == this_worker() or worker.is_alive is False)
 
 
 def _has_to_undo(core: Core, run_id: str) -> bool:

@@ -364,6 +364,11 @@ class Pipeline:
         return self._options.verifier
 
     @property
+    def kept_in(self) -> StoreLike:
+        """Where its runs are kept, as it was given; None if they are not."""
+        return self._where
+
+    @property
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
         """What the runs are kept with. Raises `ValueError` where there is none."""
         return self._kept().checkpointer
