@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -14,7 +15,7 @@ from holdfast.stores import dynamodb
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.testing.contract import PersistentStoreContract, entry
 from holdfast.testing.machine import make_store_machine
-from tests.servers.dynamodb import new_url, server
+from tests.servers.dynamodb import DirectClient, new_table, new_url, server
 from tests.servers.proxy import Proxy
 
 
@@ -23,11 +24,41 @@ class TestDynamoDBStore(PersistentStoreContract):
     def opener(self) -> Callable[[], Store]:
         return partial(hf.open_store, new_url())
 
+    @pytest.fixture
+    def open_store(self) -> Callable[[], Store]:
+        """What concerns this process alone needs no requests: these cost most of the time."""
+        return new_opener()
 
-TestDynamoDBAgainstADict = make_store_machine(lambda: partial(hf.open_store, new_url())).TestCase
+
+def new_opener() -> Callable[[], Store]:
+    return partial(DynamoDBStore, new_table(), client=DirectClient())
+
+
+TestDynamoDBAgainstADict = make_store_machine(new_opener).TestCase
 TestDynamoDBAgainstADict.settings = settings(
     max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+def test_a_batch_with_much_metadata_is_saved_in_parts() -> None:
+    with closing(new_opener()()) as store:
+        meta = json.dumps({"metadata": {"x": "a" * 4000}})
+        batch = [entry("run", seq, meta=meta) for seq in range(128)]
+        assert store.append(batch) == [True] * 128
+        assert store.read("run", bodies=False) == batch
+
+
+def test_an_item_that_others_wrote_is_damage() -> None:
+    client = DirectClient()
+    table = new_table()
+    with closing(DynamoDBStore(table, client=client)) as store:
+        store.append([entry("run", 0)])
+        (row,) = client.scan(TableName=table)["Items"]
+        client.put_item(TableName=table, Item={"pk": row["pk"], "sk": row["sk"]})
+        with pytest.raises(hf.CheckpointCorruptedError):
+            store.read("run")
+        with pytest.raises(hf.CheckpointCorruptedError):
+            store.runs()
 
 
 def test_an_outage_is_an_error_and_never_an_absence() -> None:
@@ -62,7 +93,7 @@ def test_a_swallowed_answer_is_an_unknown_outcome_and_leaves_no_duplicate() -> N
 
 
 def test_nobody_knows_what_a_stand_in_survives() -> None:
-    with closing(hf.open_store(new_url())) as store:
+    with closing(new_opener()()) as store:
         assert store.survives() == "nothing"
     client = boto3.client("dynamodb", region_name="eu-central-1")
     with closing(DynamoDBStore("runs", client=client)) as amazons:

@@ -280,6 +280,7 @@ except holdfast.StoreURLError as error:
 DENIED = [
     "BEGIN", "COMMIT", "SAVEPOINT s", "/*! COMMIT */", "SET autocommit = 0", "CREATE TABLE more (n INT)",
     "TRUNCATE TABLE mine", "LOCK TABLES mine WRITE", "# harmless\nCOMMIT",
+    "SELECT 1--1; COMMIT", "SELECT 'it\\'; COMMIT -- '; COMMIT", 'SELECT "\'"; COMMIT',
     "DELETE FROM holdfast_entries", "UPDATE `holdfast_entries` SET seq = 1", "CALL something()",
 ]  # fmt: skip
 
@@ -293,6 +294,22 @@ def test_what_is_not_the_users_is_refused(store: MySQLStore, statement: str) -> 
     assert isinstance(caught.value.error, PermissionError)
     assert store.read("run") == [kept]
     assert store.read("new") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'it\\'s; commit'", '"a; commit"', '"say ""so""; commit"', "'see holdfast_entries'",
+        '"see holdfast_entries"', "'x' # done; commit", "'x' -- done; commit",
+    ],
+)  # fmt: skip
+def test_texts_and_comments_are_not_taken_for_statements(
+    url: str, store: MySQLStore, text: str
+) -> None:
+    sql(url, "CREATE TABLE mine (t TEXT)")
+    statement = f"INSERT INTO mine SELECT {text}"
+    assert store.append_with([entry("run", 0)], lambda cursor: cursor.execute(statement)) == [True]
+    assert len(sql(url, "SELECT * FROM mine")) == 1
 
 
 def test_work_reads_what_is_ours(store: MySQLStore) -> None:

@@ -6,12 +6,22 @@ import functools
 import logging
 import os
 import threading
+from typing import Any, Final
 
+import boto3
+from botocore.exceptions import ClientError
+from moto.core.models import DEFAULT_ACCOUNT_ID
+from moto.dynamodb.exceptions import ConditionalCheckFailed
+from moto.dynamodb.models import dynamodb_backends
 from moto.moto_server.werkzeug_app import create_backend_app
 from werkzeug.serving import make_server
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST
+
+REGION: Final = "eu-central-1"
+Row = dict[str, dict[str, Any]]
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @functools.cache
@@ -28,4 +38,73 @@ def server() -> str:
 
 def new_url() -> str:
     """A table that is not there yet."""
-    return f"dynamodb://t-{new_id()}?region=eu-central-1&endpoint={server()}"
+    return f"dynamodb://{new_table()}?region={REGION}&endpoint={server()}"
+
+
+def new_table() -> str:
+    """Its name."""
+    return f"t-{new_id()}"
+
+
+class DirectClient:
+    """A client that hands items to moto itself, without HTTP: its server spends most time on that.
+
+    Tables are made by the server, which is in this process and keeps them in the same place.
+    """
+
+    def __init__(self) -> None:
+        self._client = _client()
+        self._backend = dynamodb_backends[DEFAULT_ACCOUNT_ID][REGION]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def put_item(self, **asked: Any) -> None:
+        try:
+            with _ONE_AT_A_TIME:
+                self._backend.put_item(
+                    asked["TableName"],
+                    asked["Item"],
+                    condition_expression=asked.get("ConditionExpression"),
+                    expression_attribute_values=asked.get("ExpressionAttributeValues"),
+                )
+        except ConditionalCheckFailed as error:
+            code = {"Code": "ConditionalCheckFailedException", "Message": str(error)}
+            raise ClientError({"Error": code}, "PutItem") from error
+
+    def get_item(self, **asked: Any) -> dict[str, Any]:
+        with _ONE_AT_A_TIME:
+            found = self._backend.get_item(asked["TableName"], asked["Key"])
+            return {} if found is None else {"Item": _plain(found)}
+
+    def delete_item(self, **asked: Any) -> None:
+        with _ONE_AT_A_TIME:
+            self._backend.delete_item(asked["TableName"], asked["Key"])
+
+    def query(self, **asked: Any) -> dict[str, Any]:
+        assert asked["KeyConditionExpression"] == "pk = :pk AND sk BETWEEN :low AND :high"
+        values = asked["ExpressionAttributeValues"]
+        with _ONE_AT_A_TIME:
+            items, _, last = self._backend.query(
+                asked["TableName"],
+                values[":pk"],
+                "BETWEEN",
+                [values[":low"], values[":high"]],
+                asked["Limit"],
+                asked.get("ExclusiveStartKey"),  # type: ignore[arg-type]
+                asked["ScanIndexForward"],
+                [[name] for name in asked["ProjectionExpression"].split(", ")],
+                hash_key_conditions=[("pk", values[":pk"])],
+                range_key_conditions=[("sk", "BETWEEN", [values[":low"], values[":high"]])],
+            )
+            page: dict[str, Any] = {"Items": [_plain(item) for item in items]}
+        return page | ({"LastEvaluatedKey": last} if last else {})
+
+
+@functools.cache
+def _client() -> Any:
+    return boto3.client("dynamodb", region_name=REGION, endpoint_url=server())
+
+
+def _plain(item: Any) -> Row:
+    return {name: {value.type: value.value} for name, value in item.attrs.items()}

@@ -17,6 +17,11 @@ from holdfast.store import Work, WorkFailedError
 _NOT_CODE: Final = re.compile(
     r"""--[^\n]*|/\*(?!!).*?\*/|'(?:[^']|'')*'|\$(\w*)\$.*?\$\1\$""", re.DOTALL
 )
+MYSQLS_NOT_CODE: Final = re.compile(
+    r"""--(?=\s|$)[^\n]*|\#[^\n]*|/\*(?!!).*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*\"""",
+    re.DOTALL,
+)
+"""There, double quotes hold texts, a backslash escapes, and `--` needs a blank to be a comment."""
 _FIRST_WORDS: Final = re.compile(r"[(\s]*(\w+)(?:\s+(\w+))?")
 _FORBIDDEN: Final = frozenset([
     "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare",
@@ -28,13 +33,16 @@ _ALLOWED: Final = frozenset([("set", "local"), ("set", "constraints")])
 class Rules:
     """What a statement in `commit=` may not do: begin with some words, or change what is ours."""
 
-    def __init__(self, table: str, *words: str) -> None:
+    def __init__(self, table: str, *words: str, not_code: re.Pattern[str] = _NOT_CODE) -> None:
+        self._not_code = not_code
         self._words = _FORBIDDEN.union(words)
         self._table = re.compile(rf"(?<![\w$]){table}(?![\w$])", re.IGNORECASE)
 
     def check(self, statement: object) -> None:
         """Raise `PermissionError` if it does."""
-        code = _NOT_CODE.sub(lambda part: " " if part[0][0] in "-/" else "''", _text(statement))
+        code = self._not_code.sub(
+            lambda part: " " if part[0][0] in "-/#" else "''", _text(statement)
+        )
         for part in filter(None, map(str.strip, code.split(";"))):
             found = _FIRST_WORDS.match(part)
             first = found[1].lower() if found else ""

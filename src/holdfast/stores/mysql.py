@@ -36,7 +36,7 @@ from holdfast.stores._sql import (
     bounds,
     entries_of,
 )
-from holdfast.stores._sql_work import Rules, WorkCursor, run_work
+from holdfast.stores._sql_work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
 
 _PREFIX: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}|")
 _ENDS_A_TRANSACTION: Final = (
@@ -76,7 +76,9 @@ class MySQLStore(SQLStore[Session]):
         self._entries = f"`{prefix}entries`"
         self._packet = 0  # the longest statement that the server takes
         self._work_seconds = float(work_seconds)
-        self._rules = Rules(f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION)
+        self._rules = Rules(
+            f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION, not_code=MYSQLS_NOT_CODE
+        )
         self._db = Connections(
             where,
             self._first_use,
