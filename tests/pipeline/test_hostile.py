@@ -118,6 +118,8 @@ def test_numbers_out_of_all_proportion_are_refused(number: float) -> None:
     with pytest.raises(ValueError, match=r"."):
         HumanInputStep("a", "?", deadline=number)
     refused([{"id": number, "function": work}], line("s0"))
+    refused(steps(1), line("s0") | {number: 1})
+    refused([{"id": "s0", "function": work, number: 1}], line("s0"))
 
 
 @pytest.mark.parametrize(

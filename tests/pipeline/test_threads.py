@@ -455,3 +455,25 @@ def test_errors_about_threads_say_so(cp: hf.SyncCheckpointer) -> None:
         run(pipeline.resume("x"))
     with pytest.raises(hf.ThreadNotFoundError, match=r"is a run's id.*run_id=; .* thread 't'"):
         run(pipeline.resume(made.run_id))
+
+
+def test_a_checkpoint_within_a_branch_has_the_whole_state_by_ids_as_written(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    calls = Calls()
+    paths = [path("a", ["b", "c"]), path("b", "d"), path("c", "d"), path("d", "end")]
+    steps = [calls.step(name) for name in "abcd"]
+    pipeline = Pipeline(steps, {"start_at": "a", "paths": paths}, checkpointer=cp)
+    result = run(pipeline.run({"n": 1}, "t"))
+
+    async def states() -> list[Any]:
+        view = pipeline.checkpoints
+        infos = await view.list_checkpoints("t")
+        found = [await view.load_checkpoint("t", info.checkpoint_id) for info in infos]
+        return [None if one is None else one.state for one in found]
+
+    found = run(states())
+    for state in found:
+        assert state["pipeline_input"] == {"n": 1}
+        assert state["steps"] == {name: result[name] for name in state["steps"]}
+    assert [len(state["steps"]) for state in found] == [4, 3, 3, 2, 1]

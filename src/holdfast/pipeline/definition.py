@@ -144,9 +144,8 @@ def _see_that_it_is_small(given: Any, findings: Findings) -> None:
             )
             findings.say((), f"it is {how}: that is no definition")
             return
-        todo += [
-            (item, depth + 1) for item in (part.values() if isinstance(part, Mapping) else part)
-        ]
+        items = (*part, *part.values()) if isinstance(part, Mapping) else part
+        todo += [(item, depth + 1) for item in items]
 
 
 def _parameters(given: Any, findings: Findings) -> dict[str, Any]:

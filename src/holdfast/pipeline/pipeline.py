@@ -30,6 +30,7 @@ from holdfast.errors import (
 )
 from holdfast.model import Status, check_id
 from holdfast.pipeline import exporting, files
+from holdfast.pipeline.checkpoint import BaseCheckpointer
 from holdfast.pipeline.definition import plan_of
 from holdfast.pipeline.findings import Findings
 from holdfast.pipeline.going import go_to, newest_run
@@ -372,6 +373,11 @@ class Pipeline:
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
         """What the runs are kept with. Raises `ValueError` where there is none."""
         return self._kept().checkpointer
+
+    @property
+    def checkpoints(self) -> BaseCheckpointer:
+        """The checkpoints by thread, with whole states also within parallel branches."""
+        return BaseCheckpointer(self.checkpointer)
 
     async def close(self) -> None:
         """Make everything durable and release what the pipeline opened. Twice is fine."""
