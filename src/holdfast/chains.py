@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.codec import delta, envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, Store
+
+_FEW: Final = 8  # entries to read at first where their bodies may be large
+_PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
 
 
 class Chain(NamedTuple):
@@ -63,7 +66,7 @@ class Reader:
         after: int | None = None,
         page: int = PAGE,
     ) -> Iterator[Entry]:
-        """Every entry of a run, stubs included, a page at a time."""
+        """Every entry of a run, stubs included, a page at a time: with bodies, as many as fit."""
         while True:
             found = self.store.read(
                 run, after=after, limit=page, newest_first=newest_first, bodies=bodies
@@ -71,7 +74,9 @@ class Reader:
             yield from found
             if len(found) < page:
                 return
-            after, page = found[-1].seq, PAGE  # a short first page, for those who want few
+            after = found[-1].seq  # the first page was short, for those who want few
+            weight = sum(len(entry.body) for entry in found) // len(found) + 1
+            page = max(1, min(PAGE, _PAGE_BYTES // weight))
 
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, passing over abandoned ones."""
@@ -83,7 +88,9 @@ class Reader:
         wanted = state_seq(entry)
         if wanted is None:
             return
-        for found in self.entries(entry.run, newest_first=True, bodies=True, after=wanted + 1):
+        for found in self.entries(
+            entry.run, newest_first=True, bodies=True, after=wanted + 1, page=_FEW
+        ):
             if found.seq == wanted:
                 wanted = found.parent
                 if not is_stub(found):

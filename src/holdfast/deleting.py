@@ -228,6 +228,9 @@ def _steps(
     }
     if not begun:
         return False, frozenset()
+    for entry in found:
+        if entry.kind == Kind.CANCEL:  # it was abandoned
+            begun.pop(CheckpointInfo(entry).meta_field("begun"), None)
     committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
     ends = {seq: committed.get(name) for name, seq in begun.items()}
     return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)

@@ -15,6 +15,7 @@ HoldfastError
 │   ├── RunExistsError                the id given for a new run is taken
 │   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
+│   ├── StoreRequiredError            the run would wait for people, and is kept nowhere (also a ValueError)
 │   ├── RunFinishedError              the run is over and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
@@ -24,7 +25,7 @@ HoldfastError
 ├── EvidenceError                     a claim or a pack of them that is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
 │   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
-│   └── ClaimFailedError              a step is finished, and what it claims is not so
+│   └── ClaimFailedError              a step is finished, and what it claims is not so, or can't be told
 ├── RunError                          a run did not come to its end
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
@@ -101,6 +102,7 @@ __all__ = [
     "StepTimeoutError",
     "StoreClosedError",
     "StoreError",
+    "StoreRequiredError",
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
@@ -307,6 +309,20 @@ class RunIdRequiredError(CheckpointError, ValueError):
         return "a run that is kept in a store needs an id to find it by: pass run_id="
 
 
+class StoreRequiredError(CheckpointError, ValueError):
+    """The run asks people, and is kept in no store where it could wait for their answer."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(step)
+        self.step = step  # the question
+
+    def __str__(self) -> str:
+        return (
+            f"{self.step!r} asks people, and the run is kept nowhere to wait for the answer: "
+            "pass store= and run_id="
+        )
+
+
 class RunFinishedError(CheckpointError):
     """The run is over; there is nothing to resume."""
 
@@ -369,7 +385,7 @@ class StepNotFoundError(CheckpointError, LookupError):
 
 
 class StepConflictError(CheckpointError):
-    """The step can't be committed like this any more; what stands in the journal is unchanged."""
+    """The step can't be committed, or abandoned, like this any more; the journal is unchanged."""
 
     def __init__(self, step_id: str, reason: str) -> None:
         super().__init__(step_id, reason)
@@ -377,29 +393,43 @@ class StepConflictError(CheckpointError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"step {self.step_id} was not committed: {self.reason}"
+        return f"step {self.step_id} stays as it is: {self.reason}"
 
 
 class VerificationError(CheckpointError):
     """What was claimed of a checkpoint does not hold now, or could not be told; nothing was changed.
 
-    `evidence` are the claims that were not verified, each with its verdict.
+    `evidence` are the claims that were not verified, each with its verdict; `reason` says why
+    where none can be asked.
     """
 
-    def __init__(self, checkpoint_id: str, evidence: tuple[Any, ...]) -> None:
-        super().__init__(checkpoint_id, evidence)
+    def __init__(
+        self, checkpoint_id: str, evidence: tuple[Any, ...], reason: str | None = None
+    ) -> None:
+        super().__init__(checkpoint_id, evidence, reason)
         self.checkpoint_id = checkpoint_id
         self.evidence = evidence
+        self.reason = reason
 
     def __str__(self) -> str:
+        if self.reason is not None:
+            return f"whether checkpoint {self.checkpoint_id} holds can't be told: {self.reason}"
         if not self.evidence:
             return f"checkpoint {self.checkpoint_id} is unverified: nothing was claimed of it"
         shown = "; ".join(map(str, self.evidence[:5]))
         more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
-        return (
-            f"checkpoint {self.checkpoint_id} does not hold: {shown}{more}. "
-            "Put right what is missing, or go back to an older checkpoint"
-        )
+        found = {getattr(claim, "verification_status", "failed") for claim in self.evidence}
+        told = f"checkpoint {self.checkpoint_id} does not hold: {shown}{more}"
+        advice = ". Put right what is missing, or go back to an older checkpoint"
+        if "failed" not in found:
+            told = f"whether checkpoint {self.checkpoint_id} holds can't be told: {shown}{more}"
+            advice = ""
+        if found != {"failed"}:
+            advice += (
+                ". Try again when it can be told; a flow can be resumed with "
+                'trust="stored", as it was found last, or trust="skip", unchecked'
+            )
+        return told + advice
 
 
 class EvidenceError(HoldfastError):
@@ -428,7 +458,7 @@ class EvidencePolicyError(EvidenceError):
 
 
 class ClaimFailedError(EvidenceError):
-    """A step is finished, and what it claims about the world is not so."""
+    """A step is finished, and what it claims about the world is not so, or can't be told."""
 
     def __init__(self, step: str, evidence: tuple[Any, ...]) -> None:
         super().__init__(step, evidence)
@@ -436,7 +466,14 @@ class ClaimFailedError(EvidenceError):
         self.evidence = evidence
 
     def __str__(self) -> str:
-        return f"step {self.step!r} claims what is not so: {'; '.join(map(str, self.evidence[:5]))}"
+        wrong = [claim for claim in self.evidence if claim.verification_status == "failed"]
+        untold = [claim for claim in self.evidence if claim not in wrong]
+        told = [
+            f"{what}: {'; '.join(map(str, claims[:5]))}"
+            for what, claims in (("what is not so", wrong), ("what can't be told", untold))
+            if claims
+        ]
+        return f"step {self.step!r} claims {'; and '.join(told)}"
 
 
 class RunError(HoldfastError):

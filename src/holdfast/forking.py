@@ -11,6 +11,9 @@ from holdfast.core import Core
 from holdfast.errors import RunFinishedError
 from holdfast.journal import Draft
 from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status
+from holdfast.subjects import subjects_in
+
+MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
 
 class Same:
@@ -92,16 +95,42 @@ def branch_off(
     )
 
 
+def copy_of(core: Core, entry: Entry) -> Draft:
+    """The same again, for another place: in a fork, or behind a rollback. Blocks."""
+    if not entry.size:
+        return _draft(entry)
+    encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
+    return _draft(entry)._replace(encoding=encoding)
+
+
 def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
-    """What a fork answers for besides the claims of its own first checkpoint."""
-    packs: list[Any] = []
+    """What a fork answers for besides the claims of its own first checkpoint.
+
+    What a later claim supersedes is left out, or every fork of a long run would carry all of it.
+    """
+    kept: list[Any] = []  # newest first
+    claimed: set[str] = set()
     for found in core.journals.branch_of(entry):
         info = CheckpointInfo(found)
-        if found.seq != entry.seq:
-            own = info.meta_field(EVIDENCE, [])
-            packs[:0] = own if isinstance(own, list) else [own]
-        packs[:0] = info.meta_field(INHERITED, [])
-    return {INHERITED: packs} if packs else {}
+        own, before = _listed(info, EVIDENCE), _listed(info, INHERITED)
+        for packs in (own, *([pack] for pack in reversed(before))):  # each supersedes the next
+            about = [subjects_in(pack) for pack in packs]
+            if packs is not own or found.seq != entry.seq:
+                pairs = zip(reversed(packs), reversed(about), strict=True)
+                kept += [pack for pack, subjects in pairs if not subjects or subjects - claimed]
+            claimed.update(*about)
+    facts = {INHERITED: kept[::-1]} if kept else {}
+    if len(dump_meta(facts)) > MAX_INHERITED:
+        raise ValueError(
+            f"what {entry.run}@{entry.seq} answers for takes more than {MAX_INHERITED:,} "
+            "characters; fork an earlier checkpoint"
+        )
+    return facts
+
+
+def _listed(info: CheckpointInfo, name: str) -> list[Any]:
+    packs = info.meta_field(name, [])
+    return packs if isinstance(packs, list) else [packs]
 
 
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
@@ -114,25 +143,21 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
     states = [index for index, entry in enumerate(trail) if entry.kind == Kind.CHECKPOINT]
     if states:  # parallel branches of a graph
         base = trail[states[-1]]
-        encoding = core.journals.chain(base.run, base.seq, base).encoding
         facts = CheckpointInfo(base).meta | _claimed_before(core, base)
-        copies.append(_draft(base)._replace(encoding=encoding, meta=dump_meta(facts)))
+        copies.append(copy_of(core, base)._replace(meta=dump_meta(facts)))
         trail = trail[states[-1] + 1 :]
     for entry in trail:
         if entry.kind not in _RECORDED or (
             entry.kind == Kind.FAIL and entry.status == Status.FAILED
         ):
             continue
-        draft = _draft(entry)
         if entry.kind == Kind.RESULT and edited is not None:
             if entry.step not in edited:
                 break
-            draft = draft._replace(encoding=composing.encode(core, run, edited.pop(entry.step)))
-        elif entry.size:
-            draft = draft._replace(
-                encoding=core.journals.chain(entry.run, entry.seq, entry).encoding
-            )
-        copies.append(draft)
+            encoding = composing.encode(core, run, edited.pop(entry.step))
+            copies.append(_draft(entry)._replace(encoding=encoding))
+        else:
+            copies.append(copy_of(core, entry))
     if edited:
         raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
     while edited is not None and copies and copies[-1].kind != Kind.RESULT:

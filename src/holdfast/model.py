@@ -42,7 +42,7 @@ class Kind(StrEnum):
     PAUSE = "pause"  # the worker stopped on request, or has nothing left to do but wait
     FAIL = "fail"  # a step, or the run, failed
     COMPLETE = "complete"
-    CANCEL = "cancel"
+    CANCEL = "cancel"  # the run; among the steps of a task: one that was begun is abandoned
     TRIM = "trim"  # retention thinned out what stands before it; a worker goes on after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
     MEMBER = "member"  # in a thread's journal: a run of it; in an alias's: the step it names

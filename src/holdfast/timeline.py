@@ -88,6 +88,8 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
             return f"by {facts['by']}" if "by" in facts else ""
+        case Kind.CANCEL if "begun" in facts:
+            return "only a step that was begun"
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE:
             return " ".join(str(facts[name]) for name in ("action", "reason") if name in facts)
         case Kind.ROLLBACK:

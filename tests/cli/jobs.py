@@ -67,6 +67,16 @@ def impatient() -> Generator[Any, Any, Any]:
     return (yield ask("well?", deadline=0.05, default="no answer"))
 
 
+@workflow("colour")
+def colour() -> Generator[Any, Any, Any]:
+    return (yield ask("which colour?", choices=["red", "blue"], assignees=["ann"]))
+
+
+@workflow("anything")
+def anything() -> Generator[Any, Any, Any]:
+    return (yield ask("well?"))
+
+
 @workflow("broken")
 def broken() -> Generator[Any, Any, Any]:
     yield step("fetch").python(fetch, args=("today",))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import json
+import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +17,11 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
+from holdfast.engine import running
+from holdfast.engine.options import Options
+from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
 
 
@@ -61,7 +69,7 @@ def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
 def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
     missing = cli("run", "jobs:elt")
     assert missing.code == Exit.NOT_FOUND
-    assert "it has broken, claims, etl, graph, impatient, inner, pipeline" in missing.err
+    assert "it has anything, broken, claims, colour, etl, graph, impatient, inner" in missing.err
     assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
     assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
 
@@ -127,7 +135,7 @@ def test_flows_are_found_in_the_project(cli: Cli) -> None:
     cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
     lost = cli("resume", "review")
     assert lost.code == Exit.NOT_FOUND
-    assert "--flow module:name" in lost.err
+    assert "--flow jobs:review" in lost.err
     Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:etl", "jobs:review"]\n')
     assert cli("resume", "review").code == Exit.PAUSED
     other = cli("resume", "review", "--flow", "jobs:etl")
@@ -230,7 +238,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
         Path("go").touch()
         _, err = worker.communicate()
     assert worker.returncode == Exit.INTERRUPTED
-    assert err == "interrupted; go on with: holdfast resume slow\n"
+    assert err == "interrupted; go on with: holdfast resume slow --flow=jobs:slow\n"
     assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
 
 
@@ -322,3 +330,113 @@ def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:
 def test_a_run_that_is_carried_out_is_only_asked_to_cancel(cli: Cli) -> None:
     with at_work(cli):
         assert cli("cancel", "slow", "--json").json["status"] == "running"
+
+
+def way_on(printed: str) -> list[str]:
+    """The command that is offered, ready to be called."""
+    (line,) = [line for line in printed.splitlines() if "go on with: holdfast " in line]
+    return shlex.split(line.partition("go on with: holdfast ")[2])
+
+
+def test_the_command_that_is_offered_goes_on_with_the_run(cli: Cli) -> None:
+    asked = cli("run", "./jobs.py:anything", "--run-id", "it's", "--store", "other.db")
+    answer = way_on(asked.err)
+    assert answer == ["answer", "it's", "--store=other.db"]
+    answered = cli(*answer, "--with", "3")
+    assert way_on(answered.out) == [
+        "resume",
+        "it's",
+        "--flow=./jobs.py:anything",
+        "--store=other.db",
+    ]
+    assert cli(*way_on(answered.out)).json == 3
+
+
+def test_a_flow_that_is_configured_need_not_be_named(cli: Cli) -> None:
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:anything"]\n')
+    cli("run", "jobs:anything", "--run-id", "it")
+    answered = cli("answer", "it", "--with", "3")
+    assert way_on(answered.out) == ["resume", "it"]
+    assert cli("resume", "it").json == 3
+
+
+def test_where_nobody_knows_the_flow_the_command_has_a_place_for_it(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        engine = WorkflowEngine(cp)
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(importlib.import_module("jobs").anything, workflow_id="it")
+    finally:
+        sys.modules.pop("jobs")
+    answered = cli("answer", "it", "--with", "3")
+    assert way_on(answered.out) == ["resume", "it", "--flow=MODULE:NAME"]
+    assert cli("resume", "it").code == Exit.NOT_FOUND
+
+
+def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli) -> None:
+    Path("evil.py").write_text("open('imported', 'w').close()\n")
+    cli("run", "jobs:anything", "--run-id", "it")
+    with sqlite3.connect(".holdfast/holdfast.db") as db:
+        ((meta,),) = db.execute("SELECT meta FROM entries WHERE run = 'it' AND seq = 0")
+    db.close()
+    assert json.loads(meta)["source"] == "jobs:anything"
+    with hf.SyncCheckpointer() as cp:
+        link = running.Link(source="./evil.py:x")
+        flow = _flows.load("./jobs.py:anything")
+        asyncio.run(running.start(cp.core, flow.make, "hostile", {}, Options(), link))
+    refused = cli("resume", "hostile")
+    assert refused.code == Exit.NOT_FOUND
+    assert "--flow ./evil.py:x" in refused.err
+    assert not Path("imported").exists()
+
+
+def test_text_need_not_be_quoted_where_text_is_an_answer(cli: Cli) -> None:
+    cli("run", "jobs:colour", "--run-id", "c")
+    wrong = cli("answer", "c", "--with", "green", "--by", "ann")
+    assert wrong.code == Exit.USAGE
+    assert """if it is text, quote it: '"green"'""" in wrong.err
+    assert cli("answer", "c", "--with", "blue", "--by", "ann").code == 0
+    assert cli("resume", "c", "--flow", "jobs:colour").json == "blue"
+
+
+@pytest.mark.parametrize("broken", ["{approved: true}", "[1", '"open', "@missing"])
+def test_what_was_meant_to_be_json_is_not_taken_for_text(cli: Cli, broken: str) -> None:
+    cli("run", "jobs:anything", "--run-id", "it")
+    assert cli("answer", "it", "--with", broken).code != 0
+    assert len(cli("questions", "--json").lines) == 1
+
+
+def test_who_answers_is_asked_for_in_the_words_of_the_command_line(cli: Cli) -> None:
+    cli("run", "jobs:colour", "--run-id", "c")
+    refused = cli("answer", "c", "--with", "blue")
+    assert refused.code == Exit.NOT_FOUND
+    assert "is for 'ann'; say who answers: --by NAME" in refused.err
+    assert "not for 'bob'" in cli("answer", "c", "--with", "blue", "--by", "bob").err
+
+
+def test_a_pipeline_may_begin_with_any_value(cli: Cli) -> None:
+    Path("shout.py").write_text("functions = {'upper': str.upper}\n")
+    Path("shout.yaml").write_text(
+        "name: shout\nsteps:\n  - {id: up, function: upper}\n"
+        "flow: {start_at: up, paths: [{from: up, to: end}]}\n"
+    )
+    done = cli("run", "shout.yaml@shout:functions", "--input-json", '"hello"', "--run-id", "s")
+    assert done.json["steps"] == {"up": "HELLO"}
+    assert cli("resume", "s", "--flow", "shout.yaml@shout:functions").code == Exit.REFUSED
+    unnamed = cli("run", "shout.yaml", "--input-json", '"hello"')
+    assert unnamed.code == Exit.USAGE
+    assert "shout.yaml@module:functions" in unnamed.err
+    assert cli("run", "nosuch.yaml").code == Exit.NOT_FOUND
+    both = cli("run", "shout.yaml@shout:functions", "--input-json", '"x"', "-i", "a=1")
+    assert both.code == Exit.USAGE
+
+
+def test_errors_name_options_of_the_command_and_no_arguments_of_the_library(cli: Cli) -> None:
+    with at_work(cli):
+        refused = cli("resume", "slow", "--flow", "jobs:slow")
+        assert refused.code == Exit.REFUSED
+        assert "or give --take-over: it then stops" in refused.err
+        recovered = cli("fork", "slow", "--run-id", "slow")
+    assert "=True" not in recovered.err

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
+from holdfast.manager import CheckpointManager
 from tests.cli.conftest import Cli
 
 
@@ -56,6 +59,76 @@ def test_a_base_path_says_where_claims_start_and_end(cli: Cli, tmp_path: Path) -
     assert cli("verify", "--base-path", str(tmp_path)).code == 0
     (tmp_path / "elsewhere").mkdir()
     assert cli("verify", "--base-path", str(tmp_path / "elsewhere")).code == Exit.FAILED
+
+
+def _claim(row: int = 1) -> None:
+    """A run that claims a file, and a row of a database that only its program knows."""
+    with closing(sqlite3.connect("orders.db")) as db, db:
+        db.execute("CREATE TABLE IF NOT EXISTS orders (id INTEGER)")
+        db.execute("INSERT INTO orders VALUES (?)", (row,))
+    Path("out.txt").write_text("1")
+    claims = [
+        file_evidence("out.txt"),
+        Evidence(
+            "db_row", "the order is there", {"table": "orders", "where": {"id": 1}},
+            {"connection": "main"},
+        ),
+    ]  # fmt: skip
+    policy = Policy(connections={"main": "orders.db"})
+    with CheckpointManager(policy=policy, auto_verify=False) as manager:
+        begun = manager.begin_step("task", "iteration_end", {"n": 1})
+        manager.commit_step(begun, EvidencePack(claims))
+
+
+def _noted(run: str = "task") -> dict[str, str]:
+    """What was noted about each claim of a run."""
+    with CheckpointManager() as manager:
+        (checkpoint,) = manager.list_checkpoints(run)
+        assert checkpoint.evidence_pack is not None
+        found = {
+            c.description: c.verification_status for c in checkpoint.evidence_pack.evidence_list
+        }
+        return {name: str(status) for name, status in found.items()}
+
+
+def test_evidence_that_is_out_of_reach_is_not_checked_and_nothing_is_noted_of_it(
+    cli: Cli,
+) -> None:
+    _claim()
+    done = cli("verify")
+    assert done.code == Exit.FAILED
+    assert "task  not checked" in done.out
+    assert "the connection 'main'" in done.out
+    assert "--connection NAME=URL" in done.out
+    assert done.out.endswith("1 run: 1 not checked\n")
+    assert _noted() == {"out.txt is unchanged": "verified", "the order is there": "pending"}
+    fine = cli("verify", "--connection", "main=orders.db", "--json")
+    assert (fine.code, fine.json["verdicts"]) == (0, {"verified": 1})
+    assert set(_noted().values()) == {"verified"}
+    cli("verify")
+    assert set(_noted().values()) == {"verified"}, "and is not forgotten"
+    assert cli("verify", "--connection", "orders.db").code == Exit.USAGE
+
+
+def test_evidence_that_fails_is_failed_whatever_is_out_of_reach(cli: Cli) -> None:
+    _claim()
+    Path("out.txt").write_text("2")
+    assert cli("verify", "--json").json["verdicts"] == {"failed": 1}
+    assert _noted() == {"out.txt is unchanged": "failed", "the order is there": "pending"}
+
+
+def test_roots_say_which_files_may_be_looked_at(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside").mkdir()
+    path = tmp_path / "outside" / "a"
+    path.touch()
+    with CheckpointManager() as manager:
+        begun = manager.begin_step("task", "iteration_end", {"n": 1})
+        manager.commit_step(begun, EvidencePack([file_evidence(path)]))
+    refused = cli("verify", "--root", "inside", "--json")
+    assert (refused.code, refused.json["verdicts"]) == (Exit.FAILED, {"not checked": 1})
+    assert cli("verify", "--root", "inside", "--root", "outside").code == 0
+    assert cli("verify", "--base-path", "inside", "--root", "outside").code == 0
 
 
 def test_damage_is_found_and_what_can_be_saved_is_said(

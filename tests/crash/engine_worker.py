@@ -92,7 +92,7 @@ def _blocking(job: Job, store: hf.Store) -> None:
     engine, flow = WorkflowEngine(store), flows.WORKFLOWS[job.flow]
     inputs = {"run": job.run, "n": job.n}
     try:
-        engine.run_sync(flow, workflow_id=job.run, inputs=inputs, resume=True)
+        engine.run_sync(flow, workflow_id=job.run, inputs=inputs, resume=True, take_over=True)
     except Exception as error:  # noqa: BLE001 - the checker judges it
         note("stopped", job.run, how=type(error).__name__, error=str(error))
     else:
@@ -107,13 +107,13 @@ async def _carry_out(job: Job, store: hf.Store) -> str:
             how = await follow(_stream(job, store, exists))
         elif job.flow == "trip":
             if exists:
-                await flows.trip.resume(job.run, store=store)
+                await flows.trip.resume(job.run, store=store, take_over=True)
             else:
                 await flows.trip.run(flows.Trip(job.run, job.n), store=store, run_id=job.run)
         else:
             await WorkflowEngine(store).run(
                 flows.WORKFLOWS[job.flow], workflow_id=job.run, resume=exists,
-                inputs={"run": job.run, "n": job.n},
+                inputs={"run": job.run, "n": job.n}, take_over=True,
             )  # fmt: skip
     except Exception as error:  # noqa: BLE001 - the checker judges it
         how = type(error).__name__
@@ -126,11 +126,11 @@ async def _carry_out(job: Job, store: hf.Store) -> str:
 def _stream(job: Job, store: hf.Store, exists: bool) -> Stream:
     if job.flow == "trip":
         if exists:
-            return flows.trip.resume_stream(job.run, store=store)
+            return flows.trip.resume_stream(job.run, store=store, take_over=True)
         return flows.trip.stream(flows.Trip(job.run, job.n), store=store, run_id=job.run)
     engine, flow = WorkflowEngine(store), flows.WORKFLOWS[job.flow]
     if exists:
-        return engine.resume(flow, workflow_id=job.run)
+        return engine.resume(flow, workflow_id=job.run, take_over=True)
     return engine.execute(flow, workflow_id=job.run, inputs={"run": job.run, "n": job.n})
 
 

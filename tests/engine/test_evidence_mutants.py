@@ -29,6 +29,7 @@ from holdfast.engine.recording import Recorder
 from holdfast.engine.trusting import Retreat
 from holdfast.evidence import checking, holding
 from holdfast.evidence.checking import Checker, Found
+from holdfast.evidence.gathering import Gathering
 from holdfast.evidence.holding import Claims, Due
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
@@ -156,7 +157,7 @@ def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Checker, "_due_within", lambda *args: [])
+    patch.setattr(Gathering, "_due_within", lambda *args: [])
 
 
 def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:
@@ -255,6 +256,23 @@ def claims_without_checking(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claiming, "_check", lambda *args: None)
 
 
+def lets_doubt_pass_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
+    real = claiming._check
+
+    def check(*args: Any) -> None:
+        try:
+            real(*args)
+        except hf.ClaimFailedError as error:
+            if any(c.verification_status is VerificationStatus.FAILED for c in error.evidence):
+                raise
+
+    patch.setattr(claiming, "_check", check)
+
+
+def refuses_only_what_was_done(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Claiming, "refuse", lambda *args: None)
+
+
 def overlooks_what_is_not_there(patch: pytest.MonkeyPatch) -> None:
     real = claiming._files
 
@@ -267,8 +285,8 @@ def overlooks_what_is_not_there(patch: pytest.MonkeyPatch) -> None:
 def claims_what_is_read_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
     real = Claiming.after
 
-    def after(self: Claiming, verifier: Any, task: Task, value: Any, read: Any, said: Any) -> Any:
-        return real(self, verifier, task, value, self.before(verifier, task), said)
+    def after(self: Claiming, verifier: Any, task: Task, value: Any, read: Any, *rest: Any) -> Any:
+        return real(self, verifier, task, value, self.before(verifier, task), *rest)
 
     patch.setattr(Claiming, "after", after)
     patch.setattr(Claiming, "before", lambda self, verifier, task: [])
@@ -422,6 +440,12 @@ CAUGHT_BY: dict[Mutate, Test] = {
     ),
     claims_without_checking: of_engine(
         flows.test_a_claim_that_is_not_so_fails_the_step_and_is_retried
+    ),
+    lets_doubt_pass_when_the_step_is_finished: of_engine(
+        flows.test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told
+    ),
+    refuses_only_what_was_done: lambda tools: (
+        graphs.test_a_node_that_could_never_be_verified_is_not_called(tools.store, tools.desk)
     ),
     overlooks_what_is_not_there: of_engine(
         flows.test_a_declared_output_that_is_not_there_fails_the_step

@@ -16,8 +16,14 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.appending import append
+from holdfast.checkpoint import dump_meta
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
+from holdfast.evidence.checking import Checker
 from holdfast.graph import END, Graph
+from holdfast.journal import Draft
+from holdfast.model import CHILD, Entry
+from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import StepCompleted, Workflow, WorkflowEngine, step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.support import Flow, stop_at
@@ -248,6 +254,51 @@ async def _run(url: str, flow: Workflow[..., Any]) -> Any:
         return await engine.run(flow, workflow_id="r", resume=True)
 
 
+def standing_for(cp: hf.SyncCheckpointer, run: str, *within: str) -> None:
+    """A run whose steps stand for these runs, as its journal says."""
+    for name in within:
+        cp.save(run, {})
+        facts = Draft("result", "open", cp.core.journals.encode(1), meta=dump_meta({CHILD: name}))
+        cp.core.drive(append(cp.core, run, facts))
+
+
+@pytest.mark.parametrize(
+    "runs", [{"r": ["r"]}, {"r": ["r", "r"]}, {"r": ["s", "s"], "s": ["t"], "t": ["s", "r"]}]
+)
+def test_runs_that_are_within_each_other_are_damaged(runs: dict[str, list[str]]) -> None:
+    with hf.SyncCheckpointer("memory://") as cp:
+        for run, within in runs.items():
+            standing_for(cp, run, *within)
+        with pytest.raises(hf.CheckpointCorruptedError, match="no end"):
+            Checker(cp.core, None).newest("r", lambda _: True)
+
+
+@pytest.mark.parametrize("hostile", ["", "\x1f", "\ud800", "x" * 1000])
+def test_a_run_within_whose_id_is_none_is_damage(hostile: str) -> None:
+    with hf.SyncCheckpointer("memory://") as cp:
+        standing_for(cp, "r", hostile)
+        with pytest.raises(hf.CheckpointCorruptedError, match="run_id"):
+            Checker(cp.core, None).newest("r", lambda _: True)
+
+
+def test_a_run_within_is_read_once_however_many_steps_stand_for_it() -> None:
+    class Counting(MemoryStore):
+        reads = 0
+
+        def last(self, run: str) -> Entry | None:
+            self.reads += 1
+            return super().last(run)
+
+    store, deep = Counting(), 12
+    with hf.SyncCheckpointer(store) as cp:
+        for depth in range(deep):
+            standing_for(cp, f"r{depth}", f"r{depth + 1}", f"r{depth + 1}")
+        cp.save(f"r{deep}", {})
+        store.reads = 0
+        Checker(cp.core, None).newest("r0", lambda _: True)
+    assert store.reads == deep + 1
+
+
 def test_a_stored_verdict_is_never_a_reason_to_trust(desk: Desk) -> None:
     """However often it was found to hold, what is gone is gone."""
     engine = WorkflowEngine("memory://")
@@ -261,8 +312,6 @@ def test_a_stored_verdict_is_never_a_reason_to_trust(desk: Desk) -> None:
 
 
 def test_nothing_claimed_is_never_called_verified(desk: Desk) -> None:
-    from holdfast.evidence.checking import Checker
-
     with hf.SyncCheckpointer("memory://") as cp:
         engine = WorkflowEngine(cp)
 

@@ -224,7 +224,7 @@ async def test_whose_run_it_is_is_looked_for_only_so_far_back(
         for _ in range(3):
             _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
         assert len(await engine.orphans()) == 1
-        monkeypatch.setattr(recovering, "_FAR", 2)
+        monkeypatch.setattr(workers, "_FAR", 2)
         assert await engine.orphans() == [], "who knows: it may be at work elsewhere"
         assert [found.worker for found in await engine.orphans(silent=0)] == ["unknown"]
 
@@ -341,3 +341,28 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
     assert other.is_alive is False
     os.close(reading)
     os.close(writing)
+
+
+@in_loop
+async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: str) -> None:
+    worker = Stuck(url, lines=3)
+    async with WorkflowEngine(url) as engine:
+        with pytest.raises(hf.RunActiveError, match=f":{worker.process.pid}, which is alive"):
+            await engine.run(slow, workflow_id="r0", resume=True)
+        with pytest.raises(hf.RunActiveError, match="take_over=True"):
+            async for _ in engine.resume(slow, workflow_id="r0"):
+                pass
+        assert await engine.run(slow, workflow_id="r0", resume=True, take_over=True) == 10
+        worker.kill()
+        assert await engine.run(slow, workflow_id="r1", resume=True) == 20
+
+
+@in_loop
+async def test_nobody_goes_back_in_a_graph_that_a_living_process_carries_out(url: str) -> None:
+    worker = Stuck(url, "graph")
+    with pytest.raises(hf.RunActiveError, match="alive"):
+        await app.resume("g", store=url, from_node="a")
+    with pytest.raises(hf.RunActiveError, match="alive"):
+        await app.resume("g", store=url)
+    assert await app.resume("g", store=url, from_node="a", take_over=True) == {"n": 10}
+    worker.kill()

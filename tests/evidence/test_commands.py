@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.codec.revive import revive
 from holdfast.evidence import CommandResult, EvidenceVerifier, command_evidence, run_command
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, open_files, status
@@ -107,12 +108,48 @@ def test_a_signal_is_no_success() -> None:
     assert status(EvidenceVerifier(), command_evidence(result)) == FAILED
 
 
-def test_only_the_end_of_a_long_output_is_kept() -> None:
+def test_only_the_last_whole_lines_of_a_long_output_are_kept() -> None:
     code = "import sys\nfor n in range(200000): print(n)\nprint('the end', file=sys.stderr)"
     result = run_command([PYTHON, "-c", code], tail=100)
-    assert result.stdout.endswith("199999\n")
-    assert len(result.stdout) == 100
+    assert result.stdout == "".join(f"{n}\n" for n in range(200000 - 14, 200000)), "98 bytes"
     assert result.stderr == "the end\n"
+    assert result.truncated
+    assert not run_command(["echo", "short"]).truncated
+
+
+@pytest.mark.parametrize(
+    ("written", "tail", "kept", "truncated"),
+    [
+        ("one\ntwo\n", 8, "one\ntwo\n", False),
+        ("one\ntwo\n", 7, "two\n", True),
+        ("one\ntwo\n", 4, "two\n", True),
+        ("one\ntwo", 3, "two", True),
+        ("one line alone\n", 6, "alone\n", True),
+        ("one line alone", 5, "alone", True),
+        ("x", 0, "", True),
+        ("", 0, "", False),
+    ],
+)
+def test_what_was_lost_is_told_and_the_rest_begins_a_line(
+    written: str, tail: int, kept: str, truncated: bool
+) -> None:
+    for stream in ("stdout", "stderr"):
+        code = f"import sys; sys.{stream}.write({written!r})"
+        result = run_command([PYTHON, "-c", code], tail=tail)
+        assert (getattr(result, stream), result.truncated) == (kept, truncated)
+
+
+def test_the_output_of_an_ordinary_command_is_kept_whole() -> None:
+    code = "for n in range(9000): print(n)"
+    result = run_command([PYTHON, "-c", code])
+    assert (result.stdout.count("\n"), result.truncated) == (9000, False)
+    with pytest.raises(ValueError, match="tail"):
+        run_command(["true"], tail=-1)
+
+
+def test_a_result_recorded_before_it_could_be_truncated_is_still_one() -> None:
+    stored = {"argv": ("make",), "exit_code": 0, "duration": 1.0, "stdout": "x", "stderr": ""}
+    assert revive(stored, CommandResult) == CommandResult(("make",), 0, 1.0, "x")
 
 
 def test_it_has_no_input_and_the_environment_it_is_given() -> None:

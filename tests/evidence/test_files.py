@@ -6,12 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast as hf
 from holdfast.evidence import (
+    Evidence,
     EvidencePack,
+    EvidenceType,
     EvidenceVerifier,
     HashCache,
     Policy,
@@ -446,3 +449,87 @@ def test_a_directory_of_too_many_files_is_refused_before_all_of_them_are_looked_
     with pytest.raises(hf.InvalidEvidenceError, match="more than 3 files"):
         files_evidence(tmp_path)
     assert len(looked) == 4
+
+
+# --- what is gone, and where it was claimed
+
+
+def test_absence_is_verified_only_where_nothing_is(root: Path, checker: EvidenceVerifier) -> None:
+    (root / "link").symlink_to("sub")
+    (root / "out").symlink_to("../secret")
+    for path, found in {
+        "gone": VERIFIED, "gone/deeper": VERIFIED, "a.txt/x": VERIFIED,
+        "a.txt": FAILED, "sub": FAILED, "link": FAILED,
+        "out": ERROR, "../gone": ERROR, "/etc/gone": ERROR,
+    }.items():  # fmt: skip
+        assert status(checker, claim("artifact_exists", path=path, type="absent")) == found, path
+
+
+def test_absence_and_presence_are_about_the_same_and_exclude_each_other() -> None:
+    gone = claim("artifact_exists", path="a", type="absent")
+    held = claim("file_sha256", path="./a", sha256=sha256(b""))
+    assert gone.subject == held.subject
+    assert gone.is_absence
+    assert not held.is_absence
+    with pytest.raises(hf.InvalidEvidenceError, match="never be satisfied"):
+        EvidencePack([gone, held])
+
+
+@pytest.mark.parametrize("made", [
+    {"path": "gone", "type": "file"}, {"path": "a.txt", "type": "directory"},
+    {"path": "a.txt", "type": "absent"}, {"path": "a.txt", "sha256": "0" * 64},
+    {"path": "a.txt", "sha256": "0" * 64, "size": 9},
+], ids=str)  # fmt: skip
+def test_what_is_not_so_can_not_be_told_from_another_directory(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: dict[str, Any]
+) -> None:
+    kind = "file_sha256" if "sha256" in made else "artifact_exists"
+
+    def found(checker: EvidenceVerifier, base: Any) -> str:
+        return status(checker, Evidence(kind, "it", made, {"base": base}))
+
+    monkeypatch.chdir(root)
+    here = EvidenceVerifier()
+    assert found(here, str(root)) == found(EvidenceVerifier(root), str(root)) == FAILED
+    assert found(here, str(tmp_path)) == found(EvidenceVerifier(root), "/nowhere") == INCONCLUSIVE
+    for nonsense in (7, None, ["/"], {"x": 1}):
+        assert found(here, nonsense) == FAILED
+    absolute = Evidence(kind, "it", {**made, "path": str(root / made["path"])}, {"base": "/x"})
+    assert status(here, absolute) == FAILED
+
+
+def test_a_base_never_leads_anywhere(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says where a claim was made, and is no way to be taken there."""
+    monkeypatch.chdir(root)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "b").write_bytes(b"b")
+    for base in (tmp_path / "elsewhere", "/", "../elsewhere", "x" * 5000):
+        told = Evidence("file_sha256", "b", {"path": "b", "sha256": sha256(b"b")}, {"base": base})
+        assert status(EvidenceVerifier(), told) == INCONCLUSIVE
+        assert len(told.verification_error or "") <= 500
+        fine = Evidence("artifact_exists", "a", {"path": "a.txt"}, {"base": base})
+        assert status(EvidenceVerifier(), fine) == VERIFIED, "a directory may be moved"
+
+
+def test_a_link_that_leads_out_is_refused_in_words_that_fit_the_policy(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").touch()
+    (root / "data").symlink_to(tmp_path / "data")
+    (root / "up").symlink_to("../data")
+    monkeypatch.chdir(root)
+    for path in ("data/x", "up/x"):
+        with pytest.raises(hf.EvidencePolicyError, match="out of the working directory; give"):
+            file_evidence(path)
+        with pytest.raises(hf.EvidencePolicyError, match="leads out of the roots"):
+            file_evidence(path, policy=Policy(roots=(root,)))
+    assert file_evidence(tmp_path / "data" / "x").expected["size"] == 0
+
+
+@pytest.mark.parametrize("kind", list(EvidenceType))
+def test_what_no_check_would_look_at_is_refused(kind: EvidenceType) -> None:
+    with pytest.raises(hf.InvalidEvidenceError, match="'pth' is not among"):
+        EvidenceVerifier().refuse_unverifiable(EvidencePack([claim(kind, pth="x")]))

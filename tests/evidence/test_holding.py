@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
-from holdfast.evidence.holding import Claim, Claims, Standing, due, standing, standings
+from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus, holding
+from holdfast.evidence.holding import Claim, Claims, Due, Standing, due, standing, standings
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED
 
@@ -64,6 +65,21 @@ def test_nothing_claimed_is_not_verified() -> None:
     assert standing(branch(None, None), {}) == Standing(1, PENDING)
     assert judged(branch(pack("a"), None), {}).holds, "what was claimed before it still counts"
     assert not judged(branch(pack("a"), None), {"a/0": FAILED}).holds
+
+
+def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone_over = 0
+
+    def counting(branch: Sequence[Claims]) -> list[Due]:
+        nonlocal gone_over
+        gone_over += len(branch)
+        return due(branch)
+
+    monkeypatch.setattr(holding, "due", counting)
+    claims = branch(*[None] * 500, pack("a"), *[None] * 500)
+    found = list(standings(claims, lambda asked: [verdict(c, {"a/0": FAILED}) for c in asked]))
+    assert [one.status for one in found] == [FAILED] * 501 + [PENDING] * 500
+    assert gone_over <= len(claims)
 
 
 def test_what_was_not_checked_is_pending() -> None:
@@ -196,3 +212,34 @@ def test_a_fork_answers_for_what_was_claimed_before_it() -> None:
     assert asked(claims) == ["a/1", "b/2", "c/0"]
     assert judged(claims, {"a/1": FAILED}).status is FAILED
     assert judged(claims, {"a/0": FAILED, "b/1": FAILED}).holds
+
+
+PATHS = ("d", "d/a", "d/e", "d/e/b", "d2", "/d/a")
+KINDS = ("file", "absent")
+
+
+def artifact(path: str, kind: str, n: int) -> Evidence:
+    return Evidence("artifact_exists", f"{n}", {"path": path, "type": kind})
+
+
+def answers(newer: tuple[str, str], older: tuple[str, str]) -> bool:
+    """Whether a newer claim on a path settles what an older one said."""
+    (path, kind), (before, was) = newer, older
+    return (
+        path == before
+        or (kind == "absent" and was != "absent" and before.startswith(f"{path}/"))
+        or (kind != "absent" and was == "absent" and path.startswith(f"{before}/"))
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(KINDS)), max_size=8))
+def test_what_is_gone_answers_for_what_was_in_it_and_the_other_way_round(
+    said: list[tuple[str, str]],
+) -> None:
+    claims = branch(*(EvidencePack([artifact(*one, n)]) for n, one in enumerate(said)))
+    expected = [
+        str(n)
+        for n, one in enumerate(said)
+        if not any(answers(newer, one) for newer in said[n + 1 :])
+    ]
+    assert [c.evidence.description for d in due(claims) for c in d.claims] == expected

@@ -76,7 +76,7 @@ def test_an_internal_address_is_refused_and_never_called(
     evidence = reachable(address, 80)
     assert not is_public(address)
     assert status(verifier(), evidence) == ERROR
-    with pytest.raises(hf.EvidenceError):
+    with pytest.raises(hf.EvidenceError, match=r"private_addresses=True|is no name"):
         refuse_unverifiable(EvidencePack([evidence]), Policy())
     # The same behind a name, and among public ones.
     for addresses in ([address], ["93.184.216.34", address], [address, "93.184.216.34"]):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +14,20 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast import forking as forking_module
 from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
-from holdfast.evidence import Evidence, EvidenceVerifier, Policy
+from holdfast.evidence import (
+    Context,
+    Evidence,
+    EvidenceVerifier,
+    Policy,
+    Verdict,
+    inconclusive,
+    verified,
+)
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
-from holdfast.model import Kind
+from holdfast.model import INHERITED, Kind
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 
 from .flows import State, join, run
@@ -167,18 +178,56 @@ def test_whoever_does_not_want_to_look_need_not(store: hf.Store, desk: Desk, tru
 def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
     store: hf.Store, desk: Desk
 ) -> None:
-    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    up = [True]
+
+    def answers(evidence: Evidence, context: Context) -> Verdict:
+        return verified() if up[0] else inconclusive("nobody answers")
+
+    checker = EvidenceVerifier()
+    checker.register_check("answers", answers)
+    claim = Evidence("answers", "the service answers", {})
     graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim, outputs=desk / "a")
     graph.add_node("b", node(desk, "b")).add_edge("a", "b").add_edge("b", END).set_entry("a")
-    app = graph.compile()
+    app = graph.compile(verifier=checker)
     stopped(app, store, desk, "a")
     before = entries(store, "r")
+    up[0] = False
     for _ in range(3):
-        with pytest.raises(hf.VerificationError, match="it went well"):
+        with pytest.raises(hf.VerificationError, match="the service answers"):
             by_resume(app, store)
     assert entries(store, "r") == before
     assert run(app.resume("r", store=store, trust="skip")).log == ["a", "b"]
     assert desk.take() == ["b"]
+
+
+def test_a_claim_is_compared_with_the_state_that_its_node_leaves(
+    store: hf.Store, desk: Desk
+) -> None:
+    """The same when the node is finished as when it is resumed, whatever the node returns."""
+
+    @dataclass
+    class Built:
+        exit_code: int | None = None
+
+    def in_place(state: Built) -> None:
+        state.exit_code = 0
+
+    def whole(state: Built) -> Built:
+        return Built(0)
+
+    def change(state: Built) -> dict[str, Any]:
+        return {"exit_code": 0}
+
+    claim = Evidence("command_exit", "it went well", {"exit_code": 0})
+    for fn in (in_place, whole, change):
+        graph = Graph(Built).add_node("a", fn, evidence=claim).add_edge("a", END)
+        app = graph.set_entry("a").compile()
+        assert run(app.run(Built(), store=store, run_id=fn.__name__)) == Built(0)
+        with pytest.raises(hf.RunFinishedError):
+            run(app.resume(fn.__name__, store=store))
+    graph = Graph(Built).add_node("a", lambda _: None, evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="it went well"):
+        run(graph.set_entry("a").compile().run(Built(), store=store, run_id="none"))
 
 
 def test_a_node_whose_claims_are_not_so_fails(store: hf.Store, desk: Desk) -> None:
@@ -236,6 +285,29 @@ def test_a_loop_that_rewrites_a_file_is_no_failure(store: hf.Store, desk: Desk) 
     assert (desk / "log").read_text() == "xxxx"
 
 
+def test_a_resume_does_not_hold_all_states_in_memory(tmp_path: Path) -> None:
+    size, rounds = 1 << 20, 60
+
+    def grow(state: dict[str, Any]) -> dict[str, Any]:
+        return {"n": state["n"] + 1, "noise": os.urandom(size)}
+
+    graph = Graph(dict).add_node("grow", grow).set_entry("grow")
+    graph.add_node("stop", lambda state: int("x") if stops else None).add_edge("stop", END)
+    graph.add_conditional_edge("grow", lambda s: "grow" if s["n"] < rounds else "stop")
+    app = graph.compile()
+    url, stops = f"sqlite:///{tmp_path}/runs.db", True
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync({"n": 0}, store=url, run_id="r")
+    stops = False
+    tracemalloc.start()
+    try:
+        assert app.resume_sync("r", store=url)["n"] == rounds
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < rounds * size * 2 / 3
+
+
 # --- side by side
 
 
@@ -273,6 +345,30 @@ def test_what_branches_wrote_is_checked_one_by_one(
     assert gone in again
     assert ("start" in again) == (gone == "start"), "what holds is not repeated"
     assert desk.holds(*whole)
+
+
+def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_node(
+    store: hf.Store, desk: Desk
+) -> None:
+    def price(state: State, n: int) -> State:
+        state.log.append(f"price {n}")
+        return state
+
+    graph = Graph(State, merge=join).add_question("price", "Price?", into=price, returns=int)
+    for name in ("start", "left", "after"):
+        graph.add_node(name, node(desk, name), outputs=desk / name)
+    for source, target in (
+        ("start", "left"), ("start", "price"), ("left", "after"), ("price", "after"), ("after", END),
+    ):  # fmt: skip
+        graph.add_edge(source, target)
+    app = graph.set_entry("start").compile()
+    with pytest.raises(hf.RunPausedError):
+        run(app.run(State(), store=store, run_id="r"))
+    run(app.answer("r", 42, store=store))
+    (desk / "left").unlink()
+    desk.take()
+    assert by_resume(app, store).log == ["start", "left", "price 42", "after"]
+    assert desk.take() == ["left", "after"]
 
 
 # --- strategies and durability
@@ -341,21 +437,77 @@ def test_what_is_saved_later_is_claimed_all_the_same(
 
 def test_a_command_is_a_node_whose_exit_code_is_evidence(store: hf.Store, desk: Desk) -> None:
     def words(state: dict[str, Any]) -> list[str]:
-        program = "import sys; open(sys.argv[1], 'a').write('x'); print(sys.argv[2])"
+        program = "import sys; open(sys.argv[1], 'a').write('x'); print('first\\n' + sys.argv[2])"
         return [sys.executable, "-c", program, str(desk / "report"), state["word"]]
 
     graph = Graph(dict[str, Any])
-    graph.add_node("make", command(words, into="made"), outputs=desk / "report")
+    graph.add_node("make", command(words, into="made", tail=8), outputs=desk / "report")
     graph.add_node("end", lambda state: None).add_edge("make", "end").add_edge("end", END)
     app = graph.set_entry("make").compile()
     final = run(app.run({"word": "hello"}, store=store, run_id="r"))
     assert final["made"]["exit_code"] == 0
     assert final["made"]["stdout"] == "hello\n"
+    assert final["made"]["truncated"] is True, "of the eight bytes that were asked for"
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("r", store=store))
     (desk / "report").unlink()
     run(app.resume("r", store=store))
     assert (desk / "report").read_text() == "x"
+
+
+def test_a_step_of_a_workflow_is_no_node_and_the_error_says_what_to_take() -> None:
+    from holdfast.workflow import command as of_workflows
+
+    wrong: Any = of_workflows(["make", "report"])
+    with pytest.raises(TypeError, match=r"not a Step: use holdfast\.graph\.command") as raised:
+        Graph(State).add_node("report", wrong)
+    assert len(str(raised.value)) < 120
+
+
+# --- files that the state names, and files that are gone
+
+
+def test_paths_may_depend_on_the_state_that_the_node_is_given(store: hf.Store, desk: Desk) -> None:
+    (desk / "b.in").write_text("1")
+
+    def write(state: dict[str, Any]) -> None:
+        desk.write(state["name"], (desk / f"{state['name']}.in").read_text())
+
+    def remove(state: dict[str, Any]) -> dict[str, Any]:
+        desk.call("remove")
+        (desk / state["name"]).unlink()
+        return {"removed": state["name"]}
+
+    graph = Graph(dict[str, Any])
+    graph.add_node(
+        "write", write,
+        reads=lambda state: desk / f"{state['name']}.in",
+        outputs=lambda returned, state: desk / state["name"],
+    )  # fmt: skip
+    graph.add_node("remove", remove, removes=lambda returned: desk / returned["removed"])
+    graph.add_edge("write", "remove").add_edge("remove", END)
+    app = graph.set_entry("write").compile()
+    run(app.run({"name": "b"}, store=store, run_id="r"))
+    with pytest.raises(hf.RunFinishedError):
+        run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b.in").write_text("2")
+    run(app.resume("r", store=store))
+    assert desk.take() == ["b", "remove"]
+    (desk / "b").touch()
+    with pytest.raises(hf.StepFailedError, match="b is still there"):
+        keeps = Graph(dict[str, Any]).add_node("keep", lambda _: None, removes=desk / "b")
+        run(
+            keeps.add_edge("keep", END).set_entry("keep").compile().run({}, store=store, run_id="k")
+        )
+
+
+def test_a_node_that_could_never_be_verified_is_not_called(store: hf.Store, desk: Desk) -> None:
+    claim = Evidence("artifact_exists", "typed wrongly", {"pth": "x"})
+    graph = Graph(State).add_node("a", node(desk, "a"), evidence=claim).add_edge("a", END)
+    with pytest.raises(hf.StepFailedError, match="'pth' is not among"):
+        run(graph.set_entry("a").compile().run(State(), store=store, run_id="r"))
+    assert desk.take() == []
 
 
 # --- forks, going back, versions, retention
@@ -400,6 +552,40 @@ def test_a_fork_that_rewrites_what_its_origin_claimed_is_no_failure(
     assert desk.take() == [*["log"] * 3, "end"]
     with pytest.raises(hf.RunFinishedError):
         run(app.resume("fork", store=store))
+
+
+def test_a_fork_carries_only_the_claims_that_nothing_supersedes(
+    store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(state: State) -> State:
+        desk.write("log", "x" * (state.n + 1))
+        desk.write(f"part {state.n % 3}")
+        return State(state.n + 1)
+
+    def written(state: State) -> list[Path]:
+        return [desk / "log", desk / f"part {(state.n - 1) % 3}"]
+
+    app = (
+        Graph(State)
+        .add_node("work", work, outputs=written)
+        .add_conditional_edge("work", lambda state: "work" if state.n < 20 else END)
+        .set_entry("work")
+        .compile()
+    )
+    run(app.run(State(), store=store, run_id="r"))
+    with hf.SyncCheckpointer(store) as cp:
+        for origin, name in (("r", "f"), ("f", "ff"), ("ff", "fff")):
+            forked = cp.fork(origin, run_id=name)
+            assert len(forked.meta[INHERITED]) == 2, "the other parts"
+        for name in ("log", "part 0", "part 1", "part 2"):
+            cp.fork("fff", run_id=f"without {name}")
+            (desk / name).unlink()
+            run(app.resume(f"without {name}", store=store))
+            assert (desk / name).exists(), "none of them is forgotten"
+        monkeypatch.setattr(forking_module, "MAX_INHERITED", 100)
+        with pytest.raises(ValueError, match="fork an earlier checkpoint"):
+            cp.fork("r", run_id="too much")
+        assert cp.run("too much") is None
 
 
 def test_going_back_to_a_node_is_going_back_to_what_holds(store: hf.Store, desk: Desk) -> None:

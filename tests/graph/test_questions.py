@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
+from pydantic import BaseModel
 
 import holdfast as hf
 from holdfast.checkpoint import to_micros
@@ -241,6 +242,7 @@ def test_going_back_and_editing_the_state_ask_anew(url: str) -> None:
         {"into": "title", "show": "title"},
         {"into": "title", "default": 1},
         {"into": "title", "assignees": "ann"},
+        {"into": "title", "assignees": []},
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused_when_it_is_added(wrong: Any) -> None:
@@ -248,13 +250,72 @@ def test_a_question_that_makes_no_sense_is_refused_when_it_is_added(wrong: Any) 
         Graph(Article).add_question("review", "Well?", **wrong)
 
 
-def test_what_is_to_be_shown_must_be_there() -> None:
-    app = (
-        Graph(Article).add_question("q", "Well?", into="title", show=["titel"])
-        .add_edge("q", END).set_entry("q").compile()
-    )  # fmt: skip
+def _asking(state: Any, **options: Any) -> CompiledGraph[Any]:
+    graph: Graph[Any] = Graph(state)
+    return graph.add_question("q", "Well?", **options).add_edge("q", END).set_entry("q").compile()
+
+
+class Typed(TypedDict):
+    title: str
+
+
+class Model(BaseModel):
+    title: str = ""
+
+
+@pytest.mark.parametrize("state", [Article, Typed, Model])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"into": "titel"},
+        {"edit": ["titel"]},
+        {"into": "title", "show": ["titel"]},
+        {"into": lambda state, answer: None, "show": ["titel"]},
+    ],
+)
+def test_fields_that_the_state_does_not_have_are_found_when_it_is_compiled(
+    state: Any, options: Any
+) -> None:
+    words = r"'q' names 'titel', which is no field of \w+; did you mean 'title'\?"
+    with pytest.raises(hf.InvalidFlowError, match=words):
+        _asking(state, **options)
+
+
+def test_a_state_without_declared_fields_may_have_any(cp: hf.SyncCheckpointer) -> None:
+    app = _asking(dict, into="title", show=["titel"])
     with pytest.raises(TypeError, match="'titel'"):
-        app.run_sync(Article())
+        app.run_sync({}, store=cp, run_id="r")
+
+
+def test_the_answer_is_of_the_type_of_its_field(cp: hf.SyncCheckpointer) -> None:
+    for name, right, wrong in (("words", 7, "many"), ("review", {"approved": True}, "yes")):
+        app = _asking(Article, into=name)
+        with pytest.raises(hf.RunPausedError):
+            app.run_sync(Article(), store=cp, run_id=name)
+        with pytest.raises(hf.InvalidAnswerError):
+            app.answer_sync(name, wrong, store=cp)
+        app.answer_sync(name, right, store=cp)
+    assert app.resume_sync("review", store=cp).review == Approval(True)
+
+
+def test_what_else_says_it_comes_before_the_type_of_the_field(cp: hf.SyncCheckpointer) -> None:
+    ways: list[dict[str, Any]] = [
+        {"choices": ["a", "b"]},
+        {"schema": {"type": "string"}},
+        {"returns": str},
+    ]
+    for n, options in enumerate(ways):
+        app = _asking(Article, into="title", **options)
+        with pytest.raises(hf.RunPausedError):
+            app.run_sync(Article(), store=cp, run_id=f"r{n}")
+        app.answer_sync(f"r{n}", "a", store=cp)
+        assert app.resume_sync(f"r{n}", store=cp).title == "a"
+
+
+def test_an_answer_that_its_field_cannot_hold_is_found_when_it_is_compiled() -> None:
+    with pytest.raises(hf.InvalidFlowError, match="'q' asks for str, and 'words' is of type int"):
+        _asking(Article, into="words", returns=str)
+    _asking(Article, into="words", returns=bool)
 
 
 def test_a_node_reads_the_state_of_another_run(url: str) -> None:
@@ -314,3 +375,29 @@ def test_killed_anywhere_around_a_question_it_is_asked_once_and_answered_once(
         found = cp.load("r", as_type=Article)
         assert found is not None
         assert found.state.log == ["Draft 1: Approval(approved=True, comment='')"]
+
+
+def test_a_plain_script_asks_answers_and_goes_on(cp: hf.SyncCheckpointer) -> None:
+    app = _articles()
+    with pytest.raises(hf.RunPausedError):
+        app.run_sync(Article(), store=cp, run_id="r")
+    (asked,) = app.questions_sync("r", store=cp)
+    assert asked.prompt == "Publish 'Draft 1'?"
+    app.answer_sync("r", Approval(True), store=cp, by="ann")
+    assert app.recover_sync(store=cp)["r"].review == Approval(True)
+    with pytest.raises(TypeError, match=r"answer\(\) got an unexpected keyword argument 'who'"):
+        app.answer_sync("r", True, who="ann")  # type: ignore[call-arg]
+
+
+def test_a_run_that_is_kept_nowhere_cannot_wait_for_people() -> None:
+    app = _articles()
+    with pytest.raises(hf.StoreRequiredError, match=r"'review' asks people.*pass store="):
+        app.run_sync(Article())
+
+    async def watch() -> None:
+        async with app.stream(Article()) as events:
+            async for _ in events:
+                pass
+
+    with pytest.raises(hf.StoreRequiredError):
+        asyncio.run(watch())

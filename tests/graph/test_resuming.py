@@ -409,3 +409,66 @@ def test_a_node_that_is_next_and_gone_must_be_renamed(cp: hf.SyncCheckpointer) -
     app = calls.line("axc").compile(version=2, migrate={1: None})
     with pytest.raises(hf.FlowChangedError, match=r"node 'b', which is next, is gone.*rename="):
         run(app.resume("run", store=cp))
+
+
+# --- start it, or go on
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_run_with_resume_starts_goes_on_and_gives_what_was_recorded(
+    cp: hf.SyncCheckpointer, blocking: bool
+) -> None:
+    calls = Calls()
+    calls.failing.add("b")
+    app = calls.line("abc").compile()
+
+    def go(state: State) -> State:
+        where: dict[str, Any] = {"store": cp, "run_id": "run", "resume": True}
+        return app.run_sync(state, **where) if blocking else run(app.run(state, **where))
+
+    with pytest.raises(hf.StepFailedError):
+        go(State(5))
+    calls.failing.clear()
+    assert go(State(5)) == State(8, list("abc"))
+    assert go(State(5)) == State(8, list("abc")), "as it was recorded"
+    assert calls == {"a": 1, "b": 2, "c": 1}
+    with pytest.raises(hf.InputMismatchError):
+        go(State(6))
+    with pytest.raises(hf.RunExistsError):
+        app.run_sync(State(5), store=cp, run_id="run")
+
+
+def test_run_with_resume_does_not_revive_what_was_cancelled(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    calls.failing.add("a")
+    app = calls.line("a").compile()
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync(State(), store=cp, run_id="run", resume=True)
+    app.cancel_sync("run", store=cp)
+    with pytest.raises(hf.RunFinishedError):
+        app.run_sync(State(), store=cp, run_id="run", resume=True)
+
+
+def test_run_with_resume_goes_on_with_a_run_of_another_version(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    calls.failing.add("b")
+    with pytest.raises(hf.StepFailedError):
+        calls.line("ab").compile().run_sync(State(), store=cp, run_id="run", resume=True)
+    calls.failing.clear()
+    app = calls.line("ab").compile(version=2, migrate={"1": lambda data: data | {"n": 10}})
+    assert app.run_sync(State(99), store=cp, run_id="run", resume=True) == State(11, ["a", "b"])
+
+
+def test_options_that_there_are_not_are_named_in_public_words() -> None:
+    app = Calls().line("a").compile()
+    for call in (
+        lambda: app.run_sync(State(), resum=True),
+        lambda: app.resume_sync("run", from_nod="a"),
+        lambda: app.resume_stream("run", from_nod="a"),
+    ):
+        with pytest.raises(
+            TypeError, match=r"(run|resume) has no option '.*; did you mean"
+        ) as told:
+            call()
+        assert "._" not in str(told.value)
+        assert "Wanted" not in str(told.value)

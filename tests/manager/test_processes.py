@@ -71,9 +71,16 @@ def artifact(workplace: Path) -> None:
 
 def test_processes_that_commit_to_one_task_never_share_a_number(kept_url: str) -> None:
     code = """
+def committed(n):
+    while True:
+        step_id = manager.begin_step("task", "tool_executed", {"n": f"{sys.argv[2]}.{n}"})
+        try:
+            return manager.commit_step(step_id, pack())
+        except hf.StepConflictError:  # another was faster
+            manager.abandon_step(step_id)
+
 for n in range(15):
-    done = manager.commit_step(manager.begin_step("task", "tool_executed", {"n": f"{sys.argv[2]}.{n}"}), pack())
-    print(done.sequence_number, flush=True)
+    print(committed(n).sequence_number, flush=True)
 print("done", flush=True)
 """
     with (
@@ -91,6 +98,7 @@ print("done", flush=True)
         assert sorted(c.sequence_number for c in found) == sorted(numbered)
         assert sorted(numbers(found)) == sorted(f"{p}.{n}" for p in range(3) for n in range(15))
         assert all(checkpoint.verified for checkpoint in found)
+        assert manager.steps_in_flight() == []
         assert hf.SyncCheckpointer(manager.checkpointer.store).verify("task").ok
 
 
@@ -149,6 +157,58 @@ os.kill(os.getpid(), signal.SIGKILL)
         assert checkpoint.snapshot_data == {"n": 7}
         assert manager.get_last_verified_checkpoint("task") == checkpoint
         assert manager.steps_in_flight() == []
+
+
+def test_a_step_that_another_process_overtook_does_not_send_the_task_back(kept_url: str) -> None:
+    code = """
+for n in (2, 3):
+    manager.commit_step(manager.begin_step("task", "tool_executed", {"n": n}), pack())
+print("done", flush=True)
+"""
+    with CheckpointManager(kept_url) as manager:
+        stale = manager.begin_step("task", "tool_executed", {"n": 1})
+        with process(code, kept_url) as other:
+            go(other)
+            assert out(other).read() == "done\n"
+        with pytest.raises(hf.StepConflictError, match="abandon_step it, and begin anew"):
+            manager.commit_step(stale, exists("a"))
+        with pytest.raises(hf.StepConflictError, match="another process"):
+            manager.commit_step(stale, exists("a"), "mine")
+        assert numbers(manager.list_checkpoints("task")) == [3, 2]
+        manager.abandon_step(stale)
+        assert manager.steps_in_flight() == []
+        assert step(manager, {"n": 4}, exists("a")).snapshot_data == {"n": 4}
+
+
+def test_a_step_waits_while_another_process_only_begins_one(kept_url: str) -> None:
+    code = """
+print(manager.begin_step("task", "tool_executed", {"n": 2}), flush=True)
+"""
+    with CheckpointManager(kept_url) as manager:
+        mine = manager.begin_step("task", "tool_executed", {"n": 1})
+        with process(code, kept_url) as other:
+            go(other)
+            later = out(other).read().strip()
+        manager.commit_step(mine, exists("a"))
+        manager.commit_step(later, exists("a"))
+        assert numbers(manager.list_checkpoints("task")) == [2, 1], "whoever commits them"
+
+
+def test_what_overtook_a_step_and_was_left_behind_is_no_hindrance(kept_url: str) -> None:
+    code = """
+manager.commit_step(manager.begin_step("task", "tool_executed", {"n": 2}), pack())
+"""
+    with CheckpointManager(kept_url) as manager:
+        first = manager.begin_step("task", "tool_executed", {"n": 0})
+        mine = manager.begin_step("task", "tool_executed", {"n": 1})
+        manager.commit_step(first, exists("a"), "first")
+        with process(code, kept_url) as other:
+            go(other)
+            out(other).read()
+        manager.rollback_to_checkpoint("first")
+        manager.begin_step("task", "tool_executed", {"n": 3})
+        manager.commit_step(mine, exists("a"))
+        assert numbers(manager.list_checkpoints("task")) == [1, 2, 0]
 
 
 @pytest.mark.parametrize("point", range(1, 17))

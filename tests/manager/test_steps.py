@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.evidence import Evidence, EvidencePack, Policy
+from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
 from holdfast.evidence.records import MAX_EVIDENCE
 from holdfast.manager import CheckpointManager, CheckpointType, TaskCheckpoint
 from holdfast.stores.memory import MemoryStore
@@ -77,6 +77,50 @@ def test_steps_are_in_flight_until_they_are_committed(manager: CheckpointManager
     manager.commit_step(one, exists("a"))
     assert manager.steps_in_flight("task") == []
     assert numbers(manager.list_checkpoints("task")) == [1, 2], "in the order of their commits"
+
+
+def test_a_step_that_is_abandoned_is_not_in_flight_and_never_committed(
+    manager: CheckpointManager,
+) -> None:
+    Path("a").touch()
+    first = step(manager, {"n": 0}, exists("a"))
+    leftover = manager.begin_step("task", "iteration_end", {"n": 1})
+    mine = manager.begin_step("task", "iteration_end", {"n": 2})
+    manager.abandon_step(leftover)
+    entries = len(manager.checkpointer.store.read("task"))
+    manager.abandon_step(leftover)
+    assert len(manager.checkpointer.store.read("task")) == entries, "once is enough"
+    assert [found.step_id for found in manager.steps_in_flight()] == [mine]
+    for name in (None, "mine"):
+        with pytest.raises(hf.StepConflictError, match="it was abandoned"):
+            manager.commit_step(leftover, exists("a"), name)
+    assert manager.get_last_verified_checkpoint("task") == first, "it moves nothing"
+    told = hf.SyncCheckpointer(manager.checkpointer.store).timeline("task")
+    assert [one.note for one in told if one.kind == "cancel"] == ["only a step that was begun"]
+    done = manager.commit_step(mine, exists("a"), "mine")
+    with pytest.raises(hf.StepConflictError, match=f"committed as task@{done.seq}"):
+        manager.abandon_step(mine)
+    with pytest.raises(hf.StepNotFoundError):
+        manager.abandon_step(done.checkpoint_id)
+    assert manager.steps_in_flight() == []
+
+
+def test_abandoning_what_was_left_behind_does_nothing(manager: CheckpointManager) -> None:
+    Path("a").touch()
+    first = step(manager, {"n": 0}, exists("a"))
+    behind = manager.begin_step("task", "iteration_end", {"n": 1})
+    manager.rollback_to_checkpoint(first.checkpoint_id)
+    manager.begin_step("task", "iteration_end", {"n": 2})
+    entries = len(manager.checkpointer.store.read("task"))
+    manager.abandon_step(behind)
+    assert len(manager.checkpointer.store.read("task")) == entries
+
+
+def test_a_step_that_is_abandoned_does_not_keep_a_deleted_task(manager: CheckpointManager) -> None:
+    checkpoint = step(manager, {"n": 1}, exists("a"))
+    manager.abandon_step(manager.begin_step("task", "iteration_end", {"n": 2}))
+    assert manager.delete_checkpoint(checkpoint.checkpoint_id)
+    assert [e.kind for e in manager.checkpointer.store.read("task")] == ["tombstone"]
 
 
 def test_a_step_is_committed_once(manager: CheckpointManager) -> None:
@@ -203,6 +247,25 @@ def test_a_policy_keeps_evidence_inside_its_roots(url: str, tmp_path: Path) -> N
             step_id = manager.begin_step("task", "iteration_end", {})
             with pytest.raises(hf.EvidencePolicyError):
                 manager.commit_step(step_id, exists("/etc/passwd"))
+
+
+def test_what_is_committed_and_not_verified_is_logged(
+    tmp_path: Path, workplace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Such as a digest that was taken in the working directory, and is looked for in base_path."""
+    base = tmp_path / "base"
+    base.mkdir()
+    (base / "a").write_text("the one that is meant")
+    (workplace / "a").write_text("another")
+    with CheckpointManager("memory://", policy=Policy(base_path=base)) as manager:
+        assert not step(manager, {}, EvidencePack([file_evidence("a")])).verified
+        assert "task@2 is committed and not verified: file_sha256 'a is unch" in caplog.text
+        caplog.clear()
+        meant = file_evidence("a", policy=manager.verifier.policy)
+        assert step(manager, {}, EvidencePack([meant])).verified
+        manager.auto_verify = False
+        step(manager, {}, exists("gone"))
+    assert caplog.text == ""
 
 
 def test_a_type_of_ones_own_sees_the_snapshot(manager: CheckpointManager) -> None:

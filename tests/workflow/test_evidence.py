@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import sqlite3
 import sys
@@ -16,6 +17,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast import appending
+from holdfast.core import Core
+from holdfast.engine import running
 from holdfast.engine.events import CheckpointRejected, RunStarted, StepRetrying
 from holdfast.evidence import (
     CommandResult,
@@ -26,6 +30,7 @@ from holdfast.evidence import (
     process_evidence,
 )
 from holdfast.model import Kind, verdict_journal
+from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (
     StepCompleted,
     StepStarted,
@@ -298,6 +303,103 @@ def test_it_goes_back_again_and_again_as_often_as_need_be(
     assert desk.take() == []
 
 
+# --- what is not done by steps
+
+
+def test_a_repair_keeps_what_was_decided_and_answered_before_the_step(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    decided: list[Any] = []
+
+    @workflow("asks")
+    def flow() -> Flow:
+        yield step("a").python(desk.call, args=("a",))
+        decided.append(hf.uuid())
+        price = yield ask("Price?", returns=int)
+        text = yield step("b").python(desk.write, args=("b", str(price)), outputs=desk / "b")
+        return text, decided[-1]
+
+    with pytest.raises(hf.RunPausedError):
+        by_run(engine, flow)
+    asyncio.run(engine.answer("r", 42, by="ann"))
+    by_run(engine, flow)
+    for _ in range(2):
+        (desk / "b").unlink()
+        assert by_run(engine, flow)[0] == "42"
+    assert len(set(decided)) == 1
+    assert desk.take() == ["a", "b", "b", "b"]
+
+
+def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_step(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    @workflow("asks")
+    def flow() -> Flow:
+        made = step("b").python(desk.write, args=("b",), outputs=desk / "b")
+        _, price = yield parallel(made, ask("Price?", name="price", returns=int))
+        yield step("c").python(desk.call, args=("c",))
+        return price
+
+    with pytest.raises(hf.RunPausedError):
+        by_run(engine, flow)
+    asyncio.run(engine.answer("r", 42))
+    (desk / "b").unlink()
+    assert by_run(engine, flow) == 42
+    assert desk.take() == ["b", "b", "c"]
+
+
+def test_a_question_that_was_asked_after_the_step_is_asked_again(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    @workflow("asks")
+    def flow() -> Flow:
+        text = yield step("b").python(desk.write, args=("b",), outputs=desk / "b")
+        return (yield ask(f"Is {text!r} fine?"))
+
+    with pytest.raises(hf.RunPausedError):
+        by_run(engine, flow)
+    asyncio.run(engine.answer("r", "yes"))
+    (desk / "b").unlink()
+    with pytest.raises(hf.RunPausedError):
+        by_run(engine, flow)
+    asyncio.run(engine.answer("r", "no"))
+    assert by_run(engine, flow) == "no"
+
+
+def test_a_repair_keeps_the_failure_that_the_flow_went_on_with(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    desk.broken.add("x")
+
+    @workflow("recovers")
+    def flow() -> Flow:
+        try:
+            yield step("x").python(desk.call, args=("x",))
+        except hf.StepFailedError:
+            return (yield step("b").python(desk.write, args=("b",), outputs=desk / "b"))
+
+    by_run(engine, flow)
+    desk.broken.clear()
+    (desk / "b").unlink()
+    assert by_run(engine, flow) == "this is b"
+    assert desk.take() == ["x", "b", "b"]
+
+
+def test_a_step_that_failed_the_run_once_is_repaired_like_any_other(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    flow = line(desk)
+    desk.broken.add("b")
+    with pytest.raises(hf.StepFailedError):
+        by_run(engine, flow)
+    desk.broken.clear()
+    by_run(engine, flow)
+    desk.take()
+    (desk / "b").unlink()
+    assert by_run(engine, flow) == WHOLE
+    assert desk.take() == ["b", "c"]
+
+
 # --- completed, paused, cancelled, failed
 
 
@@ -319,6 +421,30 @@ def test_a_completed_run_goes_on_only_if_something_is_not_so_any_more(
     assert rejected(events) == ["c"]
     assert desk.take() == ["c"]
     assert engine.get_result("r").status == hf.Status.COMPLETED
+
+
+def test_a_completed_run_that_asked_something_in_vain_is_finished_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """An older version asked, nobody answered, and the newer one does not care."""
+    clock = FakeClock()
+
+    @workflow("asks", version="1")
+    def old() -> Flow:
+        yield step("a").python(lambda: 1)
+        return (yield ask("May I?", deadline=60, default="no"))
+
+    @workflow("asks", version="2", migrate={"1": lambda results: results})
+    def new() -> Flow:
+        return (yield step("a").python(lambda: 1))
+
+    with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db", clock=clock) as cp:
+        engine = WorkflowEngine(cp)
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(old, workflow_id="r")
+        assert engine.run_sync(new, workflow_id="r", resume=True) == 1
+        clock.advance(3600)
+        assert engine.run_sync(new, workflow_id="r", resume=True) == 1
 
 
 def test_a_completed_run_is_not_gone_on_with_for_other_inputs(
@@ -549,17 +675,36 @@ def test_a_claim_that_is_never_so_fails_the_run_with_its_words(
     assert raised.value.error_type == "holdfast.errors.ClaimFailedError"
 
 
-def test_what_can_not_be_told_when_the_step_is_finished_does_not_fail_it(
+def test_what_can_not_be_told_when_the_step_is_finished_fails_it_in_other_words(
     memory: WorkflowEngine, desk: Desk
 ) -> None:
-    """Only what is known not to be so is held against the step."""
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
     @workflow("claims")
     def flow() -> Flow:
-        return (yield step("a").python(desk.call, args=("a",)).evidence(claim))
+        made = step("a").python(desk.call, args=("a",)).retry(2, backoff=0.001)
+        yield made.evidence(claim, there(desk / "mark"))
 
-    assert by_run(memory, flow) == "a"
+    with pytest.raises(hf.StepFailedError) as raised:
+        by_run(memory, flow)
+    words = str(raised.value)
+    assert re.search(r"what is not so: .*mark.* and what can't be told: .*it went well", words)
+    assert desk.take() == ["a", "a"]
+
+
+def test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told(
+    memory: WorkflowEngine, desk: Desk
+) -> None:
+    untold = [Evidence("command_exit", f"part {n} went well", {"exit_code": 0}) for n in range(2)]
+
+    @workflow("claims")
+    def flow(least: int) -> Flow:
+        pack = EvidencePack([there(desk / "a"), *untold], False, True, least)
+        return (yield step("a").python(desk.write, args=("a",)).evidence(pack))
+
+    assert memory.run_sync(flow, least=1) == "this is a"
+    with pytest.raises(hf.StepFailedError, match=r"claims what can't be told: .*part 0"):
+        memory.run_sync(flow, least=2)
 
 
 def test_the_result_of_a_step_is_what_its_claim_is_compared_with_then_and_later(
@@ -802,6 +947,17 @@ def test_a_command_that_ends_otherwise_fails_its_step(memory: WorkflowEngine) ->
         memory.run_sync(flow, code=3)
     assert memory.run_sync(flow, workflow_id="r", code=3, fine=[0, 3]) == 3
     assert memory.run_sync(flow, workflow_id="r", resume=True) == 3, "3 is what was expected"
+
+
+def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: WorkflowEngine) -> None:
+    @workflow("says")
+    def flow() -> Flow:
+        says = [sys.executable, "-c", "print('first'); print('last')"]
+        whole = yield command(says)
+        end = yield command(says, tail=8)
+        return [(found.stdout, found.truncated) for found in (whole, end)]
+
+    assert by_run(memory, flow) == [("first\nlast\n", False), ("last\n", True)]
 
 
 def test_a_command_that_failed_is_tried_again(memory: WorkflowEngine, desk: Desk) -> None:
@@ -1105,6 +1261,88 @@ def test_a_run_within_that_is_called_with_something_else_after_a_repair_is_anoth
     assert by_run(engine, outer) == "inner 1"
 
 
+def test_a_claim_is_compared_with_the_result_of_its_own_step_however_deep_that_is(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    """What the steps above it came to is something else."""
+    claim = Evidence("command_exit", "it was built", {"exit_code": 0}, {"command": ["make"]})
+
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("build").python(lambda: {"exit_code": 0}).evidence(claim)
+        return "built"
+
+    @workflow("middle")
+    def middle() -> Flow:
+        yield step("deep").subworkflow(inner)
+        return {"exit_code": 1}
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(middle)
+        yield step("o").python(desk.call, args=("o",))
+
+    by_run(engine, outer)
+    assert desk.take() == ["o"]
+    by_run(engine, outer)
+    assert desk.take() == []
+
+
+def test_what_was_claimed_in_a_run_within_that_was_deleted_can_not_be_told(
+    engine: WorkflowEngine, store: hf.Store, desk: Desk
+) -> None:
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("i").python(desk.write, args=("i",), outputs=desk / "i")
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner)
+        yield step("o").python(desk.call, args=("o",))
+
+    stopped(engine, outer, desk, "sub")
+    with hf.SyncCheckpointer(store) as cp:
+        cp.clear("r//sub")
+    (desk / "i").unlink()
+    with pytest.raises(hf.VerificationError, match=r"r//sub.*trust=") as caught:
+        by_run(engine, outer)
+    assert caught.value.checkpoint_id == "r@1"
+    assert desk.take() == []
+    engine.run_sync(outer, workflow_id="r", resume=True, trust="stored")
+    assert desk.take() == ["o"]
+
+
+def test_only_what_was_written_of_a_run_within_that_begins_anew_is_told(
+    engine: WorkflowEngine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another moves the run within just before that can be written."""
+
+    @workflow("inner")
+    def inner() -> Flow:
+        yield step("one").python(desk.call, args=("one",))
+        return (yield step("two").python(desk.write, args=("f",)))
+
+    @workflow("outer")
+    def outer() -> Flow:
+        yield step("sub").subworkflow(inner).outputs(desk / "f")
+
+    by_run(engine, outer)
+    (desk / "f").unlink()
+    real = appending.append_at
+    with hf.SyncCheckpointer(store) as cp:
+        cp.rollback("r//sub", seq=1)
+
+        def append_at(core: Core, run: str, *rest: Any) -> Any:
+            if run == "r//sub":
+                cp.rollback(run, seq=1)
+            return (yield from real(core, run, *rest))
+
+        monkeypatch.setattr(running, "append_at", append_at)
+        events = asyncio.run(collect(engine.resume(outer, workflow_id="r")))
+    assert [event.run_id for event in of(events, CheckpointRejected)] == ["r"]
+    assert desk.holds("f")
+
+
 def test_a_run_within_that_cannot_be_told_stops_the_resume_of_both(
     store: hf.Store, desk: Desk
 ) -> None:
@@ -1374,3 +1612,50 @@ def test_a_failure_is_told_to_the_stream_as_well(memory: WorkflowEngine, desk: D
     assert rejected(events) == ["b"]
     desk.broken.clear()
     assert by_run(memory, flow) == WHOLE
+
+
+class Ahead(asyncio.SelectorEventLoop):
+    """A loop whose clock can be put forward."""
+
+    by = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.by
+
+
+def test_a_run_that_goes_back_on_its_way_is_started_once_and_keeps_its_timeout(
+    engine: WorkflowEngine, store: hf.Store, desk: Desk
+) -> None:
+    spent = 0.0
+    decided: list[Any] = []
+
+    async def work() -> str:
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return "done"
+
+    @workflow("uses")
+    def flow() -> Flow:
+        text = yield step("a").python(desk.call, args=("a",))
+        decided.append(hf.uuid())
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Ahead):
+            loop.by += spent
+        yield step("b").python(desk.write, args=("b", text), outputs=desk / "b")
+        return (yield step("c").python(work))
+
+    by_run(engine, flow)
+    with hf.SyncCheckpointer(store) as cp:
+        loaded = cp.load("r", seq=3)
+        assert loaded is not None
+        for name in ("fork", "late"):
+            cp.fork("r", seq=3, run_id=name, state={**loaded.state, "a": "edited"})
+    events = asyncio.run(collect(engine.resume(flow, workflow_id="fork")))
+    assert rejected(events) == ["b"]
+    assert len(of(events, RunStarted)) == 1
+    assert len(set(decided)) == 1, "what was decided before the step is not decided again"
+    spent = 100.0
+    (desk / "b").write_text("a")
+    impatient = WorkflowEngine(store, timeout=150)
+    with asyncio.Runner(loop_factory=Ahead) as runner, pytest.raises(hf.RunTimeoutError):
+        runner.run(impatient.run(flow, workflow_id="late", resume=True))

@@ -215,7 +215,7 @@ def test_all_open_questions_are_listed_page_by_page_those_due_first(
     people: WorkflowEngine, clock: FakeClock
 ) -> None:
     async def main() -> None:
-        whom = [["ann"], ["bob"], []]
+        whom = [["ann"], ["bob"], None]
         for n in range(9):
             hours = None if n % 2 else (10 - n) * HOUR
             await _paused(people, _flow(f"{n}", deadline=hours, assignees=whom[n % 3]), f"r{n}")
@@ -330,6 +330,7 @@ def test_a_hostile_answer_is_refused_and_the_question_stays_open(
         ({"deadline": "tomorrow"}, "timedelta"),
         ({"assignees": "ann"}, r"\['ann'\]"),
         ({"assignees": [""]}, "empty"),
+        ({"assignees": []}, "assignees is empty: .*leave it out to let anyone answer"),
         ({"choices": []}, "at least one"),
         ({"schema": {"type": "text"}}, "schema.type"),
         ({"schema": {"pattern": "(?=a)"}}, "pattern"),
@@ -568,3 +569,29 @@ def test_a_question_is_read_from_the_store_once(
     (found,) = following.open_questions()
     monkeypatch.setattr(core.journals, "store", None)
     assert following.open_questions() == [found]
+
+
+def test_a_plain_script_asks_answers_and_goes_on(url: str) -> None:
+    flow = _flow(returns=int)
+    engine = WorkflowEngine(url)
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(flow, workflow_id="r")
+    (asked,) = engine.questions_sync("r")
+    assert engine.open_questions_sync() == [asked]
+    engine.pause_sync("r")
+    engine.answer_sync("r", 7, by="ann")
+    assert engine.recover_sync(flow) == {}
+    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(flow, workflow_id="other")
+    engine.cancel_sync("other")
+    assert engine.get_result("other").status == "cancelled"
+    engine.close_sync()
+
+
+def test_where_a_loop_runs_the_blocking_twins_say_what_to_await() -> None:
+    async def main() -> None:
+        WorkflowEngine(False).questions_sync("r")
+
+    with pytest.raises(RuntimeError, match="await questions"):
+        asyncio.run(main())

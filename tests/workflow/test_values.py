@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing import strategies
 from holdfast.testing.strategies import same
-from holdfast.workflow import StepStarted, WorkflowEngine, step, workflow
+from holdfast.workflow import Approval, StepStarted, WorkflowEngine, approve, flow, step, workflow
 from tests.workflow.support import Calls, Flow, stop_at
 
 
@@ -215,3 +215,23 @@ def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
         assert engine.get_result("result").status == "failed"
 
     asyncio.run(main())
+
+
+def test_a_generator_says_what_it_returns(url: str) -> None:
+    @workflow("typed")
+    def typed() -> flow.Flow[Approval]:
+        said: Approval = yield approve("Go?")
+        return said
+
+    @workflow("untyped")
+    def untyped() -> flow.Flow[Any]:
+        return (yield approve("Go?"))
+
+    engine = WorkflowEngine(url)
+    for one, result in ((typed, Approval(True)), (untyped, {"approved": True, "comment": ""})):
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(one, workflow_id=one.name)
+        engine.answer_sync(one.name, {"approved": True})
+        assert engine.run_sync(one, workflow_id=one.name, resume=True) == result
+        assert engine.run_sync(one, workflow_id=one.name, resume=True) == result, "recorded"
+    engine.close_sync()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import re
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -19,11 +20,13 @@ from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session, find_run
 
 if TYPE_CHECKING:
+    from holdfast.checkpointer import SyncCheckpointer
     from holdfast.core import Core
     from holdfast.engine.opening import StoreLike
     from holdfast.engine.options import Trust
     from holdfast.engine.running import Make, Plan
     from holdfast.evidence import EvidenceVerifier
+    from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
 
 
@@ -32,37 +35,64 @@ class Flow(NamedTuple):
 
     name: str
     make: Make
-    given: Callable[[dict[str, Any]], Any]  # from inputs by name to what the flow begins with
+    given: Callable[[Any], Any]  # from inputs by name to what the flow begins with
     hints: Mapping[str, Any]  # the types of its inputs, by name
     verifier: EvidenceVerifier | None = None
     threaded: bool = False  # a run without a thread is a thread of its own
     store: StoreLike = None  # where it keeps its runs by itself
+    takes_any: bool = False  # it begins with any value, not only with inputs by name
 
     async def start(
-        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, owner: str | None
+        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
     ) -> Plan:
         """Open a new run."""
         from holdfast.engine import running
         from holdfast.engine.options import Options
 
         options = Options(listening=True, verifier=self.verifier)
-        link = running.Link(thread or (run_id if self.threaded else None), owner)
-        return await running.start(core, self.make, run_id, inputs, options, link)
+        belongs = running.Link(thread or (run_id if self.threaded else None), **link)
+        return await running.start(core, self.make, run_id, inputs, options, belongs)
 
-    async def resume(self, core: Core, run_id: str, trust: Trust) -> Plan:
+    async def resume(
+        self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
+    ) -> Plan:
         """Take a run over where it stands."""
         from holdfast.engine import running
         from holdfast.engine.options import Options
 
-        options = Options(listening=True, trust=trust, verifier=self.verifier)
+        options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
         return await running.resume(core, self.make, run_id, None, options)
 
+
+_SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
 
 Planning = Callable[["Core"], Awaitable["Plan"]]
 
 
 def load(name: str) -> Flow:
-    """The flow that is called `module:name` or `path/to/file.py:name`."""
+    """The flow that is called `module:name` or `path/to/file.py:name`, or the pipeline that a file
+    describes: `path/to/file.yaml@module:functions`."""
+    file, _, functions = name.partition("@")
+    if file.endswith((".yaml", ".yml", ".json")):
+        return _flow(_described(file, functions), name)
+    return _flow(_named(name), name)
+
+
+def _described(file: str, functions: str) -> Pipeline:
+    from holdfast.errors import InvalidFlowError
+    from holdfast.pipeline import Pipeline
+
+    try:
+        return Pipeline.from_file(file, registry=_named(functions) if functions else None)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {file!r}") from None
+    except InvalidFlowError as error:
+        lead = "" if functions else f"; name the functions it may use: {file}@module:functions"
+        raise click.UsageError(f"{_show.clean(str(error))}{_show.clean(lead)}") from error
+
+
+def _named(name: str) -> Any:
+    """What is called `module:name` or `path/to/file.py:name`."""
     where, separator, attribute = name.rpartition(":")
     if not separator or not where or not attribute:
         raise click.UsageError(
@@ -75,11 +105,15 @@ def load(name: str) -> Flow:
             known = f"; it has {', '.join(sorted(flows))}" if flows else ""
             raise NotFoundError(f"{where} has no {attribute!r}{known}")
         found = getattr(found, part)
-    return _flow(found, name)
+    return found
 
 
-def find(names: Sequence[str], wanted: str | None) -> Flow:
-    """The flow of this name, among those named here or in pyproject.toml."""
+def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Flow:
+    """The flow of this name, among those named here or in pyproject.toml.
+
+    `source`, which is what the run was started by, is only shown: what stands in a store never
+    chooses what is imported.
+    """
     flows = load_all(names)
     for flow in flows:
         if flow.name == wanted:
@@ -87,8 +121,8 @@ def find(names: Sequence[str], wanted: str | None) -> Flow:
     known = ", ".join(repr(flow.name) for flow in flows)
     raise NotFoundError(
         f"the run is of flow {wanted!r}, " + (f"and known are only {known}; " if known else "")
-        + "name it with --flow module:name, or under [tool.holdfast] in pyproject.toml: "
-        'flows = ["module:name"]'
+        + f"name it with --flow {source or 'module:name'}, or under [tool.holdfast] in pyproject.toml: "
+        f'flows = ["{source or "module:name"}"]'
     )  # fmt: skip
 
 
@@ -142,6 +176,26 @@ def _holds(session: Session, run: str) -> bool:
     return True
 
 
+def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
+    """The MODULE:NAME that `holdfast run` started a run by, if it did."""
+    from holdfast.checkpoint import CheckpointInfo
+
+    opening = cp.core.journals.opening(run_id)
+    source = None if opening is None else CheckpointInfo(opening).meta_field("source")
+    return source if isinstance(source, str) and _SOURCE.fullmatch(source) else None
+
+
+def way_on(session: Session, run_id: str, *flows: str | None) -> str:
+    """The command that goes on with a run, with all that it needs here."""
+    from holdfast.urls import project_settings
+
+    configured = project_settings()[1].get("flows", [])
+    needed = [flow for flow in flows if flow is not None and flow not in configured]
+    if not configured and not needed:
+        needed = ["MODULE:NAME"]
+    return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
+
+
 def flow_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--flow`, for commands that go on with runs."""
     return click.option(
@@ -158,6 +212,10 @@ def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:
     inputs: dict[str, Any] = {}
     if document is not None:
         loaded = parse_json(document, "--input-json")
+        if flow.takes_any and not isinstance(loaded, dict):
+            if pairs:
+                raise click.UsageError("--input-json is no object, so that --input can't add to it")
+            return flow.given(loaded)
         if not isinstance(loaded, dict):
             raise click.UsageError("--input-json must be an object of inputs by name")
         inputs |= loaded
@@ -250,7 +308,7 @@ def _flow(found: Any, name: str) -> Flow:
     if isinstance(found, Pipeline):
         return Flow(
             found.name, found.program, found.state_from, {}, found.verifier,
-            threaded=True, store=found.kept_in,
+            threaded=True, store=found.kept_in, takes_any=True,
         )  # fmt: skip
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"

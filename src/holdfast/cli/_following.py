@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from holdfast.engine.events import Event
 
 
-def carry_out(session: Session, plan: Planning, run_id: str) -> None:
+def carry_out(session: Session, plan: Planning, run_id: str, way_on: str) -> None:
     """Carry a run out; its events go to standard error, its result to standard output.
 
-    With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is
+    `way_on` is the command that goes on with it. With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is
     cancelled, and with 5 if it pauses.
     """
     import asyncio
 
-    follower = Follower(run_id, session.json)
+    follower = Follower(run_id, session.json, (session.command("answer", run_id), way_on))
     try:
         asyncio.run(_follow(session, plan, follower))
     except KeyboardInterrupt:
-        _show.say(f"interrupted; go on with: holdfast resume {_show.clean(run_id)}", err=True)
+        _show.say(f"interrupted; go on with: {way_on}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
     raise SystemExit(follower.exit)
 
@@ -60,8 +60,10 @@ async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
 class Follower:
     """Shows the events of a run, and of the runs within it, as they come."""
 
-    def __init__(self, run_id: str, as_json: bool) -> None:
+    def __init__(self, run_id: str, as_json: bool, ways_on: tuple[str, str]) -> None:
+        """`ways_on` are the commands that go on with the run if it asks, and if it does not."""
         self.exit = Exit.OK
+        self._answer, self._resume = ways_on
         self.run_id = run_id
         self._json = as_json
         self._under_way = LiveLine()
@@ -87,6 +89,8 @@ class Follower:
             sys.stdout.flush()
             return
         line, style = told(event)
+        if isinstance(event, ev.RunPaused) and not within:
+            line += f"; go on with: {self._answer if event.questions else self._resume}"
         if line:
             self._under_way.clear()
             _show.show(_show.cell(f"{'  ' * within}{line}", style), err=True)
@@ -147,9 +151,8 @@ def told(event: Event) -> tuple[str, str]:
             return (f"not undone: {wrong}", "red") if wrong else ("undone", "yellow")
         case ev.QuestionAsked(question=question, prompt=prompt):
             return f"? {question}: {prompt}", "yellow"
-        case ev.RunPaused(run_id=run_id, questions=questions):
-            way_on = "holdfast answer" if questions else "holdfast resume"
-            return f"paused; go on with: {way_on} {run_id}", "yellow"
+        case ev.RunPaused():
+            return "paused", "yellow"
         case ev.RunCompleted(duration=duration):
             return f"completed in {_show.span(duration)}", "green"
         case ev.RunFailed(error=error):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
 @run_argument()
 @click.option("--question", "key", metavar="KEY", help="Which question, if the run asks several.")
 @click.option(
-    "--with", "document", metavar="JSON", help="The answer; @FILE or - for standard input."
-)
+    "--with", "document", metavar="JSON",
+    help="The answer, JSON or plain text; @FILE or - for standard input.",
+)  # fmt: skip
 @click.option("--by", metavar="NAME", help="Who answers.")
 def command(
     session: Session, run: str, key: str | None, document: str | None, by: str | None
@@ -33,40 +36,66 @@ def command(
     """Answer an open question of RUN. Then go on with it: holdfast resume RUN.
 
     On a terminal a form asks for what the question wants; elsewhere, and in scripts, give the
-    answer with --with. An answer is checked and recorded once: of two, the second is refused.
+    answer with --with. Where text is wanted, it need not be quoted. An answer is checked and
+    recorded once: of two, the second is refused.
     """
-    from holdfast.codec import readable
     from holdfast.engine import requests
+    from holdfast.errors import QuestionError
 
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     with session.opened() as cp:
         run_id = find_run(cp, run).run_id
-        value: Any
+        waiting = requests.questions(cp.core, run_id)
+        asked = _pick(waiting, key, run_id) if document is None else _picked(waiting, key)
+        if asked is not None and asked.assignees and by is None:
+            names = ", ".join(map(repr, asked.assignees))
+            raise QuestionError(run_id, asked.key, f"is for {names}; say who answers: --by NAME")
         if document is None:
-            asked = _pick(requests.questions(cp.core, run_id), key, run_id)
+            assert asked is not None
             key, value = asked.key, _form(asked)
         else:
-            try:
-                value = readable.from_json(_flows.parse_json(document, "--with"))
-            except ValueError as error:
-                raise click.UsageError(f"--with: {error}") from None
+            value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
+        way_on = _flows.way_on(session, run_id, _flows.source_of(cp, run_id))
     session.show(
         {"run_id": run_id, "question": key, "answered": True},
-        lambda: _show.say(f"answered; go on with: holdfast resume {_show.clean(run_id)}"),
+        lambda: _show.say(f"answered; go on with: {way_on}"),
     )
+
+
+def _given(document: str, asked: Question | None) -> Any:
+    """The answer in a document, or text that is no JSON where text is an answer."""
+    from holdfast.codec import readable
+
+    try:
+        return readable.from_json(_flows.parse_json(document, "--with"))
+    except ValueError as error:
+        raise click.UsageError(f"--with: {error}") from None
+    except click.UsageError as error:
+        if document == "-" or document[:1] in ("@", "{", "[", '"'):
+            raise
+        if asked is not None and not asked.problems_with(document):
+            return document
+        quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
+        raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
+
+
+def _picked(waiting: list[Question], key: str | None) -> Question | None:
+    """The question that is meant, if that is clear."""
+    meant = [q for q in waiting if key is None or q.key == key or q.key.endswith(f"/{key}")]
+    return meant[0] if len(meant) == 1 else None
 
 
 def _pick(waiting: list[Question], key: str | None, run_id: str) -> Question:
     from holdfast.errors import QuestionError
 
-    for found in waiting:
-        if found.key == key or (key is None and len(waiting) == 1):
-            return found
+    found = _picked(waiting, key)
+    if found is not None:
+        return found
     if not waiting:
         raise QuestionError(run_id, key, "nothing is asked")
-    names = ", ".join(repr(found.key) for found in waiting)
+    names = ", ".join(repr(one.key) for one in waiting)
     raise QuestionError(run_id, key, f"name one of its questions with --question: {names}")
 
 

@@ -11,7 +11,11 @@ from holdfast.cli._following import carry_out
 from holdfast.cli._session import Session, as_command, find_run, run_argument
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from holdfast.core import Core
     from holdfast.engine.options import Trust
+    from holdfast.engine.running import Plan
 
 
 @as_command(
@@ -27,15 +31,27 @@ if TYPE_CHECKING:
     "--trust", type=click.Choice(["verify", "stored", "skip"]), default="verify", show_default=True,
     help="Check evidence now, believe what was found last, or ask for nothing.",
 )  # fmt: skip
-def command(session: Session, run: str, flows: tuple[str, ...], trust: Trust) -> None:
+@click.option(
+    "--take-over", is_flag=True, help="Also from a process that is alive: it stops, and its step runs again."
+)  # fmt: skip
+def command(
+    session: Session, run: str, flows: tuple[str, ...], trust: Trust, take_over: bool
+) -> None:
     """Go on with RUN where it stopped, and follow it to its end.
 
     What its steps claimed about the world is checked first: it goes on from the newest checkpoint
-    that still holds. Without --store, a run that is not in the usual store is looked for where
-    the pipelines among the flows keep theirs. Output and exit codes are those of `holdfast run`.
+    that still holds. A run that another process of this machine is carrying out is refused (6).
+    Without --store, a run that is not in the usual store is looked for where the pipelines among
+    the flows keep theirs. Output and exit codes are those of `holdfast run`.
     """
     session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:
         info = find_run(cp, run)
-    flow = _flows.find(flows, info.flow)
-    carry_out(session, lambda core: flow.resume(core, info.run_id, trust), info.run_id)
+        source = _flows.source_of(cp, info.run_id)
+    flow = _flows.find(flows, info.flow, source)
+    way_on = _flows.way_on(session, info.run_id, *(flows or (source,)))
+
+    def plan(core: Core) -> Awaitable[Plan]:
+        return flow.resume(core, info.run_id, trust, take_over=take_over)
+
+    carry_out(session, plan, info.run_id, way_on)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from holdfast.cli import _show
+from holdfast.cli import _flows, _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
@@ -16,16 +18,20 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run, run_a
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.evidence import EvidenceVerifier
+    from holdfast.evidence.checking import Checker
+    from holdfast.evidence.holding import Claim, Standing
+    from holdfast.evidence.verdicts import Verdict
     from holdfast.integrity import Integrity
 
 _FINE: Final = ("verified", "unverified", "ok")
+_UNCHECKED: Final = "not checked"
 
 
 class Report(NamedTuple):
     """What was found about one run."""
 
     run_id: str
-    verdict: str  # damaged; else what its evidence says: verified, unverified, failed ...
+    verdict: str  # damaged; else of its evidence: verified, unverified, failed, not checked ...
     integrity: Integrity
     against: tuple[str, ...]  # why it is not in order
 
@@ -41,7 +47,8 @@ class Report(NamedTuple):
 @as_command(
     examples=(
         "holdfast verify",
-        "holdfast verify nightly --base-path /srv/jobs",
+        "holdfast verify nightly --base-path /srv/jobs --root /srv/data",
+        "holdfast verify --connection main=postgresql://localhost/orders",
         "holdfast verify --no-evidence --json",
     )
 )
@@ -55,21 +62,50 @@ class Report(NamedTuple):
     type=click.Path(exists=True, file_okay=False),
     help="Where relative paths in claims start; nothing outside is looked at.",
 )
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="A directory whose files may be looked at, and no others. May be repeated.",
+)
+@click.option(
+    "--connection",
+    "connections",
+    multiple=True,
+    metavar="NAME=URL",
+    help="A database that claims name, by URL or path to a SQLite file. May be repeated.",
+)
 @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64), help="How many runs are checked at a time.")  # fmt: skip
 def command(
-    session: Session, run: str | None, evidence: bool, base_path: str | None, workers: int
+    session: Session,
+    run: str | None,
+    evidence: bool,
+    base_path: str | None,
+    roots: tuple[str, ...],
+    connections: tuple[str, ...],
+    workers: int,
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
 
-    A run is "verified" when all that was claimed up to its current checkpoint holds, and
-    "unverified" when nothing was claimed. Exits with 1 if a run is damaged, or its evidence
-    fails or can't be told. What was found about evidence is noted beside the run.
+    A run is "verified" when all that was claimed up to its current checkpoint holds,
+    "unverified" when nothing was claimed, and "not checked" when claims are about something
+    that is out of reach here: outside the roots, in a database without a --connection, or of a
+    type of your program's own. Exits with 1 if a run is damaged, or its evidence fails, can't
+    be told or was not checked. What was found about evidence is noted beside the run; about
+    what was not checked nothing is.
     """
+    from holdfast.evidence import EvidenceVerifier, Policy
+
+    known = dict(_flows.parse_pair(pair, "--connection") for pair in connections)
+    base = None if base_path is None else Path(base_path)
+    policy = Policy(base_path=base, roots=tuple(map(Path, roots)), connections=known)
+    verifier = EvidenceVerifier(policy=policy) if evidence else None
     with session.opened() as cp:
         names = [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
-        reports = side_by_side(
-            "verifying", _checker(cp, evidence, base_path), names, workers=workers
-        )
+        check = partial(_check, cp, verifier=verifier)
+        reports = side_by_side("verifying", check, names, workers=workers)
     wrong = [report for report in reports if report.verdict not in _FINE]
     counts = Counter(report.verdict for report in reports)
     document = {
@@ -82,32 +118,42 @@ def command(
         raise SystemExit(Exit.FAILED)
 
 
-def _checker(
-    cp: SyncCheckpointer, evidence: bool, base_path: str | None
-) -> Callable[[str], Report]:
-    verifier = None
-    if evidence:
-        from holdfast.evidence import EvidenceVerifier
-
-        verifier = EvidenceVerifier(base_path)
-    return lambda run_id: _check(cp, run_id, verifier)
-
-
-def _check(cp: SyncCheckpointer, run_id: str, verifier: EvidenceVerifier | None) -> Report:
+def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | None) -> Report:
     integrity = cp.verify(run_id)
     if not integrity.ok:
         return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
     if verifier is None:
         return Report(run_id, "ok", integrity, ())
-    from holdfast.evidence.checking import Checker
+    from holdfast.evidence.verdicts import VerificationStatus
 
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
         return Report(run_id, "unverified", integrity, ())
-    standing = Checker(cp.core, verifier).check(newest)
+    standing = _checker(cp, verifier).check(newest)
     if not standing.holds and not standing.against:
         return Report(run_id, "unverified", integrity, ())
-    return Report(run_id, standing.status.value, integrity, tuple(map(str, standing.against)))
+    unchecked = standing.status is VerificationStatus.ERROR
+    verdict = _UNCHECKED if unchecked else standing.status.value
+    return Report(run_id, verdict, integrity, tuple(map(str, standing.against)))
+
+
+def _checker(cp: SyncCheckpointer, verifier: EvidenceVerifier) -> Checker:
+    """A checker that notes nothing about claims that it had no means to check."""
+    from holdfast.evidence.checking import Checker
+    from holdfast.evidence.verdicts import VerificationStatus
+
+    class Honest(Checker):
+        def note(
+            self,
+            run: str,
+            standings: Sequence[Standing],
+            checked: Sequence[tuple[Claim, Verdict]],
+            digests: Mapping[int, bytes],
+        ) -> None:
+            told = [one for one in checked if one[1].status is not VerificationStatus.ERROR]
+            super().note(run, standings if len(told) == len(checked) else (), told, digests)
+
+    return Honest(cp.core, verifier)
 
 
 def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
@@ -118,6 +164,8 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
         _show.show(line)
         for reason in report.against:
             _show.say(f"  {_show.clean(reason)}")
+        if report.verdict == _UNCHECKED:
+            _show.say("  what may be looked at is said with --root DIR and --connection NAME=URL")
         if one:
             found = report.integrity
             _show.say(

@@ -1,12 +1,43 @@
-"""Carrying a run out in a program that has no event loop."""
+"""Calling what is async in a program that has no event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+import difflib
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
+
+
+def blocking(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], T]:
+    """The twin of an async method for programs without an event loop: `x_sync = blocking(x)`."""
+    name = method.__name__
+
+    def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        return block_on(lambda: method(self, *args, **options), name)
+
+    call.__name__ = f"{name}_sync"
+    call.__qualname__ = f"{method.__qualname__}_sync"
+    call.__module__ = method.__module__
+    call.__doc__ = f"`{name}`, with its arguments, for programs without an event loop."
+    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    return call
+
+
+def check_options(fn: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for options that a function does not take, in its caller's words."""
+    known = inspect.signature(fn).parameters
+    for name in options:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise TypeError(f"{fn.__name__} has no option {name!r}{meant}")
 
 
 def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:

@@ -1,10 +1,11 @@
-"""What is claimed about the world when a step is finished: files it read and wrote, and more."""
+"""What is claimed about the world when a step is finished: files it read, wrote and removed, and more."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier
 
 PathLike = str | os.PathLike[str]
-Paths = PathLike | Iterable[PathLike] | Callable[[Any], PathLike | Iterable[PathLike]]
-"""One path, several, or a function of the step's result that gives them."""
+Paths = PathLike | Iterable[PathLike] | Callable[..., PathLike | Iterable[PathLike]]
+"""One path, several, or a function that gives them: of the step's result, and of its arguments if it
+has parameters for them; for files that are read, of the arguments alone."""
 
 CALLED_WITH: Final = "called_with"
 """In the `meta` of a result that claims something: names what its step was called with."""
@@ -32,22 +34,43 @@ class Claiming:
     outputs: tuple[Any, ...] = ()
     reads: tuple[Any, ...] = ()
     evidence: tuple[Any, ...] = ()
+    removes: tuple[Any, ...] = ()
+    call: tuple[Sequence[Any], Mapping[str, Any]] | None = None  # the arguments, if not the task's
 
-    def and_also(self, outputs: Paths = (), reads: Paths = (), evidence: Any = ()) -> Claiming:
+    def and_also(
+        self, outputs: Paths = (), reads: Paths = (), evidence: Any = (), removes: Paths = ()
+    ) -> Claiming:
         """With more to claim."""
-        return Claiming(
-            (*self.outputs, *_several(outputs)),
-            (*self.reads, *_several(reads)),
-            (*self.evidence, *_several(evidence)),
+        return replace(
+            self,
+            outputs=(*self.outputs, *_several(outputs)),
+            reads=(*self.reads, *_several(reads)),
+            evidence=(*self.evidence, *_several(evidence)),
+            removes=(*self.removes, *_several(removes)),
         )
 
     def or_none(self) -> Claiming | None:
         """Itself, unless there is nothing to claim at all."""
-        return self if self.outputs or self.reads or self.evidence else None
+        return self if self.outputs or self.reads or self.evidence or self.removes else None
+
+    def refuse(self, verifier: EvidenceVerifier) -> None:
+        """Raise if something that is known before the step is called could never be claimed.
+
+        `EvidencePolicyError`, `InvalidEvidenceError` or `TypeError`. Looks at nothing.
+        """
+        from holdfast.evidence.paths import locate
+
+        for said in (*self.outputs, *self.reads, *self.removes):
+            if not callable(said):
+                locate(os.fspath(said), verifier.policy)
+        claims, packs = _given([one for one in self.evidence if not callable(one)], verifier)
+        for pack in _together(claims, packs):
+            verifier.refuse_unverifiable(pack)
 
     def before(self, verifier: EvidenceVerifier, task: Task) -> list[Evidence]:
         """The files that the step is about to read, as they are now. Blocks."""
-        paths = _paths(self.reads, None)
+        args, kwargs = self.call or (task.args, task.kwargs)
+        paths = _paths(one(*args, **kwargs) if callable(one) else one for one in self.reads)
         return [claim for path in paths for claim in _files(path, verifier, task.name, "read")]
 
     def after(
@@ -57,29 +80,35 @@ class Claiming:
         value: Any,
         read: Sequence[Evidence],
         said: Sequence[Any],
+        recorded: Callable[[], Any],
     ) -> dict[str, Any]:
         """What the step's entry says about the world, now that it is finished. Blocks.
 
-        `read` is what was found `before`, `said` what the step itself claimed while it ran. Files
-        are claimed as they are. Other evidence is checked right away, except where the step has a
-        transaction yet to come: raises `ClaimFailedError` where it is not so.
+        `read` is what was found `before`, `said` what the step itself claimed while it ran, and
+        `recorded` gives what will be recorded of it. Files are claimed as they are. Other evidence
+        is checked right away, except where the step has a transaction yet to come: raises
+        `ClaimFailedError` where it is not so, or can't be told.
         """
-        from holdfast.evidence import EvidencePack
+        from holdfast.evidence.holding import Newer
         from holdfast.evidence.records import evidence_meta
 
-        paths = _paths(self.outputs, value)
+        args, kwargs = self.call or (task.args, task.kwargs)
+
+        def told(parts: Sequence[Any]) -> list[Any]:
+            return [_told(one, value, args, kwargs) if callable(one) else one for one in parts]
+
+        paths = _paths(told(self.outputs))
         wrote = [claim for path in paths for claim in _files(path, verifier, task.name, "written")]
-        given, packs = _given((*self.evidence, *said), value)
-        newer = {claim.subject for claim in (*wrote, *given)}
-        kept = [claim for claim in read if claim.subject not in newer]
-        claims = {claim.digest: claim for claim in (*kept, *wrote, *given)}
-        if claims:
-            packs.insert(0, EvidencePack(tuple(claims.values())))
-        for pack in packs:
+        gone = [_absence(path) for path in _paths(told(self.removes))]
+        given, packs = _given([*told((*self.evidence, *said)), *gone], verifier)
+        newer = Newer((*wrote, *given))
+        kept = [claim for claim in read if not newer.answers_for(claim)]
+        every = _together((*kept, *wrote, *given), packs)
+        for pack in every:
             verifier.refuse_unverifiable(pack)
         if task.policy.commit is None:
-            _check(verifier, task, value, given, packs[1:] if claims else packs)
-        return evidence_meta(*packs) if packs else {}
+            _check(verifier, task, recorded, given, packs)
+        return evidence_meta(*every) if every else {}
 
 
 def inputs_of(task: Task) -> str | None:
@@ -106,41 +135,52 @@ def usual_verifier() -> EvidenceVerifier:
 def _check(
     verifier: EvidenceVerifier,
     task: Task,
-    value: Any,
+    recorded: Callable[[], Any],
     given: Sequence[Evidence],
     packs: Sequence[EvidencePack],
 ) -> None:
-    from holdfast.evidence import VerificationStatus
-
-    snapshot = value if isinstance(value, dict) else None
     claims = [*given, *(claim for pack in packs for claim in pack.evidence_list)]
+    if not claims:
+        return
+    snapshot = None
+    if any("recorded" not in claim.metadata for claim in claims):  # those that bring it along
+        found = recorded()
+        snapshot = found if isinstance(found, dict) else None
     verifier.check(claims, snapshot=snapshot)
-    failed = [c for c in given if c.verification_status is VerificationStatus.FAILED]
+    against = [claim for claim in given if not claim.verified]
     for pack in packs:
-        against = [
-            c for c in pack.evidence_list if c.verification_status is VerificationStatus.FAILED
-        ]
-        if len(pack.evidence_list) - len(against) < pack.required:
-            failed += against
-    if failed:
-        raise ClaimFailedError(task.name, tuple(failed))
+        if not pack.is_verified:
+            against += [claim for claim in pack.evidence_list if not claim.verified]
+    if against:
+        raise ClaimFailedError(task.name, tuple(against))
 
 
-def _given(said: Sequence[Any], value: Any) -> tuple[list[Evidence], list[EvidencePack]]:
+def _given(
+    said: Sequence[Any], verifier: EvidenceVerifier
+) -> tuple[list[Evidence], list[EvidencePack]]:
     """The claims that must all hold, and the packs with a rule of their own."""
     from holdfast.evidence import Evidence, EvidencePack
+    from holdfast.evidence.bases import pack_with_base, with_base
 
-    claims: list[Evidence] = []
+    claims: dict[str, Evidence] = {}
     packs: list[EvidencePack] = []
-    for one in said:
-        for part in _several(one(value) if callable(one) else one):
-            if isinstance(part, Evidence):
-                claims.append(Evidence.from_dict(part.to_dict()))  # verdicts are shown on a copy
-            elif isinstance(part, EvidencePack):
-                packs.append(EvidencePack.from_dict(part.to_dict()))
-            else:
-                raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")
-    return claims, packs
+    for part in (part for one in said for part in _several(one)):
+        if isinstance(part, Evidence):  # verdicts are shown on a copy
+            claim = with_base(Evidence.from_dict(part.to_dict()), verifier.policy)
+            claims[claim.digest] = claim
+        elif isinstance(part, EvidencePack):
+            packs.append(pack_with_base(EvidencePack.from_dict(part.to_dict()), verifier.policy))
+        else:
+            raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")
+    return list(claims.values()), packs
+
+
+def _together(claims: Iterable[Evidence], packs: Sequence[EvidencePack]) -> list[EvidencePack]:
+    """The packs, behind one of the claims that must all hold. Of equal claims the last counts."""
+    from holdfast.evidence import EvidencePack
+
+    different = {claim.digest: claim for claim in claims}
+    return [*([EvidencePack(tuple(different.values()))] if different else []), *packs]
 
 
 def _several(said: Any) -> tuple[Any, ...]:
@@ -151,18 +191,45 @@ def _several(said: Any) -> tuple[Any, ...]:
     return tuple(said)
 
 
-def _paths(said: Sequence[Any], value: Any) -> list[str]:
-    found: list[str] = []
-    for one in said:
-        found += (os.fspath(path) for path in _several(one(value) if callable(one) else one))
-    return found
+def _told(
+    fn: Callable[..., Any], value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """What a function says about a finished step, given as much as it asks for."""
+    return fn(value, *args, **kwargs) if _wants_arguments(fn) else fn(value)
+
+
+def _wants_arguments(fn: Callable[..., Any]) -> bool:
+    """Whether it has more than one parameter that must be given: `lambda result, n=n` has one."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some that are not written in Python say nothing
+        return False
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
+    return len(needed) > 1
+
+
+def _paths(said: Iterable[Any]) -> list[str]:
+    return [os.fspath(path) for one in said for path in _several(one)]
+
+
+def _absence(path: str) -> Evidence:
+    from holdfast.evidence import Evidence
+
+    return Evidence("artifact_exists", f"{path} is gone", {"path": path, "type": "absent"})
 
 
 def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[Evidence]:
     from holdfast.evidence import files_evidence
+    from holdfast.evidence.bases import with_base
 
     try:
-        return files_evidence(path, policy=verifier.policy)
+        found = files_evidence(path, policy=verifier.policy)
     except FileNotFoundError as error:
         words = f"step {step!r} says that {path} is {how} by it, and there is no such file"
+        if any(sign in path for sign in "*?["):
+            words += (
+                "; a path is taken literally, not as a pattern: give a function that finds them"
+            )
         raise FileNotFoundError(words) from error
+    return [with_base(claim, verifier.policy) for claim in found]

@@ -25,6 +25,7 @@ class Command:
     env: Mapping[str, str] | None = None
     timeout: float | None = None
     exit_codes: Collection[int] = (0,)
+    tail: int = 65_536  # bytes to keep of each output
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str | bytes) or not (callable(self.argv) or len(self.argv)):
@@ -45,8 +46,9 @@ class Command:
         step = current_step()
         argv = self.argv(*given) if callable(self.argv) else self.argv
         result = run_command(
-            argv, cwd=self.cwd, env=self.env, timeout=self.timeout, stop=lambda: step.cancelled
-        )
+            argv, cwd=self.cwd, env=self.env, timeout=self.timeout, tail=self.tail,
+            stop=lambda: step.cancelled,
+        )  # fmt: skip
         if result.exit_code is None or result.exit_code not in self.exit_codes:
             raise CommandFailedError(result.argv, result.exit_code, result.stderr)
         step.claim(command_evidence(result, exit_code=result.exit_code))

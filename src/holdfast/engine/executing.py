@@ -14,10 +14,11 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from holdfast.codec import values
 from holdfast.engine import events as ev
 from holdfast.engine.claiming import CALLED_WITH, Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
-from holdfast.engine.program import Task
+from holdfast.engine.program import Program, Task
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -267,15 +268,16 @@ class Steps:
             self.ring()
 
     async def _before(self, task: Task, here: bool) -> Sequence[Evidence]:
-        """What is claimed of the files that a step is about to read."""
+        """What is claimed of the files that a step is about to read. Raises for what can't be claimed."""
         claiming = task.policy.claims
         if claiming is None:
             return ()
         if task.called_with is None and self._run.program.replays:
             task.called_with = inputs_of(task)  # before the step may change what it was given
+        verifier = self._run.options.checks_with
+        claiming.refuse(verifier)
         if not claiming.reads:
             return ()
-        verifier = self._run.options.checks_with
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
         return read
 
@@ -290,7 +292,10 @@ class Steps:
                     f"{task.name!r} gave a step instead of doing the work: say .outputs(...) there"
                 )
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
-            claims = await self._aside(here, claiming.after, verifier, task, value, read, said)
+            recorded = partial(_stored_form, self._run.program, task, value)
+            claims = await self._aside(
+                here, claiming.after, verifier, task, value, read, said, recorded
+            )
             if task.called_with is None and self._run.program.replays and is_unchangeable(task):
                 task.called_with = inputs_of(task)
         if task.called_with is not None:
@@ -356,6 +361,11 @@ class Steps:
             loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
 
         return report
+
+
+def _stored_form(program: Program, task: Task, value: Any) -> Any:
+    """What a resume will find recorded of a finished task."""
+    return values.decode(values.encode(program.outcome_of(task, value)))
 
 
 def _is_under_way(value: object) -> bool:

@@ -179,6 +179,10 @@ class Program(ABC):
         """Whether what a task returned is more to do, rather than a result to record."""
         return False
 
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        """What is recorded as the outcome of a task that returned this. Changes nothing."""
+        return value
+
     @abstractmethod
     def record(self, task: Task, value: Any) -> Record:
         """How the value that a task returned is recorded."""

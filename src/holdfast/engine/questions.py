@@ -44,15 +44,15 @@ class Inquiry:
     """A question before it is asked: everything but the run that asks it.
 
     `schema` is the JSON Schema of the answer, and an empty one allows anything; `choices` narrow
-    it down. Only `assignees` may answer, if there are any. `deadline` is a timedelta or a number
-    of seconds from asking, or a datetime (a naive one is local time); when it passes, `default`
-    is the answer, or the question fails. `show` is what people may see of the state, as data.
+    it down. Only `assignees` may answer; without them anyone may. `deadline` is a timedelta or a
+    number of seconds from asking, or a datetime (a naive one is local time); when it passes,
+    `default` is the answer, or the question fails. `show` is what people may see of the state, as data.
     """
 
     prompt: str
     schema: Mapping[str, Any] = field(default_factory=dict)
     choices: tuple[Any, ...] | None = None
-    assignees: Iterable[str] = ()
+    assignees: Iterable[str] | None = None
     deadline: timedelta | float | datetime | None = None
     default: Any = FAIL
     show: Any = None
@@ -64,7 +64,12 @@ class Inquiry:
         assignees: object = self.assignees
         if isinstance(assignees, str):
             raise TypeError(f"assignees are given as a list, such as [{assignees!r}]")
-        _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
+        if self.assignees is not None:
+            _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
+            if not self.assignees:
+                raise ValueError(
+                    "assignees is empty: nobody could answer; leave it out to let anyone answer"
+                )
         check_schema(self.schema)
         schema = dict(self.schema)
         if self.choices is not None:
@@ -87,7 +92,7 @@ class Inquiry:
         told: dict[str, Any] = {"prompt": self.prompt, "schema": self.schema}
         if self.choices is not None:
             told["choices"] = list(self.choices)
-        if self.assignees:  # a tuple by now
+        if self.assignees is not None:
             told["assignees"] = list(self.assignees)
         if isinstance(self.deadline, datetime):
             told["deadline"] = to_micros(self.deadline)

@@ -94,6 +94,7 @@ class Run:
         self._answers_came = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._began = perf_counter()
+        self._due: float | None = None  # by the clock of the loop: when it is to time out
 
     async def main(self) -> Any:
         """Carry the run out; returns its result, or raises what it came to."""
@@ -105,7 +106,9 @@ class Run:
             if parent.wanted is not None:
                 self.ask(parent.wanted)
         elif self.options.timeout is not None:
-            timer = self._loop.call_later(self.options.timeout, self.ask, "timeout")
+            if self._due is None:
+                self._due = self._loop.time() + self.options.timeout
+            timer = self._loop.call_at(self._due, self.ask, "timeout")
         try:
             return await self._work()
         finally:
@@ -116,6 +119,12 @@ class Run:
             self.steps.drop()
             for within in self.children:
                 live.forget(within)
+
+    def take_place_of(self, earlier: Run) -> None:
+        """Go on for one that had to go back: it is the same run to whoever waits for it."""
+        self.events = earlier.events
+        self.wanted = self.wanted or earlier.wanted
+        self._began, self._due = earlier._began, earlier._due
 
     def ask(self, action: str) -> None:
         """Stop as soon as possible. Pausing waits for what is under way, all else interrupts it."""

@@ -23,7 +23,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.run import Resumption, Run
 from holdfast.engine.stream import Stream
-from holdfast.engine.workers import WORKER, last_work, this_worker
+from holdfast.engine.workers import WORKER, refuse_living, this_worker
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
@@ -41,6 +41,7 @@ from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_i
 T = TypeVar("T")
 
 _PATIENCE: Final = 3  # how often a worker that is still saving may be faster than we are
+_ATTEMPTS: Final = 20  # to take over a run that others keep changing
 
 Make = Callable[[], Program]
 """Makes a flow's program anew: it is used for one attempt to carry a run out."""
@@ -52,6 +53,7 @@ class Link(NamedTuple):
     thread: str | None = None
     owner: str | None = None
     parent: str | None = None  # the run and step it is a part of
+    source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
 
 
 class Plan(NamedTuple):
@@ -84,6 +86,7 @@ async def start(
         "structure": program.structure(),
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
+        "source": link.source,
         WORKER: str(this_worker()),
     }
     opening = Draft(
@@ -155,7 +158,7 @@ async def _take_over(
         with live.claiming(core, run_id):
             before = partial(trusting.retreat_before, core, claimed.history, stale)
             back = await _look(core, before, options)
-            written = await _drive(core, append_at(core, run_id, hold.seq, [back.draft]), options)
+            written = await _drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
             return await _take_over(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
                 rejected=back.rejected if written else (),
@@ -181,43 +184,30 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
     claim = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
     behind_any = partial(append_if, core, run_id, partial(_behind_any, claim))
     read = partial(History, core, run_id, whole=make().replays)
-    for attempt in count(1):
+    for attempt in range(1, _ATTEMPTS + 1):
         history: History = await _look(core, read, options)
         program = _fresh(make, run_id, options)
-        completed = history.head.status == Status.COMPLETED
-        if not completed:
-            _check(program, history, inputs)
-        if history.head.status == Status.RUNNING and not options.take_over:
-            await _look(core, partial(_refuse_living, core, run_id), options)
-        if requests.overdue(core, history):
-            await _drive(core, requests.apply_deadlines(core, run_id), options)
+        todo = await _consider(core, program, history, inputs, options)
+        if todo.look_again:
             continue
-        if _still_waits(history):
+        if todo.wait:
             return _Claimed(history, program, program.restore(history), history.head.seq)
-        retreat = await _look(core, partial(trusting.examine, core, history, options), options)
-        if completed:
-            if retreat is not None:
-                _check(program, history, inputs)
-            elif (
-                await _look(core, partial(core.journals.head_seq, run_id), options)
-                == history.head.seq
-            ):
-                raise RunFinishedError(run_id, history.head.status)
-            else:
-                continue  # another took it up again, and put right what was wrong
+        retreat = todo.retreat
         if retreat is None:
             restored = program.restore(history)
             entry = await _drive(core, behind_any(), options)
             if entry.seq == history.head.seq + 1:
                 return _Claimed(history, program, restored, entry.seq)
             break  # its worker was still saving; from here on it can't
-        drafts = [retreat.draft, claim]
+        drafts = [*retreat.drafts, claim]
         written = await _drive(core, append_at(core, run_id, history.head.seq, drafts), options)
         if written is not None:
             entry = written
             break
-        if attempt == _PATIENCE:  # its worker is too fast for us: it must not go on
+        if attempt >= _PATIENCE:  # its worker is too fast for us: it must not go on
             await _drive(core, behind_any(), options)
+    else:
+        raise RunActiveError(run_id, history.head.status)
     history = await _look(core, read, options)
     history.entries = [e for e in history.entries if e.seq < entry.seq]
     program = _fresh(make, run_id, options)
@@ -226,13 +216,38 @@ async def _claim(core: Core, make: Make, run_id: str, inputs: Any, options: Opti
     return _Claimed(history, program, program.restore(history), entry.seq, rejected)
 
 
-def _refuse_living(core: Core, run_id: str) -> None:
-    """Raise `RunActiveError` if another process of this machine is carrying the run out. Blocks."""
-    last, worker = last_work(core, run_id)
-    if last is None or last.status != Status.RUNNING:
-        return
-    if worker is not None and worker != this_worker() and worker.is_alive:
-        raise RunActiveError(run_id, last.status, worker.name)
+class _Todo(NamedTuple):
+    """What is to be done about a run as it stands: to claim it, where nothing else is said."""
+
+    look_again: bool = False  # it does not stand there any more
+    wait: bool = False  # for answers
+    retreat: trusting.Retreat | None = None  # before it goes on
+
+
+async def _consider(
+    core: Core, program: Program, history: History, inputs: Any, options: Options
+) -> _Todo:
+    """What to do about a run. Raises what is wrong with going on, before anything is claimed."""
+    run_id, head = history.run, history.head
+    completed = head.status == Status.COMPLETED
+    if not completed:
+        _check(program, history, inputs)
+        if head.status == Status.RUNNING and not options.take_over:
+            await _look(core, partial(refuse_living, core, run_id), options)
+        if requests.overdue(core, history):
+            await _drive(core, requests.apply_deadlines(core, run_id), options)
+            return _Todo(look_again=True)
+    if _still_waits(history):
+        return _Todo(wait=True)
+    retreat = await _look(core, partial(trusting.examine, core, history, options), options)
+    if completed and retreat is not None:
+        _check(program, history, inputs)
+    elif completed:
+        newest = await _look(core, partial(core.journals.head_seq, run_id), options)
+        if newest == head.seq:
+            raise RunFinishedError(run_id, head.status)
+        return _Todo(look_again=True)  # another took it up again, and put right what was wrong
+    return _Todo(retreat=retreat)
 
 
 def _fresh(make: Make, run_id: str, options: Options) -> Program:
@@ -253,18 +268,20 @@ def _behind_any(claim: Draft, head: Entry | None) -> Draft:
 
 async def carry_out(plan: Plan) -> Any:
     """Carry a run out to where it stops; returns its result or raises what it came to."""
+    events: tuple[ev.Event, ...] = (plan.started, *plan.rejected)
     while True:
         run = plan.run
         try:
             with live.registered(run):
-                for event in (plan.started, *plan.rejected):
+                for event in events:
                     run.emit(event)
                 await run.hand_over()
                 return await run.main()
         except StaleStepError as stale:
             assert plan.again is not None, "what has just begun has nothing recorded"
             plan = await plan.again(stale)
-            plan.run.events = run.events
+            plan.run.take_place_of(run)
+            events = plan.rejected  # that it was started was told
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
@@ -409,14 +426,16 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             within: History = await look(partial(History, core, run_id, whole=True))
             begin_anew = partial(trusting.begin_anew, core, parent.run_id, task.key, within)
             anew = await look(partial(begin_anew, options))
+        rejected: tuple[ev.CheckpointRejected, ...] = ()
         if anew is not None:
-            written = append_at(core, run_id, within.head.seq, [anew.draft])
-            await _drive(core, written, options)
+            at = within.head.seq
+            if await _drive(core, append_at(core, run_id, at, anew.drafts), options):
+                rejected = anew.rejected
         try:
             plan = await resume(
                 core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
             )
-            plan = plan if anew is None else plan._replace(rejected=anew.rejected + plan.rejected)
+            plan = plan._replace(rejected=rejected + plan.rejected)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise

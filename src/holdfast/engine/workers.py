@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from holdfast.core import Core
 from holdfast.engine.history import meta
 from holdfast.engine.hold import ABSORBED
-from holdfast.model import Entry, Kind
+from holdfast.errors import RunActiveError
+from holdfast.model import Entry, Kind, Status
 from holdfast.processes import boot_id, start_of
 
 WORKER: Final = "worker"
@@ -72,6 +73,15 @@ def last_work(core: Core, run: str) -> tuple[Entry | None, Worker | None]:
         return None, None
     taken = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)
     return last, None if taken is None else Worker.parse(meta(taken).get(WORKER))
+
+
+def refuse_living(core: Core, run: str) -> None:
+    """Raise `RunActiveError` if another process of this machine is carrying the run out. Blocks."""
+    last, worker = last_work(core, run)
+    if last is None or last.status != Status.RUNNING:
+        return
+    if worker is not None and worker != this_worker() and worker.is_alive:
+        raise RunActiveError(run, last.status, worker.name)
 
 
 def this_worker() -> Worker:

@@ -102,7 +102,8 @@ def _refuse_private(
     host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, policy: Policy
 ) -> None:
     if not policy.private_addresses and not _is_public(address):
-        raise EvidencePolicyError(host, f"{address} is not a public address")
+        words = f"{address} is not a public address; Policy(private_addresses=True) allows it"
+        raise EvidencePolicyError(host, words)
 
 
 def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

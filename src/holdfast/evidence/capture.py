@@ -31,7 +31,10 @@ def file_evidence(
     policy: Policy | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Evidence:
-    """The claim that the file holds the bytes that it holds now. Relative paths are the policy's.
+    """The claim that the file holds the bytes that it holds now.
+
+    A relative path begins where the policy says, or else in the working directory: give the
+    policy of whoever will check it, such as `policy=manager.verifier.policy`.
 
     Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots, and
     `InvalidEvidenceError` if it changes while it is read.

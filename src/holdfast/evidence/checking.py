@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
@@ -12,15 +12,14 @@ from holdfast.errors import VerificationError
 from holdfast.evidence import holding, records
 from holdfast.evidence.checks import CHECKS
 from holdfast.evidence.claims import Evidence, EvidenceType
-from holdfast.evidence.holding import Claim, Claims, Due, Standing
-from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.gathering import Gathering, Place
+from holdfast.evidence.holding import Claim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
-from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, checkpoint_id
+from holdfast.model import Entry, checkpoint_id
 
 _log: Final = logging.getLogger("holdfast.evidence")
 _UNTOLD: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
-_DEEPEST: Final = 32  # runs within runs
 
 
 class Found(NamedTuple):
@@ -46,7 +45,7 @@ class Checker:
 
     def check(self, entry: Entry) -> Standing:
         """Check whether a checkpoint holds: everything that was claimed on its branch up to it."""
-        return self._check_last(list(self._core.journals.branch_of(entry))[::-1])
+        return self._check_last(_oldest_first(self._core.journals.branch_of(entry)))
 
     def check_beside(self, entry: Entry) -> Standing:
         """Check what a step claimed itself, beside the run that it stands for. Notes nothing."""
@@ -69,15 +68,16 @@ class Checker:
         """The newest wanted checkpoint on the branch of the run, or of this `head`, that holds now.
 
         One that failed is passed over, and so is one that was checked and never held. Raises
-        `VerificationError` for one that can't be told now but held before, or was never checked:
+        `VerificationError` for one that can't be told now but held before, or was never checked,
+        and for one whose step stands for a run that was deleted, with its claims:
         to go on from an older one would throw good work away. With `unclaimed`, one up to which
         nothing was claimed at all will do, too, and what can't be told is never passed over: it
         was there when it was claimed.
         """
         journals = self._core.journals
-        branch = list(journals.branch(run) if head is None else journals.branch_of(head))[::-1]
+        branch = _oldest_first(journals.branch(run) if head is None else journals.branch_of(head))
         at = {entry.seq: entry for entry in branch}
-        look = _Look(self, branch)
+        look = _Look(self, self._core, branch)
         standings: list[Standing] = []
         rejected: list[tuple[Entry, Standing]] = []
         held: Entry | None = None
@@ -102,7 +102,7 @@ class Checker:
         return Found(held, rejected)
 
     def _check_last(self, branch: list[Entry]) -> Standing:
-        look = _Look(self, branch)
+        look = _Look(self, self._core, branch)
         last = branch[-1].seq
         standing = next(holding.standings(look.claims, look, lambda seq: seq == last))
         look.note([standing])
@@ -110,12 +110,10 @@ class Checker:
 
     # --- for one look
 
-    def verdicts(
-        self, claims: Sequence[Claim], made_at: Callable[[Claim], tuple[str, int]]
-    ) -> list[Verdict]:
+    def verdicts(self, claims: Sequence[Claim], made_at: Callable[[Claim], Place]) -> list[Verdict]:
         """One verdict for each claim. Those that need no snapshot are checked all at once."""
         assert self._verifier is not None
-        groups: dict[tuple[str, int] | None, list[Claim]] = {}
+        groups: dict[Place | None, list[Claim]] = {}
         for claim in claims:
             place = made_at(claim) if _needs_snapshot(claim.evidence) else None
             groups.setdefault(place, []).append(claim)
@@ -142,10 +140,6 @@ class Checker:
             claim.evidence.judge(found[-1])
         return found
 
-    def claims(self, entry: Entry, origins: dict[tuple[int, str], tuple[str, int]]) -> Claims:
-        """What a checkpoint answers for: also what was claimed in a run that its step stands for."""
-        return self._claims(entry, origins, 0)
-
     def note(
         self,
         run: str,
@@ -162,27 +156,6 @@ class Checker:
         """Whether the world is looked at, rather than what was found before."""
         return self._verifier is not None
 
-    def _claims(
-        self, entry: Entry, origins: dict[tuple[int, str], tuple[str, int]], depth: int
-    ) -> Claims:
-        if not any(name in entry.meta for name in (EVIDENCE, INHERITED, CHILD)):
-            return Claims(entry.seq)  # without parsing it: most have nothing to say
-        info = CheckpointInfo(entry)
-        claims = records.claims_of(info)
-        within = info.meta_field(CHILD)
-        if not isinstance(within, str) or depth == _DEEPEST:
-            return claims
-        packs = list(claims.packs)
-        for asked in self._due_within(within, depth + 1):
-            packs.append(_pack(asked))
-            for claim in asked.claims:
-                origins[entry.seq, claim.evidence.digest] = (within, claim.seq)
-        return claims._replace(packs=packs)
-
-    def _due_within(self, run: str, depth: int) -> list[Due]:
-        branch = list(self._core.journals.branch(run))[::-1]
-        return holding.due([self._claims(entry, {}, depth) for entry in branch])
-
     def _snapshot(self, run: str, seq: int) -> Mapping[str, Any] | None:
         """What was recorded with a claim: a whole state, or what the step itself came to."""
         state = self._core.journals.value(run, seq)
@@ -192,12 +165,12 @@ class Checker:
 class _Look:
     """One look at the claims of a branch, and what it found."""
 
-    def __init__(self, checker: Checker, branch: Sequence[Entry]) -> None:
+    def __init__(self, checker: Checker, core: Core, branch: Sequence[Entry]) -> None:
         self._checker = checker
         self._branch = branch
-        self._origins: dict[tuple[int, str], tuple[str, int]] = {}
+        self._gathering = Gathering(core, needed=checker.looks)
         self._checked: list[tuple[Claim, Verdict]] = []
-        self.claims = [checker.claims(entry, self._origins) for entry in branch]
+        self.claims = [self._gathering.claims(entry) for entry in branch]
 
     def __call__(self, claims: Sequence[Claim]) -> list[Verdict]:
         if self._checker.looks:
@@ -212,8 +185,8 @@ class _Look:
         run = self._branch[0].run if self._branch else ""
         self._checker.note(run, standings, self._checked, digests)
 
-    def _made_at(self, claim: Claim) -> tuple[str, int]:
-        return self._origins.get(claim.key, (self._branch[0].run, claim.seq))
+    def _made_at(self, claim: Claim) -> Place:
+        return self._gathering.made_at(self._branch[0].run, claim)
 
 
 def reason(standing: Standing) -> str:
@@ -223,11 +196,9 @@ def reason(standing: Standing) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _pack(asked: Due) -> EvidencePack:
-    claims = [claim.evidence for claim in asked.claims]
-    if asked.required == len(claims):
-        return EvidencePack(claims)
-    return EvidencePack(claims, False, True, asked.required)
+def _oldest_first(branch: Iterable[Entry]) -> list[Entry]:
+    """A branch, checked, without the states: all of them at once may take a lot of memory."""
+    return [entry._replace(body=b"") for entry in branch][::-1]
 
 
 def _needs_snapshot(evidence: Evidence) -> bool:

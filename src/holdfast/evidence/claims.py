@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from holdfast.codec import readable, values
 from holdfast.errors import InvalidEvidenceError, SerializeError
-from holdfast.evidence.subjects import canonical, subject_of
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
+from holdfast.subjects import canonical, subject_of
 
 __all__ = ["MAX_CLAIM_BYTES", "Evidence", "EvidenceType", "VerificationStatus"]
 
@@ -47,7 +47,8 @@ class Evidence:
     """
 
     __slots__ = (
-        "_digest", "_expected", "_metadata", "_subject", "_verdict", "description", "evidence_type",
+        "_absence", "_digest", "_expected", "_metadata", "_subject", "_verdict", "description",
+        "evidence_type",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
@@ -72,8 +73,10 @@ class Evidence:
         put("_metadata", values.encode(claim[1]))
         put("_digest", _digest_of(str(evidence_type), description, claim))
         put("_subject", subject_of(str(evidence_type), description, *claim, self._digest))
+        put("_absence", evidence_type == "artifact_exists" and claim[0].get("type") == "absent")
         put("_verdict", None)
 
+    _absence: bool
     _digest: str
     _expected: bytes
     _metadata: bytes
@@ -107,6 +110,11 @@ class Evidence:
         Claims on one subject in the same pack stand beside each other.
         """
         return self._subject
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether it claims that nothing stands at a path."""
+        return self._absence
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
-TAIL_BYTES: Final = 8192
 _CHUNK: Final = 1 << 16
 _POLL_SECONDS: Final = 0.02
 _GRACE_SECONDS: Final = 0.2
@@ -27,6 +26,7 @@ class CommandResult:
     duration: float
     stdout: str = ""
     stderr: str = ""
+    truncated: bool = False  # one of them lost its beginning
 
     @property
     def timed_out(self) -> bool:
@@ -44,21 +44,24 @@ def run_command(
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-    tail: int = TAIL_BYTES,
+    tail: int = 65_536,
     stop: Callable[[], bool] | None = None,
 ) -> CommandResult:
     """Run a command, without a shell and without input, and say how it ended.
 
     After `timeout` seconds, or once `stop` says so, the command and all that it started are
-    killed; `exit_code` is None then. What it leaves running in the background does not hold this up. Keeps the last `tail`
-    bytes of each output. Raises `OSError` if the command can't be started, `TypeError` for a
-    string, which would need a shell.
+    killed; `exit_code` is None then. What it leaves running in the background does not hold this
+    up. Keeps the last `tail` bytes of each output, in whole lines unless one is longer than that;
+    `truncated` says whether anything was lost. Raises `OSError` if the command can't be started,
+    `TypeError` for a string, which would need a shell.
     """
     if isinstance(argv, str | bytes):
         raise TypeError("argv is a list of words, such as ['make', 'report']; no shell is used")
     words = tuple(os.fspath(word) for word in argv)
     if not words:
         raise ValueError("argv is empty")
+    if tail < 0:
+        raise ValueError(f"tail is a number of bytes to keep, not {tail}")
     start = time.monotonic()
     end = None if timeout is None else start + timeout
     process = subprocess.Popen(  # noqa: S603 - running the caller's command is what it is for
@@ -86,8 +89,9 @@ def run_command(
         words,
         None if late else code,
         time.monotonic() - start,
-        out.decode(errors="replace"),
-        err.decode(errors="replace"),
+        _whole_lines(out, tail),
+        _whole_lines(err, tail),
+        max(len(out), len(err)) > tail,
     )
 
 
@@ -97,7 +101,8 @@ def _follow(
     tail: int,
     stop: Callable[[], bool] | None,
 ) -> tuple[bytes, bytes, bool]:
-    """The ends of both outputs, and whether the command was still running at the end."""
+    """The ends of both outputs, with a byte more than `tail` where there was more, and whether the
+    command was still running at the end."""
     kept: dict[int, bytearray] = {}
     ended: float | None = None
     with selectors.DefaultSelector() as selector:
@@ -125,8 +130,16 @@ def _follow(
                 if not part:
                     selector.unregister(key.fileobj)
                 kept[key.fd] += part
-                del kept[key.fd][: max(0, len(kept[key.fd]) - tail)]
+                del kept[key.fd][: max(0, len(kept[key.fd]) - tail - 1)]
     return bytes(kept[numbers[0]]), bytes(kept[numbers[1]]), ended is None
+
+
+def _whole_lines(kept: bytes, tail: int) -> str:
+    """The text, from the beginning of a line if it lost its own."""
+    if len(kept) > tail:
+        begins = kept.find(b"\n", 0, -1) + 1  # 0: it is the end of one long line
+        kept = kept[begins or 1 :]
+    return kept.decode(errors="replace")
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -2,13 +2,14 @@
 
 A checkpoint holds when for every subject that was claimed on its branch up to it the newest claim
 is verified. A later claim on a subject supersedes the earlier ones, which are not asked again: the
-file was rewritten, and the newer claim answers for it. Claims of one checkpoint on one subject
-stand beside each other. Where nothing was claimed at all, nothing is verified.
+file was rewritten, and the newer claim answers for it; that a directory is gone answers for all
+that was in it, and what stands in it later answers for that. Claims of one checkpoint on one
+subject stand beside each other. Where nothing was claimed at all, nothing is verified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.evidence.claims import Evidence
@@ -77,16 +78,54 @@ def due(branch: Sequence[Claims]) -> list[Due]:
     Of a pack that requires only some of its claims, those that were superseded count as kept.
     """
     found: list[Due] = []
-    superseded: set[str] = set()
+    newer = Newer()
     for seq, packs in _successive(branch):
         for pack in packs:
             claims = pack.evidence_list
-            asked = tuple(Claim(seq, claim) for claim in claims if claim.subject not in superseded)
+            asked = tuple(Claim(seq, claim) for claim in claims if not newer.answers_for(claim))
             required = pack.required - (len(claims) - len(asked))
             if required > 0:
                 found.append(Due(asked, required))
-        superseded.update(claim.subject for pack in packs for claim in pack.evidence_list)
+        newer.add(claim for pack in packs for claim in pack.evidence_list)
     return found[::-1]
+
+
+class Newer:
+    """What newer claims are about: they answer for what older ones said of it."""
+
+    def __init__(self, claims: Iterable[Evidence] = ()) -> None:
+        self._subjects: set[str] = set()
+        self._gone: set[str] = set()
+        self._inhabited: set[str] = set()  # the directories that something stands in
+        self.add(claims)
+
+    def add(self, claims: Iterable[Evidence]) -> None:
+        """Answer for what these are about, too."""
+        for claim in claims:
+            self._subjects.add(claim.subject)
+            if claim.is_absence:
+                self._gone.add(claim.subject)
+                continue
+            for directory in _above(claim.subject):
+                if directory in self._inhabited:
+                    break  # and so are those above it
+                self._inhabited.add(directory)
+
+    def answers_for(self, claim: Evidence) -> bool:
+        """Whether an older claim need not be asked about any more."""
+        if claim.subject in self._subjects:
+            return True
+        if claim.is_absence:
+            return claim.subject in self._inhabited
+        return bool(self._gone) and any(name in self._gone for name in _above(claim.subject))
+
+
+def _above(subject: str) -> Iterator[str]:
+    """The directories that a path is in, the nearest first."""
+    if subject.startswith("path:"):
+        while "/" in subject:
+            subject = subject.rpartition("/")[0]
+            yield subject
 
 
 def _successive(branch: Sequence[Claims]) -> Iterator[tuple[int, Sequence[EvidencePack]]]:
@@ -114,15 +153,17 @@ def standings(
     """
     verdicts: dict[tuple[int, str], Verdict] = {}
     failed: list[Due] = []
-    for end in range(len(branch), 0, -1):
-        seq = branch[end - 1].seq
+    claimed = [claims for claims in branch if claims.packs or claims.before]
+    for seq, _, _ in reversed(branch):
         if only is not None and not only(seq):
             continue
         failed = [one for one in failed if one.claims[0].seq <= seq]
         if failed:
             yield _standing(seq, failed, verdicts)
             continue
-        asked = due(branch[:end])
+        while claimed and claimed[-1].seq > seq:
+            claimed.pop()
+        asked = due(claimed)
         missing = [c for claims, _ in asked for c in claims if c.key not in verdicts]
         if missing:
             verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))

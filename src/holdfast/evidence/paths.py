@@ -139,7 +139,7 @@ def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
             name = todo.popleft()
             if name == "..":
                 if len(stack) == 1:
-                    raise EvidencePolicyError(place.path, "a link in it leads out of the root")
+                    raise _leads_out(place.path, policy)
                 os.close(stack.pop())
                 continue
             if not todo:
@@ -176,13 +176,20 @@ def _follow(name: str, stack: list[int], todo: deque[str], path: str, policy: Po
     if target.startswith("/"):
         inside = _inside(parts, policy)
         if inside is None:
-            raise EvidencePolicyError(path, "a link in it leads out of the roots")
+            raise _leads_out(path, policy)
         root, parts = inside
         fresh = os.open(root, _ROOT)
         while stack:
             os.close(stack.pop())
         stack.append(fresh)
     todo.extendleft(reversed(parts))
+
+
+def _leads_out(path: str, policy: Policy) -> EvidencePolicyError:
+    if policy.directories:
+        return EvidencePolicyError(path, "a link in it leads out of the roots")
+    words = "a link in it leads out of the working directory; give the path it leads to, or roots"
+    return EvidencePolicyError(path, words)
 
 
 def _refuse_special(status: os.stat_result, path: str) -> None:

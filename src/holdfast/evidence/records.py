@@ -19,12 +19,14 @@ from holdfast.core import Core, Op
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
 from holdfast.evidence.holding import Claim, Claims, Standing
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.subjects import canonical
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.journal import Draft
 from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status, verdict_journal
+from holdfast.subjects import canonical
 
-MAX_EVIDENCE: Final = 262_144  # characters: about a thousand digests of files
+MAX_EVIDENCE: Final = (
+    327_680  # characters: about a thousand digests of files; an item of DynamoDB holds 400,000
+)
 _FEW: Final = 8  # verdicts to read first: what is asked about was mostly just checked
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final, get_origin
 
 from holdfast.codec import values
+from holdfast.codec.records import stored_names
 from holdfast.engine.hints import hints_of
 from holdfast.engine.questions import Inquiry
 from holdfast.engine.schema import schema_of, schema_of_fields
@@ -16,16 +18,19 @@ from holdfast.engine.walking.states import fields_of
 
 Into = str | Callable[[Any, Any], Any]
 
+_PLAIN: Final = (str, int, float, bool)
+
 
 def question(
     kind: Any,
     prompt: str | Callable[[Any], str],
     *,
+    into: Into | None,
     edit: Iterable[str],
     returns: Any,
     schema: Mapping[str, Any] | None,
     choices: Iterable[Any] | None,
-    assignees: Iterable[str],
+    assignees: Iterable[str] | None,
     deadline: timedelta | float | datetime | None,
     default: Any,
     show: Iterable[str] | Callable[[Any], Any],
@@ -33,6 +38,12 @@ def question(
     """What a node of a graph on states of this type asks. Raises what `Inquiry` does."""
     fields = _names("edit", edit)
     shown = show if callable(show) else (*_names("show", show), *fields)
+    field = into if isinstance(into, str) else None
+    hint = Any if field is None else _declared(kind).get(field, Any)
+    named = (*(() if field is None else (field,)), *(() if callable(shown) else shown))
+    problems = (*_missing(kind, named), *_misfits(field, hint, returns))
+    if returns is None and schema is None and choices is None and schema_of(hint):
+        returns = hint
     if schema is None:
         schema = {} if returns is None else schema_of(returns)
         schema = _schema_of_fields(kind, fields) if fields else schema
@@ -45,7 +56,7 @@ def question(
         seen = shown(state) if callable(shown) else _part(state, shown)
         return Inquiry(words, plain.schema, offered, plain.assignees, deadline, default, seen)
 
-    return Asking(inquiry, returns)
+    return Asking(inquiry, returns, problems)
 
 
 def answered(into: Into | None, edit: Iterable[str]) -> Callable[[Any, Any], Any]:
@@ -89,5 +100,27 @@ def _part(state: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
 
 def _schema_of_fields(kind: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """An object of some of these fields, and no others."""
-    hints = hints_of(kind) if isinstance(kind, type) else {}
+    hints = _declared(kind)
     return schema_of_fields({name: hints.get(name, Any) for name in names})
+
+
+def _declared(kind: Any) -> dict[str, Any]:
+    """The fields of a type of states with their types, as far as they are known."""
+    return hints_of(kind) if isinstance(kind, type) else {}
+
+
+def _missing(kind: Any, names: tuple[str, ...]) -> Iterator[str]:
+    known = stored_names(get_origin(kind) or kind)
+    for name in dict.fromkeys(names):
+        if known is not None and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            yield f"names {name!r}, which is no field of {kind.__name__}{meant}"
+
+
+def _misfits(field: str | None, hint: Any, returns: Any) -> Iterator[str]:
+    """What is wrong with the type of an answer: of plain types it can be told."""
+    if hint not in _PLAIN or returns not in _PLAIN or (returns, hint) == (int, float):
+        return
+    if not issubclass(returns, hint):
+        yield f"asks for {returns.__name__}, and {field!r} is of type {hint.__name__}"

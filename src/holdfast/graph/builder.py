@@ -70,18 +70,20 @@ class Graph(Generic[S]):
         checkpoint: bool = False,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
         outputs: Paths = (),
-        reads: PathLike | Iterable[PathLike] = (),
+        reads: Paths = (),
         evidence: Any = (),
+        removes: Paths = (),
     ) -> Self:
         """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
 
         With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
         one transaction with the checkpoint: exactly once.
 
-        `outputs` are the files that it writes, `reads` those that it reads, `evidence` whatever
-        else is claimed about the world when it is finished; functions of what it returned will
-        do, too. A node fails if they are not there or not so; a resume runs it again if they are
-        not any more.
+        `outputs` are the files that it writes, `reads` those that it reads, `removes` those that
+        are not there any more, `evidence` whatever else is claimed about the world when it is
+        finished. Functions will do, too: of what the node returned, which may be None, and of the
+        state it was given, if they have a second parameter; for `reads`, of the state. A node fails if they are not there or not verified; a resume runs it again if
+        they are not any more.
         """
         check_id("node", name)
         if name == END:
@@ -89,11 +91,13 @@ class Graph(Generic[S]):
         if name in self._nodes:
             raise ValueError(f"there is a node {name!r} already")
         if not callable(fn):
-            raise TypeError(f"node {name!r} needs a function, not {fn!r}")
+            kind = type(fn)
+            hint = ": use holdfast.graph.command" if "workflow" in kind.__module__ else ""
+            raise TypeError(f"node {name!r} needs a function, not a {kind.__name__}{hint}")
         again = Retry(retry) if isinstance(retry, int) else retry
         policy = Policy(
             retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
-            marked=checkpoint, claims=Claiming().and_also(outputs, reads, evidence).or_none(),
+            marked=checkpoint, claims=Claiming().and_also(outputs, reads, evidence, removes).or_none(),
         )  # fmt: skip
         if executor is not None and not is_async(fn):
             fn = partial(_with_its_changes, fn)
@@ -110,7 +114,7 @@ class Graph(Generic[S]):
         returns: Any = None,
         schema: Mapping[str, Any] | None = None,
         choices: Iterable[Any] | None = None,
-        assignees: Iterable[str] = (),
+        assignees: Iterable[str] | None = None,
         deadline: timedelta | float | datetime | None = None,
         default: Any = FAIL,
         show: Iterable[str] | Callable[[S], Any] = (),
@@ -120,8 +124,9 @@ class Graph(Generic[S]):
 
         The answer goes `into` a field of the state, or `into(state, answer)` says what a node
         may return. With `edit` it is a dict of these fields, those that are to change. It must be
-        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; only `assignees`
-        may give it, if there are any. When the `deadline` passes (a timedelta or seconds from
+        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; else it is of
+        the type of its field. Only `assignees`
+        may give it; without them anyone may. When the `deadline` passes (a timedelta or seconds from
         asking, or a datetime), `default` is the answer; without one the run fails with
         `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
         and `edit` name, or what `show(state)` gives, and nothing else of the state.
@@ -132,6 +137,7 @@ class Graph(Generic[S]):
             question=asking.question(
                 self._state,
                 prompt,
+                into=into,
                 edit=edit,
                 returns=returns,
                 schema=schema,
@@ -251,6 +257,12 @@ def find_problems(plan: Plan) -> list[str]:
         f"{source!r} has both edges and a conditional edge: put all into the route"
         for source in sorted(set(plan.edges) & set(plan.routes))
     ]
+    problems += [
+        f"{name!r} {problem}"
+        for name, node in plan.nodes.items()
+        if node.question is not None
+        for problem in node.question.problems
+    ]
     return problems or [*_dead_ends(plan), *_lost_results(plan)]
 
 
@@ -323,14 +335,16 @@ def command(
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     exit_codes: Collection[int] = (0,),
+    tail: int = 65_536,
 ) -> Callable[[Any], Any]:
     """A node that runs a command: `add_node("report", command(["make", "report"]), outputs=...)`.
 
     `argv` may be a function of the state. The state stays as it is, but for the field `into`,
-    which is given the exit code, duration and the end of what the command wrote. Its exit code is
-    recorded as evidence; another one than `exit_codes` fails the node. No shell is used.
+    which is given a dict: `exit_code`, `duration`, and of `stdout` and `stderr` the last `tail`
+    bytes, in whole lines; `truncated` says whether there was more. Its exit code is recorded as
+    evidence; another one than `exit_codes` fails the node. No shell is used.
     """
-    runs = Command(argv, cwd, env, timeout, exit_codes)
+    runs = Command(argv, cwd, env, timeout, exit_codes, tail)
 
     def node(state: Any) -> Any:
         result = runs.run(*((state,) if callable(argv) else ()))

@@ -11,9 +11,10 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from holdfast import reading
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
@@ -26,9 +27,11 @@ from holdfast.engine.walking import going_back
 from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
-from holdfast.errors import RunIdRequiredError
+from holdfast.engine.workers import refuse_living
+from holdfast.errors import RunFinishedError, RunIdRequiredError
 from holdfast.graph.program import GraphProgram
 from holdfast.graph.views import GraphCheckpoint
+from holdfast.model import Status
 from holdfast.seams import new_id
 
 if TYPE_CHECKING:
@@ -74,13 +77,22 @@ class CompiledGraph(Generic[S]):
         timeout: float | None = None,
         thread_id: str | None = None,
         owner: str | None = None,
+        resume: bool = False,
+        trust: Trust = "verify",
+        take_over: bool = False,
     ) -> S:
         """Run from the entry to END and return the final state.
 
         With a `store`, a checkpoint is saved after every node, and the run can be resumed under
         its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
+
+        With `resume`, it is started if it does not exist, goes on if it does, and its recorded
+        final state is returned if it is completed; `trust` and `take_over` are those of `resume`. The state must be
+        the one that it began with; where the graph has a `migrate`, that is not compared.
+
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
-        `RunExistsError`.
+        `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people
+        are asked.
         """
         return await self._run(
             state,
@@ -91,6 +103,9 @@ class CompiledGraph(Generic[S]):
             timeout=timeout,
             thread_id=thread_id,
             owner=owner,
+            resume=resume,
+            trust=trust,
+            take_over=take_over,
         )
 
     def run_sync(self, state: S, **options: Any) -> S:
@@ -98,6 +113,7 @@ class CompiledGraph(Generic[S]):
 
         Sync nodes that run alone are called right here.
         """
+        check_options(self.run, options)
         return block_on(lambda: self._run(state, blocking=True, **options), "app.run")
 
     def stream(
@@ -121,9 +137,8 @@ class CompiledGraph(Generic[S]):
         async def plan() -> running.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
-            return await running.start(
-                core, self.program, name, self._fitting(state), options, link
-            )
+            make = self.program if store is not None else self._unkept
+            return await running.start(core, make, name, self._fitting(state), options, link)
 
         return running.stream(plan, place.close)
 
@@ -141,12 +156,15 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> S:
         """Go on with a run where it stopped, and return the final state.
 
         What its nodes claimed about the world is checked first: it goes on from the newest
         checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
-        for nothing. Raises `VerificationError` where it can't be told.
+        for nothing. Raises `VerificationError` where it can't be told, and `RunActiveError` if
+        another process carries it out that is alive on this machine; with `take_over` it is taken
+        from that one.
 
         `from_node` goes back to where that node last ran, and runs it again on the state it was
         given then; `after_node` goes on after it; `replay` runs the last node again. `override`
@@ -154,7 +172,9 @@ class CompiledGraph(Generic[S]):
         about the state before anything is run: it refuses by raising or returning False. Going
         back leaves the history as it is. A run that is over can be gone back in, not gone on with.
         """
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         where = going_back.Wanted(from_node, after_node, override, validate, replay)
         return await self._resume(run_id, store, options, where)
 
@@ -167,10 +187,14 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
         **where: Any,
     ) -> S:
         """`resume`, with its arguments, for programs without an event loop."""
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        check_options(self.resume, where)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, blocking=True)
         wanted = going_back.Wanted(**where)
         return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
@@ -184,16 +208,20 @@ class CompiledGraph(Generic[S]):
         checkpoint_failure_fatal: bool | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
         **where: Any,
     ) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store, trust)
+        check_options(self.resume, where)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, listening=True)
         place = _place(store, run_id)
 
         async def plan() -> running.Plan:
             core = place.checkpointer.core
-            await self._go_back(core, run_id, **where)
+            await self._go_back(core, run_id, options, going_back.Wanted(**where))
             return await running.resume(core, self.program, run_id, None, options)
 
         return running.stream(plan, place.close)
@@ -228,9 +256,7 @@ class CompiledGraph(Generic[S]):
     ) -> list[GraphCheckpoint]:
         """The run's checkpoints, newest first, without their states."""
         async with _kept(store, run_id) as core:
-            from holdfast.reading import list_checkpoints
-
-            found = await core.off_loop(lambda: list_checkpoints(core, run_id, limit=limit))
+            found = await core.off_loop(lambda: reading.list_checkpoints(core, run_id, limit=limit))
             return [GraphCheckpoint(info.entry) for info in found]
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
@@ -256,6 +282,10 @@ class CompiledGraph(Generic[S]):
         async with _kept(store, "") as core:
             makes = {self.name: self.program}
             return await recover(core, makes, options, silent=silent, at_once=at_once)
+
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+    recover_sync = blocking(recover)
 
     def program(self) -> GraphProgram:
         """What the engine carries out: one for each attempt."""
@@ -298,6 +328,9 @@ class CompiledGraph(Generic[S]):
         async with _kept(store, run_id) as core:
             await core.drive_async(requests.answer(core, run_id, value, question, by=by))
 
+    questions_sync = blocking(questions)
+    answer_sync = blocking(answer)
+
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
         plan = self._plan
@@ -319,10 +352,11 @@ class CompiledGraph(Generic[S]):
         timeout: float | None,
         store: StoreLike,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> Options:
         return Options(
             strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None,
-            trust=trust, verifier=self._verifier,
+            trust=trust, take_over=take_over, verifier=self._verifier,
         )  # fmt: skip
 
     def _fitting(self, state: S) -> S:
@@ -341,40 +375,57 @@ class CompiledGraph(Generic[S]):
         timeout: float | None = None,
         thread_id: str | None = None,
         owner: str | None = None,
+        resume: bool = False,
+        trust: Trust = "verify",
+        take_over: bool = False,
         blocking: bool = False,
     ) -> S:
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
+        options = self._options(
+            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
+        )
         options = replace(options, blocking=blocking)
         async with _kept(store, run_id) as core:
             name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
-            plan = await running.start(core, self.program, name, fitting, options, link)
+            if resume and await core.off_loop(lambda: reading.run(core, name)) is not None:
+                return await self._go_on(core, name, fitting, options)
+            make = self.program if store is not None else self._unkept
+            plan = await running.start(core, make, name, fitting, options, link)
             result: S = await running.carry_out(plan)
             return result
+
+    async def _go_on(self, core: Core, run_id: str, state: S, options: Options) -> S:
+        began_with = None if self._plan.migrate else state
+        try:
+            plan = await running.resume(core, self.program, run_id, began_with, options)
+        except RunFinishedError as over:
+            if over.status != Status.COMPLETED:
+                raise
+            recorded = partial(running.outcome, core, self.program, run_id, began_with)
+            final: S = await core.off_loop(recorded)
+            return final
+        result: S = await running.carry_out(plan)
+        return result
+
+    def _unkept(self) -> GraphProgram:
+        return GraphProgram(self._plan, kept=False)
 
     async def _resume(
         self, run_id: str, store: StoreLike, options: Options, where: going_back.Wanted
     ) -> S:
         async with _kept(store, run_id) as core:
-            await self._go_back(core, run_id, *where)
+            await self._go_back(core, run_id, options, where)
             plan = await running.resume(core, self.program, run_id, None, options)
             result: S = await running.carry_out(plan)
             return result
 
     async def _go_back(
-        self,
-        core: Core,
-        run_id: str,
-        from_node: str | None = None,
-        after_node: str | None = None,
-        override: Any = None,
-        validate: Callable[[S], object] | None = None,
-        replay: bool = False,
+        self, core: Core, run_id: str, options: Options, wanted: going_back.Wanted
     ) -> None:
-        wanted = going_back.Wanted(from_node, after_node, override, validate, replay)
-        if any(part not in (None, False) for part in wanted):
-            await core.drive_async(
-                going_back.go_back(core, self.program, self._plan, run_id, wanted)
-            )
+        if all(part in (None, False) for part in wanted):
+            return
+        if not options.take_over:
+            await core.off_loop(lambda: refuse_living(core, run_id))
+        await core.drive_async(going_back.go_back(core, self.program, self._plan, run_id, wanted))
 
 
 def _arrows(plan: Plan) -> Iterator[Arrow]:

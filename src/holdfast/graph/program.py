@@ -11,14 +11,16 @@ from holdfast.engine.program import PLAIN, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
 from holdfast.engine.walking.states import revived, stored_form, updated
+from holdfast.errors import StoreRequiredError
 
 
 class GraphProgram(WalkingProgram):
-    """One execution of a graph."""
+    """One execution of a graph; one that is not kept in a store can't wait for people."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, *, kept: bool = True) -> None:
         super().__init__(plan)
         self._kind = plan.state
+        self._kept = kept
 
     # --- Program
 
@@ -54,6 +56,11 @@ class GraphProgram(WalkingProgram):
         plain = at_hand is not None and node.question is None
         first = (at_hand,) if plain else arguments()
         return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
+
+    def ask(self, walk: Walk, key: str, name: str) -> None:
+        if not self._kept:
+            raise StoreRequiredError(name)
+        super().ask(walk, key, name)
 
     def seen(self, walk: Walk) -> Any:
         return revived(walk.state.value(), self._kind)

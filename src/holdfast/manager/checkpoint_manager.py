@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,9 +19,10 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.core import Core
 from holdfast.engine.opening import StoreLike, opened
+from holdfast.engine.workers import WORKER, this_worker
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence import records
-from holdfast.evidence.checking import Checker
+from holdfast.evidence.checking import Checker, reason
 from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
@@ -43,6 +45,7 @@ from holdfast.model import (
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
 """Told of every checkpoint that is passed over, and why."""
 
+_log: Final = logging.getLogger("holdfast.evidence")
 _TYPES: Final = frozenset(kind.value for kind in CheckpointType)
 
 
@@ -137,10 +140,12 @@ class CheckpointManager:
 
         To commit it again with the same evidence gives the same checkpoint. `checkpoint_id` is a
         name of your own for it. With `auto_verify` its own evidence is checked: see `verified` of
-        what is returned. It is committed in any case.
+        what is returned. It is committed in any case; what is not verified is logged as a warning.
 
         Raises `StepNotFoundError`; `StepConflictError` if it was committed with other evidence,
-        if the task went back to before it, or if the name is taken; `EvidencePolicyError` and
+        if it was abandoned, if the task went back to before it, if the name is taken, or if
+        another process has begun and committed steps since: abandon it then, and begin anew.
+        Steps that one process has begun may be committed in any order. `EvidencePolicyError` and
         `InvalidEvidenceError` for claims that could never be verified here.
         """
         if not isinstance(evidence_pack, EvidencePack):
@@ -153,13 +158,27 @@ class CheckpointManager:
         self.verifier.refuse_unverifiable(evidence_pack)
         entry = core.drive(steps.commit(core, begun, evidence_pack, checkpoint_id))
         if self.auto_verify:
-            self._checker(core).check_own(entry)
+            standing = self._checker(core).check_own(entry)
+            if not standing.holds:
+                name = name_checkpoint(entry.run, entry.seq)
+                _log.warning("%s is committed and not verified: %s", name, reason(standing))
         return self._required(core, entry.run, entry.seq)
+
+    def abandon_step(self, step_id: str) -> None:
+        """Say, durably, that a begun step will never be committed: it is in flight no more.
+
+        To abandon it again does nothing, nor does it where the task went back to before it.
+        Raises `StepNotFoundError`, and `StepConflictError` if it was committed.
+        """
+        core = self._core()
+        with reading.outages_named(str(step_id)):
+            begun = steps.find(core, step_id)
+        core.drive(steps.abandon(core, begun))
 
     def steps_in_flight(self, task_id: str | None = None) -> list[StepInFlight]:
         """The steps that were begun and not committed, oldest first, of one task or of all.
 
-        Steps that a task has left behind by going back are none of them.
+        Steps that were abandoned, or left behind by going back, are none of them.
         """
         core = self._core()
         with reading.outages_named(task_id or "*"):
@@ -343,7 +362,7 @@ def _begin_draft(
     for what, given in (("snapshot", snapshot), ("metadata", metadata or {})):
         if not isinstance(given, Mapping):
             raise TypeError(f"{what} must be a dict, not {type(given).__name__}")
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {WORKER: str(this_worker())}
     if work_item_id is not None:
         facts["work_item"] = check_id("work_item_id", work_item_id)
     if metadata:

@@ -1,18 +1,20 @@
-"""Steps in a task's journal: begun, committed once, left behind.
+"""Steps in a task's journal: begun, committed once, abandoned, left behind.
 
 A `begin` entry keeps the snapshot. The `checkpoint` that commits it names it by its random id, so
-that nothing else can be taken for it. Going back to before a begun step leaves it behind.
+that nothing else can be taken for it; so does the `cancel` that abandons it. Going back to before
+a begun step leaves it behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.appending import alias_of, append_if
 from holdfast.chains import state_seq
 from holdfast.checkpoint import CheckpointInfo, dump_meta, to_datetime
 from holdfast.core import Core, Op
+from holdfast.engine.workers import WORKER
 from holdfast.errors import (
     CheckpointNotFoundError,
     ConflictError,
@@ -34,6 +36,9 @@ from holdfast.model import (
     checkpoint_id,
     split_checkpoint_id,
 )
+
+_BEGUN: Final = "begun"
+"""In the `meta` of what commits or abandons a step: the id of the entry that began it."""
 
 
 class GoingBack(NamedTuple):
@@ -92,11 +97,12 @@ def find(core: Core, step_id: str) -> Entry:
 def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> Op[Entry]:
     """Append the checkpoint of a begun step, once; the one that is there if it was committed.
 
-    Raises `StepConflictError` if that has other evidence or another alias, if the task went back
-    to before the step, and if the alias is taken.
+    Raises `StepConflictError` if that has other evidence or another alias, if the step was
+    abandoned or overtaken, if the task went back to before it, and if the alias is taken.
     """
     step_id = checkpoint_id(begun.run, begun.seq)
-    facts = CheckpointInfo(begun).meta | {"begun": begun.entry_id.hex()} | evidence_meta(pack)
+    facts = CheckpointInfo(begun).meta | {_BEGUN: begun.entry_id.hex()} | evidence_meta(pack)
+    facts.pop(WORKER, None)
     if alias is not None:
         facts["alias"] = alias
     draft = Draft(
@@ -111,10 +117,9 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
         since = list(core.journals.entries(begun.run, after=begun.seq - 1))
         for done in _commits_of(begun, since):
             raise _DoneError(done)
-        if begun.seq not in _followed(since):
-            raise StepConflictError(
-                step_id, "its task went back to before it, or was deleted; begin it again"
-            )
+        reason = _why_not(begun, since)
+        if reason is not None:
+            raise StepConflictError(step_id, reason)
         return draft
 
     try:
@@ -134,17 +139,34 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
         return already.entry
 
 
+def abandon(core: Core, begun: Entry) -> Op[None]:
+    """Append that a begun step will never be committed, unless that is so already.
+
+    Raises `StepConflictError` if it was committed.
+    """
+
+    def decide(head: Entry | None) -> Draft:
+        since = list(core.journals.entries(begun.run, after=begun.seq - 1))
+        for done in _commits_of(begun, since):
+            reason = f"it was committed as {checkpoint_id(done.run, done.seq)}"
+            raise StepConflictError(checkpoint_id(begun.run, begun.seq), reason)
+        if not _waits(begun, since):
+            raise _DoneError(begun)
+        meta = dump_meta({_BEGUN: begun.entry_id.hex()})
+        return Draft(Kind.CANCEL.value, Status.OPEN.value, type=begun.type, meta=meta)
+
+    try:
+        yield from append_if(core, begun.run, decide)
+    except _DoneError:
+        return
+
+
 def in_flight(core: Core, run: str) -> list[StepInFlight]:
     """The steps of a task that wait to be committed, oldest first. Reads its whole index. Blocks."""
     entries = list(core.journals.entries(run))
-    committed = {CheckpointInfo(entry).meta_field("begun") for entry in entries if _saved(entry)}
-    followed = _followed(entries)
-    waiting = [
-        entry
-        for entry in entries
-        if entry.seq in followed and entry.entry_id.hex() not in committed
-    ]
-    return [_in_flight(core, entry) for entry in waiting]
+    over = {_begun_by(entry) for entry in entries if _saved(entry)} | _abandoned(entries)
+    waiting = [entry for entry in _followed(entries) if entry.kind == Kind.BEGIN]
+    return [_in_flight(core, e) for e in reversed(waiting) if e.entry_id.hex() not in over]
 
 
 def check_alias(alias: str) -> str:
@@ -197,7 +219,7 @@ def _is_of_use(core: Core, step_id: str) -> bool:
     except StepNotFoundError:
         return False
     since = list(core.journals.entries(begun.run, after=begun.seq - 1))
-    return any(_commits_of(begun, since)) or begun.seq in _followed(since)
+    return any(_commits_of(begun, since)) or _waits(begun, since)
 
 
 def _checkpoint_of(core: Core, step_id: str) -> Entry | None:
@@ -211,21 +233,66 @@ def _checkpoint_of(core: Core, step_id: str) -> Entry | None:
 def _commits_of(begun: Entry, since: Iterable[Entry]) -> Iterator[Entry]:
     name = begun.entry_id.hex()
     for entry in since:
-        if _saved(entry) and CheckpointInfo(entry).meta_field("begun") == name:
+        if _saved(entry) and _begun_by(entry) == name:
             yield entry
+
+
+def _begun_by(entry: Entry) -> str | None:
+    name: str | None = CheckpointInfo(entry).meta_field(_BEGUN)
+    return name
+
+
+def _abandoned(entries: Iterable[Entry]) -> set[str | None]:
+    return {_begun_by(entry) for entry in entries if entry.kind == Kind.CANCEL}
+
+
+def _waits(begun: Entry, since: list[Entry]) -> bool:
+    """Whether a step that was not committed could be, were it not overtaken."""
+    return begun.entry_id.hex() not in _abandoned(since) and any(
+        entry.seq == begun.seq for entry in _followed(since)
+    )
+
+
+def _why_not(begun: Entry, since: list[Entry]) -> str | None:
+    """Why a begun step can't be committed; None if it can."""
+    if begun.entry_id.hex() in _abandoned(since):
+        return "it was abandoned; begin another"
+    if not _waits(begun, since):
+        return "its task went back to before it, or was deleted; begin it again"
+    if _overtaken(begun, _followed(since)):
+        return (
+            "another process has begun and committed steps since, and this one would send the "
+            "task back to its old snapshot; abandon_step it, and begin anew"
+        )
+    return None
+
+
+def _overtaken(begun: Entry, followed: list[Entry]) -> bool:
+    """Whether a step that another process began later was committed."""
+    worker = CheckpointInfo(begun).meta_field(WORKER)
+    later = {
+        entry.entry_id.hex()
+        for entry in followed
+        if entry.kind == Kind.BEGIN
+        and entry.seq > begun.seq
+        and CheckpointInfo(entry).meta_field(WORKER) not in (None, worker)
+    }
+    return worker is not None and any(_saved(e) and _begun_by(e) in later for e in followed)
 
 
 def _saved(entry: Entry) -> bool:
     return entry.kind == Kind.CHECKPOINT and entry.status != Status.DELETED
 
 
-def _followed(entries: list[Entry]) -> set[int]:
-    """The begun steps that no rollback left behind, among the newest entries of a run.
+def _followed(entries: list[Entry]) -> list[Entry]:
+    """The begun steps and checkpoints that no rollback left behind, newest first.
+
+    `entries` are the newest ones of a run.
 
     Like `Reader.trail`, from the end back. But deleting a checkpoint is not going back: whoever
     is at work on a step may commit it.
     """
-    found: set[int] = set()
+    found: list[Entry] = []
     back_to: int | None = None
     for entry in reversed(entries):
         if entry.kind == Kind.OPEN or (
@@ -234,8 +301,8 @@ def _followed(entries: list[Entry]) -> set[int]:
             break
         if back_to is not None and entry.seq > back_to:
             continue
-        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED:
-            found.add(entry.seq)
+        if _saved(entry) or (entry.kind == Kind.BEGIN and entry.status != Status.DELETED):
+            found.append(entry)
         elif entry.kind == Kind.ROLLBACK:
             back_to = -1 if entry.parent is None else entry.parent
     return found

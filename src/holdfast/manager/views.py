@@ -120,7 +120,7 @@ class TaskCheckpoint(Checkpoint):
 
 @dataclass(frozen=True, slots=True)
 class StepInFlight:
-    """A step that was begun and neither committed nor left behind by going back."""
+    """A step that was begun and neither committed, abandoned nor left behind by going back."""
 
     step_id: str
     task_id: str

@@ -14,13 +14,14 @@ from holdfast.checkpoint import CheckpointInfo
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, check_options
 from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
+from holdfast.engine.workers import refuse_living
 from holdfast.errors import EndedWithFailureError, RunPausedError
 from holdfast.model import check_id
 from holdfast.pipeline import exporting, files
@@ -71,6 +72,7 @@ class Resuming(TypedDict, total=False):
     from_step: str | None
     timeout: float | None
     trust: Trust
+    take_over: bool
 
 
 class Pipeline:
@@ -264,6 +266,7 @@ class Pipeline:
         from_step: str | None = None,
         timeout: float | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
     ) -> PipelineResult:
         """Go on with the thread's newest run where it stopped.
 
@@ -275,19 +278,22 @@ class Pipeline:
         for nothing. `from_step` goes on with another step: back to one that has run, with the state before
         it, or forward with the newest state. Raises `CheckpointNotFoundError`,
         `RunFinishedError`, `FlowChangedError`, `QuestionError`, `VerificationError`, and what
-        `run` raises.
+        `run` raises; `RunActiveError` if another process carries it out that is alive on this
+        machine, unless `take_over`.
         """
         return await self._resume(
             thread_id, answer=answer, question=question, by=by, from_step=from_step,
-            timeout=timeout, trust=trust,
+            timeout=timeout, trust=trust, take_over=take_over,
         )  # fmt: skip
 
     def resume_sync(self, thread_id: str, **how: Unpack[Resuming]) -> PipelineResult:
         """`resume`, with its arguments, for programs without an event loop."""
+        check_options(self.resume, how)
         return block_on(lambda: self._resume(thread_id, blocking=True, **how), "pipeline.resume")
 
     def resume_stream(self, thread_id: str, **how: Unpack[Resuming]) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
+        check_options(self.resume, how)
         place = self._kept()
         return running.stream(
             lambda: self._take_up(thread_id, listening=True, **how), self._releasing(place)
@@ -443,6 +449,8 @@ class Pipeline:
             await core.drive_async(requests.answer(core, run_id, answer, question, by=by))
         make = self._maker(core)
         if from_step is not None:
+            if not options.get("take_over"):
+                await core.off_loop(lambda: refuse_living(core, run_id))
             await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
         return await running.resume(core, make, run_id, None, replace(self._options, **options))
 

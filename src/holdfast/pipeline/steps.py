@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from holdfast.engine.claiming import Claiming, PathLike, Paths
 from holdfast.engine.program import Policy
@@ -181,9 +181,9 @@ class HumanInputStep(Step):
     """A step that a person takes: the run pauses until the question is answered.
 
     The answer is the step's output. `schema` is the JSON Schema of the answer, or a type;
-    `choices` narrow it down. Only `assignees` may answer, if there are any. When the `deadline`
-    passes (a timedelta or seconds from asking, or a datetime), `default` is the answer, or the
-    step fails. People see the `prompt` and what `show` renders to, and nothing else of the state.
+    `choices` narrow it down. Only `assignees` may answer; without them anyone may. When the
+    `deadline` passes (a timedelta or seconds from asking, or a datetime), `default` is the answer,
+    or the step fails. People see the `prompt` and what `show` renders to, and nothing else.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class HumanInputStep(Step):
         schema: Any = None,
         *,
         choices: Sequence[Any] | None = None,
-        assignees: Sequence[str] = (),
+        assignees: Sequence[str] | None = None,
         deadline: timedelta | float | datetime | None = None,
         default: Any = FAIL,
         show: Any = None,
@@ -214,7 +214,7 @@ class HumanInputStep(Step):
                 prompt,
                 kind,
                 None if choices is None else tuple(_list("choices", choices)),
-                cast("tuple[str, ...]", assignees),
+                assignees,
                 deadline,
                 default,
             )
@@ -236,7 +236,7 @@ class HumanInputStep(Step):
             "prompt": asked.prompt,
             "schema": schema or None,
             "choices": None if asked.choices is None else list(asked.choices),
-            "assignees": list(asked.assignees) or None,
+            "assignees": None if asked.assignees is None else list(asked.assignees),
             "deadline": within.total_seconds() if isinstance(within, timedelta) else within,
             **({} if asked.default is FAIL else {"default": asked.default}),
             "show": self.show,
@@ -247,8 +247,8 @@ def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:
     """The files of a step, as a definition has them. Raises `ValueError` for what is no data."""
     if claims is None:
         return {}
-    if claims.evidence or any(callable(path) for path in claims.outputs):
-        raise ValueError("evidence, and outputs that depend on a result, can't be exported")
+    if claims.evidence or any(callable(path) for path in (*claims.outputs, *claims.reads)):
+        raise ValueError("evidence, and paths that a function gives, can't be exported")
     told = {"outputs": claims.outputs, "reads": claims.reads}
     return {key: [os.fspath(path) for path in paths] for key, paths in told.items() if paths}
 

@@ -45,7 +45,7 @@ from holdfast.workflow.effects import (
     step,
 )
 from holdfast.workflow.engine import WorkflowEngine
-from holdfast.workflow.flow import Workflow, workflow
+from holdfast.workflow.flow import Flow, Workflow, workflow
 from holdfast.workflow.results import StepResult, WorkflowResult
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "CheckpointSaved",
     "CheckpointStrategy",
     "Event",
+    "Flow",
     "Question",
     "QuestionAsked",
     "Retry",

@@ -139,20 +139,30 @@ class Step(Effect):
     def outputs(self, *paths: Paths) -> Self:
         """Claim that the files the step wrote stay as they are when it is finished.
 
-        A path, several, or a function of the result that gives them; of a directory, every file
-        in it. A resume runs the step again if one of them is gone or changed, unless a later step
-        claims it. A file that is not there when the step is finished fails the step.
+        A path, several, or a function that gives them: of the result, `lambda result: ...`, or of
+        the result and the step's arguments, `lambda result, name: f"{name}.out"`. Of a directory,
+        every file in it. A resume runs the step again if one of them is gone or changed, unless a
+        later step claims it. A file that is not there when the step is finished fails the step.
         """
         return self._claiming(outputs=paths)
 
-    def reads(self, *paths: PathLike | Iterable[PathLike]) -> Self:
-        """Claim that the files the step reads stay as they are when it begins: like `outputs`."""
+    def reads(self, *paths: Paths) -> Self:
+        """Claim that the files the step reads stay as they are when it begins: like `outputs`, but
+        a function is given the step's arguments alone.
+        """
         return self._claiming(reads=paths)
+
+    def removes(self, *paths: Paths) -> Self:
+        """Claim that there is nothing at these paths any more: what earlier steps claimed of them,
+        and of what is in them, is not asked about again. Given as for `outputs`. Something that is
+        still there when the step is finished fails the step.
+        """
+        return self._claiming(removes=paths)
 
     def evidence(self, *claims: Any) -> Self:
         """Claim more about the world: `Evidence`, an `EvidencePack`, or a function of the result
-        that gives them. What is not so when the step is finished fails the step; a resume runs
-        the step again when it is not so any more.
+        that gives them. What is not verified when the step is finished fails the step; a resume
+        runs the step again when it is not so any more.
         """
         return self._claiming(evidence=claims)
 
@@ -263,8 +273,9 @@ def step(
     inline: bool = False,
     executor: Executor | None = None,
     outputs: Paths = (),
-    reads: PathLike | Iterable[PathLike] = (),
+    reads: Paths = (),
     evidence: Any = (),
+    removes: Paths = (),
 ) -> Callable[[Callable[P, R]], StepFunction[P, R]]: ...
 def step(
     target: Any = None,
@@ -276,14 +287,15 @@ def step(
     inline: bool = False,
     executor: Executor | None = None,
     outputs: Paths = (),
-    reads: PathLike | Iterable[PathLike] = (),
+    reads: Paths = (),
     evidence: Any = (),
+    removes: Paths = (),
 ) -> Any:
     """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function."""
     if isinstance(target, str):
         return Step(target)
     again = Retry(retry) if isinstance(retry, int) else retry
-    claims = Claiming().and_also(outputs, reads, evidence).or_none()
+    claims = Claiming().and_also(outputs, reads, evidence, removes).or_none()
     policy = Policy(retry=again, timeout=timeout, inline=inline, executor=executor, claims=claims)
 
     def decorate(fn: Callable[P, R]) -> StepFunction[P, R]:
@@ -301,24 +313,28 @@ def command(
     *,
     name: str | None = None,
     outputs: Paths = (),
-    reads: PathLike | Iterable[PathLike] = (),
+    reads: Paths = (),
+    removes: Paths = (),
     cwd: PathLike | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     exit_codes: Collection[int] = (0,),
+    tail: int = 65_536,
 ) -> Step:
     """A step that runs a command, `command(["make", "report"], outputs=["report.md"])`.
 
-    Gives a `CommandResult`: exit code, duration, the end of what it wrote. Its exit code is
-    recorded as evidence; another one than `exit_codes` fails the step. No shell is used.
+    Gives a `CommandResult`: exit code, duration, and of each output the last `tail` bytes, in
+    whole lines; `truncated` says whether there was more. Its exit code is recorded as evidence;
+    another one than `exit_codes` fails the step. No shell is used. The paths claimed are relative
+    to the program, as everywhere, and not to the command's `cwd`.
     """
     from holdfast.evidence import CommandResult
 
-    named = Command(argv, cwd, env, timeout, exit_codes).name
+    named = Command(argv, cwd, env, timeout, exit_codes, tail).name
     words = tuple(os.fspath(word) for word in argv)
-    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes)
-    made = Step(name or named).python(runs.run, args=words, outputs=outputs).reads(reads)
-    return made.returns(CommandResult)
+    runs = Command(lambda *words: words, cwd, env, timeout, exit_codes, tail)
+    made = Step(name or named).python(runs.run, args=words, outputs=outputs)
+    return made.reads(reads).removes(removes).returns(CommandResult)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -415,7 +431,7 @@ def ask(
     returns: Any = None,
     schema: Mapping[str, Any] | None = None,
     choices: Iterable[Any] | None = None,
-    assignees: Iterable[str] = (),
+    assignees: Iterable[str] | None = None,
     deadline: timedelta | float | datetime | None = None,
     default: Any = FAIL,
     show: Any = None,
@@ -424,7 +440,7 @@ def ask(
     """Ask people, and pause the run until an answer comes, days later if need be.
 
     The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
-    Only `assignees` may give it, if there are any. When the `deadline` passes, a timedelta or
+    Only `assignees` may give it; without them anyone may. When the `deadline` passes, a timedelta or
     seconds from now or a datetime, `default` is the answer; without one, `UnansweredError` is
     raised here. `show` is what people may see of what the run works on: a value, to be edited if
     you like, and given back as the answer.

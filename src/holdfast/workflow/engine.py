@@ -11,7 +11,7 @@ from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
 from holdfast.engine import requests, running
-from holdfast.engine.blocking import block_on
+from holdfast.engine.blocking import block_on, blocking
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.questions import Question
@@ -94,6 +94,7 @@ class WorkflowEngine:
         workflow_id: str,
         inputs: Mapping[str, Any] | None = None,
         trust: Trust = "verify",
+        take_over: bool = False,
         **kwargs: Any,
     ) -> Stream:
         """Go on with a run after its last recorded step; like `execute` otherwise.
@@ -105,10 +106,11 @@ class WorkflowEngine:
         The inputs may be left out, or must be those it began with. Raises
         `CheckpointNotFoundError`, `InputMismatchError`, `FlowChangedError`, `VerificationError`
         where it can't be told what holds, and `RunFinishedError`: a run that is completed goes on
-        only if what it did is not so any more.
+        only if what it did is not so any more. `RunActiveError`, if another process carries it
+        out that is alive on this machine; with `take_over` it is taken from that one.
         """
         given = _merged(flow, inputs, kwargs) if inputs or kwargs else None
-        options = replace(self._options, trust=trust)
+        options = replace(self._options, trust=trust, take_over=take_over)
         return self._stream(flow, workflow_id, given, options, resume=True)
 
     async def run(
@@ -120,16 +122,17 @@ class WorkflowEngine:
         inputs: Mapping[str, Any] | None = None,
         resume: bool = False,
         trust: Trust = "verify",
+        take_over: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Carry a run out and return its result, without the events.
 
         With `resume`, it is started if it does not exist, goes on if it does, and its recorded
-        result is returned if it is completed; `trust` is that of `resume`. Raises `StepFailedError`, `RunPausedError`,
-        `RunCancelledError` and so on.
+        result is returned if it is completed; `trust` and `take_over` are those of `resume`.
+        Raises `StepFailedError`, `RunPausedError`, `RunCancelledError` and so on.
         """
         given = _merged(flow, inputs, kwargs, resume=resume)
-        options = replace(self._options, trust=trust)
+        options = replace(self._options, trust=trust, take_over=take_over)
         return await self._run(flow, workflow_id, given, options, resume)
 
     def run_sync(
@@ -141,10 +144,11 @@ class WorkflowEngine:
         inputs: Mapping[str, Any] | None = None,
         resume: bool = False,
         trust: Trust = "verify",
+        take_over: bool = False,
         **kwargs: Any,
     ) -> Any:
         """Like `run`, for programs without an event loop. Sync steps are called right here."""
-        options = replace(self._options, blocking=True, trust=trust)
+        options = replace(self._options, blocking=True, trust=trust, take_over=take_over)
         given = _merged(flow, inputs, kwargs, resume=resume)
         return block_on(lambda: self._run(flow, workflow_id, given, options, resume), "engine.run")
 
@@ -223,6 +227,13 @@ class WorkflowEngine:
         core = self._core
         return await core.drive_async(requests.apply_deadlines(core, workflow_id))
 
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+    answer_sync = blocking(answer)
+    questions_sync = blocking(questions)
+    open_questions_sync = blocking(open_questions)
+    recover_sync = blocking(recover)
+
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """What a run came to: the last one of this engine, or the one of this id. Blocks.
 
@@ -237,6 +248,8 @@ class WorkflowEngine:
         """Make everything durable and release what the engine opened. A second call does nothing."""
         if self._opened is not None:
             await self._opened.close()
+
+    close_sync = blocking(close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -61,7 +61,10 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
         if not left:
             raise StepFailedError(key, "CheckFailed", "; ".join(problems))
         if step.fix is not None:
-            policy = Policy(claims=step.policy.claims)  # it may have written them anew
+            claims = step.policy.claims  # it may have written them anew
+            if claims is not None:
+                claims = replace(claims, call=(step.args, step.kwargs))
+            policy = Policy(claims=claims)
             fixed = yield Step(
                 "fix", step.fix, (*given, problems), policy=policy, result_type=step.result_hint
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 
 from holdfast.codec.revive import revive
 from holdfast.engine.hints import hints_of
@@ -15,6 +15,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
+
+Flow = Generator[Any, Any, R]
+"""The return annotation of a workflow that is a generator: `-> Flow[Report]`. Its result is a
+`Report` then, also when it comes from the store."""
 
 
 class Workflow(Generic[P, R]):
@@ -44,6 +48,15 @@ class Workflow(Generic[P, R]):
         """What the function itself makes: for `yield from flow(x)` and `await flow(x)` within
         another workflow, as a part of that one's run."""
         return self.fn(*args, **kwargs)
+
+    @property
+    def result_type(self) -> Any:
+        """What its annotation says that it returns; None if that is nothing or anything."""
+        hint = hints_of(self.fn).get("return")
+        if not inspect.isgeneratorfunction(self.fn):
+            return hint
+        parts = get_args(hint) if get_origin(hint) is Generator else ()
+        return None if len(parts) < 3 or parts[2] is Any else parts[2]
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         """Raise `TypeError` unless the function can be called with these."""

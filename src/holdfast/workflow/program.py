@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
-from holdfast.engine.hints import hints_of
 from holdfast.engine.history import History, fact
 from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
 from holdfast.engine.recording import describe
@@ -164,10 +163,8 @@ class WorkflowProgram(Interpreter, Program):
         return self._outcome.value
 
     def revive_result(self, data: Any) -> Any:
-        hint = hints_of(self._flow.fn).get("return")
-        if hint is None or inspect.isgeneratorfunction(self._flow.fn):
-            return data
-        return revive(data, hint, root="result")
+        kind = self._flow.result_type
+        return data if kind is None else revive(data, kind, root="result")
 
     @property
     def state(self) -> dict[str, Any]:

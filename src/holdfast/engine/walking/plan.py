@@ -32,6 +32,7 @@ class Asking(NamedTuple):
 
     inquiry: Callable[[Any], Inquiry]
     returns: Any  # the type of the answer; None: as it is stored
+    problems: tuple[str, ...] = ()  # what is wrong with it, in words
 
 
 class Route(NamedTuple):

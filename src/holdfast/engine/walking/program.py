@@ -187,9 +187,12 @@ class WalkingProgram(Program):
             walk.visits[name] -= 1  # it comes there once more
             self._walks.append((walk, [name], ""))
 
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        return self.outcome(self._busy[task.key][0], task, value)
+
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
-        recorded = self.outcome(walk, task, value)
+        recorded = self.outcome_of(task, value)
         targets = [fork.join] if fork is not None else self.targets(walk, task, recorded)
         self._next[task.key] = targets
         index, self._steps = self._steps, self._steps + 1
@@ -250,7 +253,7 @@ class WalkingProgram(Program):
             if known is None:
                 self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:
-                    self._ask(walk, key, name)
+                    self.ask(walk, key, name)
                     return None
                 return self.task(walk, key, name)
             stored, targets = known
@@ -258,7 +261,7 @@ class WalkingProgram(Program):
             walk.before = (name,)
             after = name
 
-    def _ask(self, walk: Walk, key: str, name: str) -> None:
+    def ask(self, walk: Walk, key: str, name: str) -> None:
         """Have a walk wait for the answer to its node's question."""
         asking = self._plan.nodes[name].question
         assert asking is not None

@@ -1,6 +1,6 @@
-"""artifact_exists: something stands at a path.
+"""artifact_exists: something stands at a path, or nothing does any more.
 
-    expected = {"path": "out/report.md", "type": "file" | "directory" | "any"}
+    expected = {"path": "out/report.md", "type": "file" | "directory" | "any" | "absent"}
 
 "any" is the default. A link counts as what it leads to; nothing is opened.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import stat
 from typing import Final
 
+from holdfast.evidence.bases import from_its_base
 from holdfast.evidence.checks.fields import known_only, optional, refuse, required
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
@@ -17,7 +18,7 @@ from holdfast.evidence.paths import Place, locate, look
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 
-_TYPES: Final = ("file", "directory", "any")
+_TYPES: Final = ("file", "directory", "any", "absent")
 
 
 def admit(evidence: Evidence, policy: Policy) -> tuple[Place, str]:
@@ -33,12 +34,18 @@ def admit(evidence: Evidence, policy: Policy) -> tuple[Place, str]:
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if nothing is there, or something else; INCONCLUSIVE if one may not look."""
     place, kind = context.admit(evidence, admit)
+    return from_its_base(_found(place, kind, context.policy), evidence, place)
+
+
+def _found(place: Place, kind: str, policy: Policy) -> Verdict:
     try:
-        mode = look(place, context.policy).st_mode
+        mode = look(place, policy).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return failed(f"{place.path} does not exist")
+        return verified() if kind == "absent" else failed(f"{place.path} does not exist")
     except OSError as error:
         return inconclusive(f"{place.path}: {error.strerror or error}")
+    if kind == "absent":
+        return failed(f"{place.path} is still there")
     if kind == "file" and not stat.S_ISREG(mode):
         return failed(f"{place.path} is no regular file")
     if kind == "directory" and not stat.S_ISDIR(mode):

@@ -12,6 +12,7 @@ import os
 import stat
 from typing import NamedTuple
 
+from holdfast.evidence.bases import from_its_base
 from holdfast.evidence.checks.fields import (
     known_only,
     refuse,
@@ -48,6 +49,10 @@ def admit(evidence: Evidence, policy: Policy) -> Claim:
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED for other bytes or no file; INCONCLUSIVE if it changes, is too large or not ours."""
     claim = context.admit(evidence, admit)
+    return from_its_base(_found(claim, context), evidence, claim.place)
+
+
+def _found(claim: Claim, context: Context) -> Verdict:
     path = claim.place.path
     try:
         status = look(claim.place, context.policy)

@@ -22,6 +22,20 @@ def subject_of(kind: str, description: str, expected: Plain, metadata: Plain, di
         return f"claim:{digest}"
 
 
+def subjects_in(pack: Any) -> set[str]:
+    """What the claims of a pack are about, as it is stored; nothing, if it is malformed."""
+    try:
+        return {_subject_in(claim) for claim in pack["evidence_list"]}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return set()
+
+
+def _subject_in(claim: Plain) -> str:
+    expected, metadata = (readable.from_json(claim[name]) for name in ("expected", "metadata"))
+    itself = json.dumps(claim, sort_keys=True)
+    return subject_of(claim["evidence_type"], claim["description"], expected, metadata, itself)
+
+
 def canonical(value: object) -> str:
     """The same text for equal plain data, whatever the order of its keys."""
     return json.dumps(readable.to_json(value), sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,366 @@
+"""What steps can say about files: that they are gone, where they are, and that early."""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
+from holdfast.workflow import Workflow, WorkflowEngine, command, for_each, step, workflow
+from tests.engine.desk import Desk, there
+from tests.workflow.support import Flow
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A directory to write to, which is the working directory, too."""
+    place = tmp_path / "desk"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return Desk(place)
+
+
+@pytest.fixture
+def engine() -> WorkflowEngine:
+    return WorkflowEngine("memory://")
+
+
+def run(engine: WorkflowEngine, flow: Workflow[..., Any]) -> Any:
+    return asyncio.run(engine.run(flow, workflow_id="r", resume=True))
+
+
+# --- what is gone
+
+
+def zipping(desk: Desk) -> Workflow[..., Any]:
+    def pages() -> None:
+        desk.call("pages")
+        Path("pages/more").mkdir(parents=True)
+        Path("pages/one").write_text("1")
+        Path("pages/more/two").write_text("2")
+
+    def pack() -> None:
+        desk.call("zip")
+        with zipfile.ZipFile("pages.zip", "w") as archive:
+            for page in ("pages/one", "pages/more/two"):
+                archive.write(page)
+        shutil.rmtree("pages")
+
+    @workflow("zips")
+    def flow() -> Flow:
+        yield step("pages").python(pages, outputs="pages")
+        yield step("zip").python(pack).reads("pages").outputs("pages.zip").removes("pages")
+        yield step("last").python(desk.write, args=("last",), outputs="last")
+
+    return flow
+
+
+def test_a_directory_that_a_step_consumes_is_not_made_again(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    flow = zipping(desk)
+    run(engine, flow)
+    assert desk.take() == ["pages", "zip", "last"]
+    run(engine, flow)
+    assert desk.take() == []
+    (desk / "last").unlink()
+    run(engine, flow)
+    assert desk.take() == ["last"]
+    (desk / "pages.zip").unlink()
+    run(engine, flow)
+    assert desk.take() == ["pages", "zip", "last"], "it takes the pages to make the archive"
+
+
+def test_what_is_there_again_is_not_gone(engine: WorkflowEngine, desk: Desk) -> None:
+    flow = zipping(desk)
+    run(engine, flow)
+    desk.take()
+    (desk / "pages").mkdir()
+    run(engine, flow)
+    assert desk.take() == ["pages", "zip", "last"]
+
+
+def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    @step(outputs=lambda _, n: f"model-{n}", removes=lambda _, n: f"model-{n - 1}")
+    def train(n: int) -> None:
+        desk.write(f"model-{n}")
+        (desk / f"model-{n - 1}").unlink(missing_ok=True)
+
+    @workflow("trains")
+    def flow() -> Flow:
+        for n in range(4):
+            yield train(n)
+
+    for _ in range(2):
+        run(engine, flow)
+    assert desk.take() == [f"model-{n}" for n in range(4)]
+    assert [path.name for path in desk.place.iterdir()] == ["model-3"]
+
+
+def test_what_is_made_anew_where_something_was_removed_is_no_failure(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    def make(text: str) -> None:
+        desk.call(text)
+        Path("d").mkdir()
+        Path("d/f").write_text(text)
+
+    @workflow("again")
+    def flow() -> Flow:
+        yield step("a").python(make, args=("a",), outputs="d")
+        yield step("b").python(shutil.rmtree, args=("d",)).removes("d")
+        yield step("c").python(make, args=("c",), outputs="d/f")
+
+    for _ in range(2):
+        run(engine, flow)
+    assert desk.take() == ["a", "c"]
+
+
+@pytest.mark.parametrize("kind", ["file", "directory"])
+def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
+    engine: WorkflowEngine, desk: Desk, kind: str
+) -> None:
+    (desk / "x").mkdir() if kind == "directory" else (desk / "x").touch()
+
+    @workflow("keeps")
+    def flow() -> Flow:
+        yield step("a").python(desk.call, args=("a",)).removes("x")
+
+    with pytest.raises(hf.StepFailedError, match="x is still there"):
+        run(engine, flow)
+
+
+def test_a_command_can_remove_things(engine: WorkflowEngine, desk: Desk) -> None:
+    @workflow("gzips")
+    def flow() -> Flow:
+        yield step("a").python(desk.write, args=("a",), outputs="a")
+        yield command(["gzip", "a"], reads="a", outputs="a.gz", removes="a")
+
+    for _ in range(2):
+        run(engine, flow)
+    assert desk.take() == ["a"]
+
+
+# --- where relative paths begin
+
+
+def relative(desk: Desk) -> Workflow[..., Any]:
+    def work(name: str) -> str:
+        desk.call(name)
+        Path(name).write_text(name)
+        return name
+
+    @workflow("relative")
+    def flow() -> Flow:
+        yield step("a").python(work, args=("a",), outputs="a")
+        claim = Evidence("artifact_exists", "b is there", {"path": "b"})
+        pack = EvidencePack([claim], False, True, 1)
+        yield step("b").python(work, args=("b",)).evidence(claim, pack)
+
+    return flow
+
+
+def test_whoever_looks_from_elsewhere_is_told_so_and_repeats_nothing(
+    engine: WorkflowEngine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = relative(desk)
+    run(engine, flow)
+    desk.take()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hf.VerificationError, match=r"a was claimed in .*desk, and this is"):
+        run(engine, flow)
+    assert desk.take() == []
+    monkeypatch.chdir(desk.place)
+    run(engine, flow)
+    assert desk.take() == []
+    (desk / "b").unlink()
+    run(engine, flow)
+    assert desk.take() == ["b"], "in its own place what is gone is gone"
+
+
+def test_a_directory_that_was_moved_as_a_whole_is_fine(
+    engine: WorkflowEngine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = relative(desk)
+    run(engine, flow)
+    desk.take()
+    moved = desk.place.rename(tmp_path / "moved")
+    monkeypatch.chdir(moved)
+    run(engine, flow)
+    assert desk.take() == []
+
+
+def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = hf.open_store("memory://")
+    flow = relative(desk)
+    run(WorkflowEngine(store), flow)
+    desk.take()
+    (desk / "b").unlink()
+    monkeypatch.chdir(tmp_path)
+    for base, words in ((tmp_path, "was claimed in"), (desk.place, "b is there")):
+        checked = WorkflowEngine(store, verifier=EvidenceVerifier(base))
+        with pytest.raises(hf.HoldfastError, match=words):  # at last b is written elsewhere
+            run(checked, flow)
+    assert desk.take() == ["b"]
+
+
+# --- before the step is called
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"outputs": "../x"},
+        {"reads": "../x"},
+        {"removes": "../x"},
+        {"outputs": 5},
+        {"evidence": Evidence("artifact_exists", "typed wrongly", {"pth": "x"})},
+        {"evidence": Evidence("no such type", "unknown", {})},
+        {"evidence": EvidencePack([Evidence("file_sha256", "no digest", {"path": "x"})])},
+        {"evidence": Evidence("db_row", "no database", {"table": "t", "where": {"id": 1}})},
+        {"evidence": "it went well"},
+    ],
+    ids=str,
+)
+def test_what_could_never_be_claimed_is_refused_before_the_step_is_called(
+    engine: WorkflowEngine, desk: Desk, said: dict[str, Any]
+) -> None:
+    @step(retry=3, **said)
+    def pay() -> None:
+        desk.call("pay")
+
+    @workflow("pays")
+    def flow() -> Flow:
+        yield pay()
+
+    with pytest.raises(hf.StepFailedError):
+        run(engine, flow)
+    assert desk.take() == []
+
+
+def test_a_path_outside_the_roots_is_refused_before_the_step_is_called(
+    desk: Desk, tmp_path: Path
+) -> None:
+    strict = EvidenceVerifier(policy=Policy(roots=(desk.place,)))
+
+    @workflow("pays")
+    def flow() -> Flow:
+        yield step("pay").python(desk.call, args=("pay",), outputs=tmp_path / "x")
+
+    with pytest.raises(hf.StepFailedError, match="in none of the roots"):
+        run(WorkflowEngine("memory://", verifier=strict), flow)
+    assert desk.take() == []
+
+
+# --- functions of the result and the arguments
+
+
+def test_a_function_is_given_as_much_as_it_asks_for(engine: WorkflowEngine, desk: Desk) -> None:
+    def work(name: str, *, ending: str = "out") -> dict[str, str]:
+        desk.write(f"{name}.{ending}")
+        return {"file": f"{name}.{ending}"}
+
+    def made(name: str) -> Any:
+        return step(name).python(work, args=(name,), kwargs={"ending": "txt"})
+
+    @workflow("asks")
+    def flow() -> Flow:
+        yield made("a").outputs(lambda result: result["file"])
+        yield made("b").outputs(lambda result, name, ending: f"{name}.{ending}")
+        yield made("c").outputs(lambda result, name, *, ending: [f"{name}.{ending}"])
+        yield made("d").outputs(operator.itemgetter("file"))
+        for known in ("e.txt", "f.txt"):
+            yield made(known[0]).outputs(lambda result, known=known: known)
+        yield made("g").evidence(lambda result, name, ending: there(desk / f"{name}.{ending}"))
+        yield step("h").python(desk.write, args=("h",), outputs=lambda text, name: Path(name))
+
+    names = [*(f"{name}.txt" for name in "abcdefg"), "h"]
+    run(engine, flow)
+    assert desk.take() == names
+    for gone in reversed(names):
+        (desk / gone).unlink()
+        run(engine, flow)
+        assert desk.take() == names[names.index(gone) :]
+
+
+def test_the_items_of_a_for_each_name_their_files(engine: WorkflowEngine, desk: Desk) -> None:
+    @workflow("each")
+    def flow() -> Flow:
+        yield for_each("ab", desk.write, concurrency=1, outputs=lambda text, name: name)
+
+    run(engine, flow)
+    (desk / "b").unlink()
+    run(engine, flow)
+    assert desk.take() == ["a", "b", "b"]
+
+
+def test_what_is_read_may_depend_on_the_arguments(engine: WorkflowEngine, desk: Desk) -> None:
+    (desk / "a.in").write_text("1")
+
+    @step(reads=lambda name: f"{name}.in")
+    def work(name: str) -> str:
+        desk.call(name)
+        return Path(f"{name}.in").read_text()
+
+    @workflow("reads")
+    def flow() -> Flow:
+        return (yield work("a"))
+
+    assert run(engine, flow) == "1"
+    (desk / "a.in").write_text("2")
+    assert run(engine, flow) == "2"
+
+
+def test_a_result_that_is_put_right_names_its_files_by_the_arguments_of_the_step(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    @workflow("checked")
+    def flow() -> Flow:
+        made = step("a").python(desk.write, args=("a", "bad"), outputs=lambda _, name, text: name)
+        yield made.validate(
+            lambda text: text == "better",
+            retry=1,
+            on_failure=lambda text, problems: desk.write("a", "better"),
+        )
+
+    for _ in range(2):
+        run(engine, flow)
+    assert desk.take() == ["a", "a"]
+
+
+def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    @workflow("stars")
+    def flow() -> Flow:
+        yield step("a").python(desk.write, args=("a.csv",), outputs="*.csv")
+
+    with pytest.raises(hf.StepFailedError, match="taken literally"):
+        run(engine, flow)
+
+
+def test_the_outputs_of_a_command_are_relative_to_the_program(
+    engine: WorkflowEngine, desk: Desk
+) -> None:
+    (desk / "work").mkdir()
+    writes = [sys.executable, "-c", "open('out.txt', 'w').write('x')"]
+
+    @workflow("elsewhere")
+    def flow(path: str) -> Flow:
+        yield command(writes, cwd="work", outputs=path)
+
+    engine.run_sync(flow, path="work/out.txt")
+    with pytest.raises(hf.StepFailedError, match=r"out\.txt is written by it"):
+        engine.run_sync(flow, path="out.txt")
