@@ -438,5 +438,3 @@ def test_errors_name_options_of_the_command_and_no_arguments_of_the_library(cli:
         refused = cli("resume", "slow", "--flow", "jobs:slow")
         assert refused.code == Exit.REFUSED
         assert "or give --take-over: it then stops" in refused.err
-        recovered = cli("fork", "slow", "--run-id", "slow")
-    assert "=True" not in recovered.err
