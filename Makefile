@@ -20,19 +20,18 @@ test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is i
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(MAKE) test-pythons
 
-test-pythons:
+test-pythons:  # what differs between Pythons: values, and how code is run
 	@for version in 3.12 3.13 3.14; do \
 		for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
 			$$python -c '' 2>/dev/null || continue; \
 			echo "== Python $$version" && \
 			$$python -m venv .venv-$$version && \
-			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U pip && \
-			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check \
-				-e '.[all,testing]' pydantic pytest-xdist && \
-			.venv-$$version/bin/python -m pytest -q -n auto --dist worksteal -k "not file" \
-				tests/kernel tests/codec tests/golden tests/engine && \
-			.venv-$$version/bin/python -m pytest -q -n auto --dist worksteal -k "not file and not sqlite" \
-				tests/workflow tests/graph || exit 1; \
+			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
+			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group pythons && \
+			.venv-$$version/bin/python -m pytest -q -n auto --dist worksteal \
+				-k "not file and not sqlite and not postgres and not redis" \
+				tests/kernel tests/codec tests/golden tests/workflow/test_forms.py tests/workflow/test_resuming.py \
+				tests/graph/test_resuming.py tests/graph/test_states.py tests/pipeline/test_running.py || exit 1; \
 			break; \
 		done; \
 	done

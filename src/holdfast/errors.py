@@ -7,6 +7,7 @@ HoldfastError
 │   │       └── SyncFailedError       it can be read, but the disk did not promise to keep it
 │   ├── CheckpointLoadError           the store could not be read (also an OSError)
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
+│   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
 │   ├── SerializeError                a value can't be stored; names the path to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
@@ -106,6 +107,7 @@ __all__ = [
     "StoreURLError",
     "StoreUnavailableError",
     "SyncFailedError",
+    "ThreadNotFoundError",
     "UnansweredError",
     "UnresolvedError",
     "VerificationError",
@@ -194,6 +196,22 @@ class CheckpointNotFoundError(CheckpointError, LookupError):
             f"run {self.run_id!r} has no checkpoint {self.checkpoint_id}; "
             "list its checkpoints to see what is there"
         )
+
+
+class ThreadNotFoundError(CheckpointNotFoundError):
+    """No run of this flow belongs to such a thread. `of_run` is the thread of the run so named."""
+
+    def __init__(self, thread_id: str, of_run: str | None = None) -> None:
+        super().__init__(thread_id)
+        self._fields = (thread_id, of_run)
+        self.thread_id = thread_id
+        self.of_run = of_run
+
+    def __str__(self) -> str:
+        if self.of_run is None:
+            return f"there is no run of this flow in thread {self.thread_id!r}"
+        thread = f"; it belongs to thread {self.of_run!r}" if self.of_run else ""
+        return f"{self.thread_id!r} is a run's id, not a thread's: pass it as run_id={thread}"
 
 
 class CheckpointCorruptedError(CheckpointError, ValueError):
@@ -502,10 +520,12 @@ class StepFailedError(RunError):
         self.message = message
         self.attempts = attempts
         self.trace = trace
+        self.name = ""  # as it is written in the flow, where `step` is the key of one visit to it
         self.others: tuple[StepFailedError, ...] = ()  # of the same parallel or for_each
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._fields, {"state": self.state, "others": self.others}
+        told = {"state": self.state, "name": self.name, "others": self.others}
+        return type(self), self._fields, told
 
     def is_a(self, kind: type[BaseException]) -> bool:
         """Whether the step raised exactly this type, also in a run that was resumed since."""
@@ -513,7 +533,8 @@ class StepFailedError(RunError):
 
     def __str__(self) -> str:
         tries = f" after {self.attempts} attempts" if self.attempts > 1 else ""
-        return f"step {self.step!r} failed{tries}: {self.error_type}: {self.message}"
+        name = self.name or self.step
+        return f"step {name!r} failed{tries}: {self.error_type}: {self.message}"
 
 
 class StepTimeoutError(RunError, TimeoutError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,7 +13,12 @@ from holdfast import reading
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.core import Core
 from holdfast.deleting import clear_if, is_active
-from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, RunActiveError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointSaveError,
+    HoldfastError,
+    RunActiveError,
+)
 from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
 from holdfast.transfer import export_runs
 
@@ -65,8 +71,8 @@ def forget(
     With `archive`, they are first exported to that file, as `export_runs` does it. Raises
     `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
     and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
-    that is not in the receipt and the archive. An interrupted call is finished by starting it
-    again, with another archive.
+    that is not in the receipt and the archive. What stops it halfway carries as `receipt` what
+    was deleted by then; the rest goes when it is called again, with another archive.
     """
     if (owner is None) == (thread_id is None):
         raise ValueError("forget needs an owner or a thread_id")
@@ -82,16 +88,27 @@ def forget(
     forgotten = [_looked_at(core, run) for run in runs]
     if archive is not None and runs:
         export_runs(core, runs, archive)
-    if not dry_run:
-        forgotten = [_forget(core, run) for run in forgotten]
+
+    def receipt(of: Sequence[Forgotten]) -> Receipt:
+        url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
+        return Receipt(owner, thread_id, url, now, tuple(of), dry_run)
+
+    if dry_run:
+        return receipt(forgotten)
+    gone: list[Forgotten] = []
+    try:
+        for found in forgotten:
+            _forget(core, found, gone)
         if thread_id is not None:
             clear_if(core, thread_journal(thread_id), lambda head: True)
         if _runs(core, owner, thread_id):
             raise CheckpointSaveError(
                 owner or str(thread_id), "others began runs meanwhile; forget it again"
             )
-    url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
-    return Receipt(owner, thread_id, url, now, tuple(forgotten), dry_run)
+    except HoldfastError as error:
+        error.receipt = receipt(gone)  # type: ignore[attr-defined]
+        raise
+    return receipt(gone)
 
 
 def _runs(core: Core, owner: str | None, thread_id: str | None) -> list[str]:
@@ -116,16 +133,17 @@ def _looked_at(core: Core, run: str) -> Forgotten:
     return Forgotten(run, status, checkpoints, entries, digest, "")
 
 
-def _forget(core: Core, found: Forgotten) -> Forgotten:
-    """Delete a run as it was looked at, and what leads to it."""
+def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
+    """Delete a run as it was looked at, note that, and delete what leads to it."""
     run = found.run_id
-    for alias in _aliases(core, run):
-        clear_if(core, alias_journal(alias), lambda head: True)
+    aliases = _aliases(core, run)
     clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))
     left = core.journals.store.read(run, bodies=False)
     if [entry.status for entry in left] != [Status.DELETED]:
         raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
-    return found._replace(tombstone=left[0].digest.hex())
+    gone.append(found._replace(tombstone=left[0].digest.hex()))
+    for alias in aliases:
+        clear_if(core, alias_journal(alias), lambda head: True)
 
 
 def _aliases(core: Core, run: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -99,6 +100,11 @@ def test_other_files_are_refused_and_left_alone(path: Path) -> None:
     with pytest.raises(hf.SchemaError, match="not made by holdfast"):
         DuckDBStore(path)
     path.unlink()
+    with duckdb.connect(str(path)) as db:
+        db.execute("CREATE TABLE holdfast (x INTEGER)")
+    with pytest.raises(hf.SchemaError, match="someone else's"):
+        DuckDBStore(path)
+    path.unlink()
     DuckDBStore(path).close()
     with duckdb.connect(str(path)) as db:
         db.execute("UPDATE holdfast SET version = 99")
@@ -117,6 +123,31 @@ def test_an_entry_that_no_column_can_hold_leaves_nothing(store: Store) -> None:
         with pytest.raises(hf.StoreError):
             store.append([entry("run", 0), wrong])
         assert store.read("run") == []
+
+
+def test_an_interrupt_just_after_a_transaction_began_leaves_the_store_usable(path: Path) -> None:
+    class Interrupted:
+        def __init__(self, db: Any) -> None:
+            self._db = db
+            self._left = 1
+
+        def execute(self, query: str, *parameters: Any) -> Any:
+            found = self._db.execute(query, *parameters)
+            if query == "BEGIN" and self._left:
+                self._left = 0
+                raise KeyboardInterrupt
+            return found
+
+        def close(self) -> None:
+            self._db.close()
+
+    with closing(DuckDBStore(path)) as store:
+        store.append([entry("run", 0)])
+        assert store._file is not None
+        store._file._db = Interrupted(store._file._db)
+        with pytest.raises(KeyboardInterrupt):
+            store.append([entry("run", 1)])
+        assert store.append([entry("run", 1)]) == [True]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> None:

@@ -10,6 +10,7 @@ from threading import RLock
 from typing import Any
 
 import mongomock
+import ormsgpack
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -132,6 +133,140 @@ def test_a_copy_that_comes_late_brings_nothing_back() -> None:
     asleep._lightened("run", document)
     assert [item.seq for item in awake.read("run")] == [12]
     assert check_store(awake) == []
+
+
+def test_a_writer_that_is_behind_brings_nothing_erased_back() -> None:
+    client: Any = mongomock.MongoClient()
+    ahead, behind = SmallDocuments(client), SmallDocuments(client)
+    behind.append([entry("run", seq, b"secret") for seq in range(3)])
+    assert ahead.erase(tombstone("run", 3))
+    assert behind.append([entry("run", 3, b"late")]) == [False]
+    assert leftovers(client) == []
+
+
+def test_a_writer_that_is_behind_brings_nothing_trimmed_back() -> None:
+    client: Any = mongomock.MongoClient()
+    ahead, behind = SmallDocuments(client), SmallDocuments(client)
+    behind.append([entry("run", seq, b"secret") for seq in range(3)])
+    assert ahead.trim(entry("run", 3), drop=range(3))
+    assert behind.append([entry("run", 3, b"late")]) == [False]
+    assert b"secret" not in [row["b"] for row in client.holdfast.holdfast_entries.find()]
+    assert [item.body for item in ahead.read("run")] == [b""] * 4
+
+
+@pytest.mark.parametrize("change", ["trim", "erase"])
+def test_copies_of_a_save_that_was_never_finished_go_with_what_they_copied(change: str) -> None:
+    client: Any = mongomock.MongoClient()
+    store = SmallDocuments(client)
+    store.append([entry("run", seq, b"secret") for seq in range(3)])
+    store._lightened("run", store._document("run"))
+    if change == "trim":
+        assert store.trim(entry("run", 3), drop=range(3))
+    else:
+        assert store.erase(tombstone("run", 3))
+    assert b"secret" not in [row["b"] for row in client.holdfast.holdfast_entries.find()]
+
+
+@pytest.mark.parametrize("change", ["trim", "erase"])
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_large_body_that_could_not_be_removed_is_removed_by_the_next_writer(
+    change: str, count: int
+) -> None:
+    client: Any = mongomock.MongoClient()
+
+    class Clumsy(SmallDocuments):
+        def _delete_blob(self, run: str, name: str) -> None:
+            raise hf.StoreUnavailableError("cut")
+
+    healthy = SmallDocuments(client)
+    healthy.append([entry("run", seq, b"a large secret") for seq in range(count)])
+    healthy.append([entry("run", count)])
+    marker = entry("run", count + 1, kind="trim")
+    if change == "trim":
+        assert Clumsy(client).trim(marker, drop=range(count))
+    else:
+        assert Clumsy(client).erase(tombstone("run", count + 1))
+    assert healthy.append([entry("run", count + 2)]) == [True]
+    assert client.holdfast.holdfast_bodies.count_documents({}) == 0
+
+
+def test_a_body_of_which_a_part_is_missing_is_damaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.stores.mongodb._PART", 4)
+    client: Any = mongomock.MongoClient()
+    store = SmallDocuments(client)
+    store.append([entry("run", 0, b"0123456789abcdef")])
+    last = max(row["_id"] for row in client.holdfast.holdfast_bodies.find())
+    client.holdfast.holdfast_bodies.delete_one({"_id": last})
+    with pytest.raises(hf.CheckpointCorruptedError, match="missing"):
+        store.read("run")
+
+
+def test_two_threads_that_trim_one_run_do_not_disturb_each_other() -> None:
+    class Raced(SmallDocuments):
+        def _replace(self, run: str, old: Any, new: Any) -> bool:
+            done = super()._replace(run, old, new)
+            if done:
+                super()._replace(run, old, new)  # as a thread does that is a version behind
+            return done
+
+    store = Raced(mongomock.MongoClient())
+    store.append([entry("run", seq) for seq in range(11)])
+    assert store.trim(entry("run", 11, kind="trim"), drop=[1])
+    assert store._document("run").settled
+
+
+JUNK: list[Any] = [
+    None, 5, "text", b"", b"junk", b"5 junk", b"9" * 5000 + b" x", ormsgpack.packb([1] * 10),
+    ormsgpack.packb([1, "x", 0, 0, [], [], [], 0, -1, []]),
+    ormsgpack.packb([1, 0, 0, 0, [[0, 0, b"", b"", "../x"]], [], [], 0, -1, []]),
+    ormsgpack.packb([1, 0, 0, 0, [[0, 0, b"x", b"", ""]], [], [], 0, -1, []]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_documents_that_others_wrote_are_damaged_and_nothing_worse(junk: Any) -> None:
+    client: Any = mongomock.MongoClient()
+    store = SmallDocuments(client)
+    store.append([entry("run", seq, b"x" * 20) for seq in range(5)])
+    store.append([entry("run", 5)])
+    for collection, field in (("entries", "f"), ("entries", "o"), ("runs", "t"), ("runs", "d")):
+        if (field, junk) in (("f", b""), ("o", "")):
+            continue
+        rows = client.holdfast[f"holdfast_{collection}"]
+        kept = rows.find_one()
+        rows.update_one({"_id": kept["_id"]}, {"$set": {field: junk}})
+        with pytest.raises(hf.CheckpointCorruptedError):
+            store.runs() if field == "t" else store.read("run")
+        rows.update_one({"_id": kept["_id"]}, {"$unset": {field: 1}})
+        with pytest.raises(hf.CheckpointCorruptedError):
+            store.runs() if field == "t" else store.read("run")
+        rows.replace_one({"_id": kept["_id"]}, kept)
+    assert len(store.read("run")) == 6
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"owner": 5}, {"status": None}, {"at": "x"}, {"parent": "p"}, {"size": "big"}, {"kind": 3},
+     {"digest": "d"}],
+)  # fmt: skip
+def test_fields_of_the_wrong_type_are_damage(wrong: dict[str, Any]) -> None:
+    store = SmallDocuments(mongomock.MongoClient())
+    store.append([entry("run", 0)._replace(**wrong)])
+    for call in (lambda: store.read("run"), store.runs, lambda: store.stats("run")):
+        with pytest.raises(hf.CheckpointCorruptedError, match=next(iter(wrong))):
+            call()
+
+
+def test_a_trim_that_is_too_much_at_once_says_so_and_does_nothing() -> None:
+    class Tiny(SmallDocuments):
+        document_bytes = 5000
+
+    store = Tiny(mongomock.MongoClient())
+    store.append([entry("run", 5_000_000)])
+    assert store.trim(entry("run", 5_000_001), drop=range(4000))
+    with pytest.raises(hf.StoreError, match="trim fewer"):
+        store.trim(entry("run", 5_000_002), drop=range(0, 4_000_000, 1000))
+    assert [item.seq for item in store.read("run")] == [5_000_000, 5_000_001]
 
 
 def test_an_unknown_server_is_an_outage_and_its_password_a_secret(

@@ -228,6 +228,39 @@ def test_connections_may_be_made_by_the_user(url: str) -> None:
         assert store.read("run")[0].body == b"x"
 
 
+def test_no_body_is_taken_for_sql_whatever_a_users_connection_speaks(url: str) -> None:
+    """In GBK, the backslash that escapes a quote may be the half of a character."""
+    body = b"A" * 70 + b"\xbf\\'), (x'00', 0, 'checkpoint', '', NULL -- "
+    for charset in ("gbk", "big5", "sjis"):
+
+        def connect(charset: str = charset) -> Any:
+            db = mariadb.connect(url)
+            db.set_character_set(charset)
+            return db
+
+        written: list[Any] = []
+
+        def work(cursor: Any, written: list[Any] = written) -> None:
+            cursor.execute("SELECT %s", ("\u7e17'; \u00df",))
+            written.extend(cursor)
+
+        with closing(MySQLStore(connect)) as store:
+            assert store.append_with([entry(charset, 0, body)], work) == [True]
+            assert store.read(charset)[0].body == body
+            assert written == [("\u7e17'; \u00df",)]
+
+
+def test_a_users_connection_may_have_cursors_of_its_own(url: str) -> None:
+    def connect() -> Any:
+        db = mariadb.connect(url)
+        db.cursorclass = DictCursor
+        return db
+
+    with closing(MySQLStore(connect)) as store:
+        assert store.append([entry("run", 0, b"x")]) == [True]
+        assert store.read("run")[0].body == b"x"
+
+
 def test_without_its_driver_the_error_names_the_extra() -> None:
     program = """
 import sys

@@ -344,6 +344,24 @@ def test_work_that_takes_too_long_is_undone(url: str, slow: str) -> None:
         assert store.read("run") == []
 
 
+def test_a_constraint_of_the_users_that_fails_at_the_end_is_no_other_writer(
+    url: str, store: PostgresStore
+) -> None:
+    sql(url, "CREATE TABLE public.once (n INT UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    sql(url, "INSERT INTO public.once VALUES (1)")
+    try:
+        with pytest.raises(WorkFailedError) as caught:
+            store.append_with(
+                [entry("run", 0)],
+                lambda cursor: cursor.execute("INSERT INTO public.once VALUES (1)"),
+            )
+        assert isinstance(caught.value.error, psycopg.errors.UniqueViolation)
+        assert store.read("run") == []
+        assert store.append([entry("run", 0)]) == [True]
+    finally:
+        sql(url, "DROP TABLE public.once")
+
+
 def test_whoever_watches_is_told_of_appends_by_others(url: str, store: PostgresStore) -> None:
     assert isinstance(store, Notifying)
     with store.watch() as every, store.watch("a") as one, closing(open_store(url)) as other:

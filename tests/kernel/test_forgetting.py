@@ -12,7 +12,9 @@ import pytest
 
 import holdfast as hf
 from holdfast import forgetting, transfer
+from holdfast.model import Entry
 from holdfast.store import RunFilter
+from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import WorkflowEngine, step, workflow
 
 
@@ -147,3 +149,21 @@ def test_a_run_that_grows_while_it_is_forgotten_is_not_deleted(
     loaded = cp.load("hers")
     assert loaded is not None
     assert loaded.state == 2
+
+
+def test_what_stops_it_halfway_carries_a_receipt_of_what_is_gone() -> None:
+    class Failing(MemoryStore):
+        def erase(self, tombstone: Entry) -> bool:
+            if tombstone.run == "c":
+                raise hf.StoreUnavailableError("cut")
+            return super().erase(tombstone)
+
+    with hf.SyncCheckpointer(Failing()) as cp:
+        for run_id in "abc":
+            cp.save(run_id, 1, owner="ann")
+        with pytest.raises(hf.StoreUnavailableError) as caught:
+            cp.forget(owner="ann")
+        receipt = caught.value.receipt  # type: ignore[attr-defined]
+        assert [one.run_id for one in receipt.runs] == ["a", "b"]
+        assert all(one.tombstone for one in receipt.runs)
+        assert [found.run_id for found in cp.runs()] == ["c"]

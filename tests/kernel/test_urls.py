@@ -70,6 +70,15 @@ def test_your_own_store_opens_by_your_own_scheme(monkeypatch: pytest.MonkeyPatch
             "mysql://db/runs?user=ann&password=s3cret&x=1",
             "mysql://db/runs?user=ann&password=***&x=1",
         ),
+        (
+            "mongodb://db/runs?tls=true&tlsCertificateKeyFilePassword=s3cret",
+            "mongodb://db/runs?tls=true&tlsCertificateKeyFilePassword=***",
+        ),
+        (
+            "mongodb://id:s3cret@db/runs?authMechanismProperties=AWS_SESSION_TOKEN:s3cret&w=1",
+            "mongodb://id:***@db/runs?authMechanismProperties=***&w=1",
+        ),
+        ("x://db/runs?aws_secret_access_key=s3cret", "x://db/runs?aws_secret_access_key=***"),
         ("postgresql://db:5432/runs", "postgresql://db:5432/runs"),
         ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
     ],

@@ -50,7 +50,7 @@ def holds(source: str, operator: str, value: Any = None, **more: Any) -> bool:
         ("steps.a.output.n", "equals", 5, True), ("a.items.0.id", "equals", "x", True), ("b.1", "equals", 2, True),
         ("pipeline_input.name", "equals", "kelp", True),
         ("parameters.limit", "equals", 3, True), ("parameters.unit", "equals", "cm", True),
-        ("a.n", "greater_than", "{{ parameters.limit }}", True), ("a.text", "equals", "{a.text}", False),
+        ("a.n", "greater_than", "{{ parameters.limit }}", True), ("a.text", "equals", "{text}", False),
     ],
 )  # fmt: skip
 def test_a_condition_holds_or_not(source: str, operator: str, value: Any, expected: bool) -> None:
@@ -133,7 +133,7 @@ def rendered(data: Any) -> Any:
         ("n is {{ a.n }}, {parameters.unit}", "n is 5, cm"),
         ("{{ a.items }} {{ a.none }}", '[{"id": "x"}] null'),
         ({"x": ["{{ b.0 }}", 3]}, {"x": [1, 3]}),
-        ("plain {text} {a.n}", "plain {text} {a.n}"), ("{}", "{}"), ("", ""), (3, 3), (None, None),
+        ("plain {text} {x.n}", "plain {text} {x.n}"), ("{}", "{}"), ("", ""), (3, 3), (None, None),
     ],
 )  # fmt: skip
 def test_a_template_becomes_data_and_a_lone_one_keeps_its_type(data: Any, expected: Any) -> None:
@@ -164,7 +164,7 @@ def test_attributes_are_never_looked_up() -> None:
 
 def test_a_text_does_not_grow_without_bounds() -> None:
     state = {"pipeline_input": "x" * 100_000, "steps": {}}
-    template = Template("{pipeline_input}" * 20, STEPS, Findings(), ())
+    template = Template("{pipeline_input}" * 101, STEPS, Findings(), ())
     with pytest.raises(hf.UnresolvedError, match="a text of more than"):
         template.render(Scope(state, {}))
 

@@ -55,7 +55,7 @@ FULL: dict[str, Any] = {
             "checkpoint": False,
         },
         {"id": "left", "class": "Upper", "config": {"a": 1}},
-        {"id": "right", "function": "work", "inputs": [{"name": "x", "source": "{fetch.n}"}]},
+        {"id": "right", "function": "work", "inputs": [{"name": "x", "source": "{{ fetch.n }}"}]},
         {
             "id": "review",
             "type": "human_input",
@@ -207,6 +207,27 @@ def test_all_problems_are_told_at_once() -> None:
     assert told.startswith("pipeline 'full' can't run: ")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["steps"][0].update(function="wrok"),
+        lambda d: d["steps"][2].update(inputs="{{ steps.nowhere.output.x }} and more"),
+        lambda d: d["steps"][0].update(type="tusk"),
+        lambda d: d["steps"][3].update(prompt=" "),
+        lambda d: d["flow"]["paths"][0]["condition"].update(type="expresion"),
+        lambda d: d["flow"]["paths"][0].update(condition="fetch.n > 3"),
+        lambda d: d["flow"]["paths"][0]["condition"]["config"].update(source="fetsh.n"),
+        lambda d: d["flow"]["paths"][0]["condition"]["config"].update(operator="~"),
+        lambda d: d["flow"]["paths"][5]["condition"]["config"].update(function="goood"),
+        lambda d: d.update(steps={"a": 1}),
+    ],
+)  # fmt: skip
+def test_one_mistake_is_one_problem(change: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(hf.InvalidFlowError) as caught:
+        Pipeline.from_dict(changed(change), registry=REGISTRY)
+    assert len(caught.value.problems) == 1
+
+
 def test_branches_that_may_both_come_to_a_step_without_joining_there_are_refused() -> None:
     steps = [{"id": name, "function": work} for name in "abcj"]
     flow = {"start_at": "a", "paths": [
@@ -282,6 +303,7 @@ def test_errors_in_a_yaml_file_name_it_and_the_line(wrong: str, words: str, tmp_
         ('{\n"name" "a"}', "line 2: no JSON: a ':' is missing"),
         ('{"a": 1\n"b": 2}', "line 2: no JSON: a ',' or '}' is missing"),
         ('{a: 1}', "line 1: no JSON: a key in quotes is missing"),
+        ('{\n"abc', "line 2: no JSON: Unterminated string"),
         ('[1, 2', "line 1: no JSON: a ',' or ']' is missing"),
         ('{} {}', "line 1: there is more behind the end"),
         ("[" * 60 + "]" * 60, "line 1: it is nested more than 50 deep"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Any
 
 import pytest
@@ -218,11 +219,11 @@ def test_inputs_that_can_not_be_rendered_fail_their_step() -> None:
         run(Pipeline(steps, line("a", "b")).run(1))
     assert caught.value.step == "b"
     assert isinstance(caught.value.__cause__, hf.UnresolvedError)
-    steps[1]["fallback"] = lambda data, error: "never"
-    with pytest.raises(hf.StepFailedError, match="there is no 'missing'"):
-        run(Pipeline(steps, line("a", "b")).run(1))
     steps[1]["continue_on_error"] = True
     assert run(Pipeline(steps, line("a", "b")).run(1))["b"]["step_error"]
+    steps[1]["fallback"] = lambda data, error: [data, error.error_type]
+    output = run(Pipeline(steps, line("a", "b")).run(1)).output
+    assert output == [None, "holdfast.errors.UnresolvedError"]  # there are no inputs to hand over
     assert calls["b"] == 0
 
 
@@ -262,3 +263,32 @@ def test_a_step_that_can_not_be_set_up_says_why() -> None:
     ]:
         with pytest.raises(ValueError, match=words):
             Step("a", **settings)  # type: ignore[arg-type]
+
+
+def test_errors_name_steps_and_paths_as_they_are_written(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    calls.failing = {"b"}
+    paths = [path("a", ["b", "c"]), path("b", "d"), path("c", "d"), path("d", "end")]
+    flow = {"start_at": "a", "paths": paths}
+    steps = [calls.step(name) for name in "abcd"]
+    with pytest.raises(hf.StepFailedError, match=r"^step 'b' failed") as caught:
+        run(Pipeline(steps, flow, checkpointer=cp).run(1, "t"))
+    assert (caught.value.name, caught.value.step) == ("b", "a>b/b")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    with pytest.raises(hf.FlowChangedError) as told:
+        run(
+            Pipeline([steps[0], steps[1], steps[3]], line("a", "b", "d"), checkpointer=cp).resume(
+                "t"
+            )
+        )
+    assert "step 'c' is gone" in str(told.value)
+    assert "the paths of 'a' changed" in str(told.value)
+    assert "Give it another version" in str(told.value)
+
+
+def test_a_condition_that_can_not_be_told_names_its_path() -> None:
+    paths = [path("a", "end", when("a.missing", "equals", 1))]
+    with pytest.raises(
+        hf.UnresolvedError, match=r"^the path from 'a' to 'end': a\.missing: there is"
+    ):
+        run(Pipeline([Calls().step("a")], {"start_at": "a", "paths": paths}).run(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.pipeline import Pipeline
+from holdfast.pipeline import HumanInputStep, Pipeline, Step
 from tests.pipeline.flows import line, path, run, when
 
 
@@ -55,11 +56,11 @@ def test_a_tangle_of_paths_is_looked_through_in_time() -> None:
 def test_data_that_holds_itself_is_refused() -> None:
     inputs: dict[str, Any] = {}
     inputs["itself"] = inputs
-    assert "nested more than 32 deep" in refused(steps(1, inputs=inputs), line("s0"))
+    assert "deeper than 50" in refused(steps(1, inputs=inputs), line("s0"))
     value: list[Any] = []
     value.append(value)
     paths = [path("s0", "end", when("s0", "in", value))]
-    assert "nested more than 32 deep" in refused(steps(1), {"start_at": "s0", "paths": paths})
+    assert "deeper than 50" in refused(steps(1), {"start_at": "s0", "paths": paths})
 
 
 def test_a_hostile_pattern_does_not_hang() -> None:
@@ -80,6 +81,59 @@ def test_a_text_too_long_for_a_pattern_is_an_error_and_not_a_guess() -> None:
     paths = [path("s0", "end", when("s0", "regex", "(a+)+$")), path("s0", "end_with_failure")]
     with pytest.raises(hf.UnresolvedError, match="longer than"):
         run(Pipeline(steps(1), {"start_at": "s0", "paths": paths}).run("a" * 1_000_000))
+
+
+def test_names_that_are_all_alike_and_all_wrong_are_told_in_time() -> None:
+    dice = random.Random(1)
+    names = ["".join(dice.choices("abcdef", k=40)) for _ in range(2000)]
+    declared = [{"id": name, "function": work} for name in names[:1000]]
+    paths = [path(names[n % 1000], names[1000 + n % 1000]) for n in range(5000)]
+    told = refused(declared, {"start_at": names[0], "paths": paths})
+    assert "and 4980 problems more" in told
+    paths[0] = path(names[0], names[999][:20] + "x" + names[999][20:])
+    told = refused(declared, {"start_at": names[0], "paths": paths})
+    assert f"did you mean {names[999]!r}?" in told
+
+
+def test_data_that_holds_the_same_over_and_over_is_refused() -> None:
+    data: Any = ["y"]
+    for _ in range(12):
+        data = [data] * 10
+    assert "of over 100,000 parts" in refused(steps(1, inputs=data), line("s0"))
+    assert "of over 100,000 parts" in refused([{"id": data, "function": work}], line("s0"))
+    assert "of over 100,000 parts" in refused(steps(1), line("s0"), parameters={"a": data})
+
+
+@pytest.mark.parametrize("number", [2**5000, -(2**5000), 1e300, float("inf"), float("nan")])
+def test_numbers_out_of_all_proportion_are_refused(number: float) -> None:
+    for setting in ("retry", "timeout"):
+        refused(steps(1, **{setting: number}), line("s0"))
+        with pytest.raises(ValueError, match="must be"):
+            Step("a", **{setting: number})  # type: ignore[arg-type]
+    refused(steps(1, retry={"attempts": 2, "backoff": number}), line("s0"))
+    for limit in ("max_iterations", "max_loop_time_seconds", "iteration_delay_seconds"):
+        refused(steps(1), line("s0"), loop_config={limit: number})
+    human = {"id": "s0", "type": "human_input", "prompt": "?", "deadline": number}
+    refused([human], line("s0"))
+    with pytest.raises(ValueError, match=r"."):
+        HumanInputStep("a", "?", deadline=number)
+    refused([{"id": number, "function": work}], line("s0"))
+
+
+@pytest.mark.parametrize(
+    "scalar",
+    ["0x" + "f" * 5000, "1" + ":1" * 200_000, "1" + ":1" * 200_000 + ".5", "0b" + "1" * 5000, "1" * 5000,
+     "!!int x", "!!bool x", "!!timestamp x", "!!float x", "!!binary x", "2001-99-99"],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["version: {}", "parameters: {{n: {}}}", "loop_config: {{max_iterations: {}}}"])  # fmt: skip
+def test_a_scalar_that_is_no_value_is_refused_with_its_line(
+    scalar: str, where: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "p.yaml"
+    flow = "steps: [{id: s, function: f}]\nflow: {start_at: s, paths: [{from: s, to: end}]}\n"
+    file.write_text(flow + where.format(scalar))
+    with pytest.raises(hf.InvalidFlowError, match="line 3: "):
+        Pipeline.from_file(file, registry={"f": work})
 
 
 @pytest.mark.parametrize(

@@ -381,3 +381,77 @@ def test_options_that_there_are_not_are_named_in_public_words() -> None:
     for call in (asking.resume_sync, asking.resume_stream):
         with pytest.raises(TypeError, match="resume has no option 'answr'; did you mean 'answer'"):
             call("t", answr=1)  # type: ignore[call-arg]
+
+
+# --- begin, go on, or give the result
+
+
+def test_run_with_resume_begins_goes_on_and_gives_the_result(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    calls.failing = {"b"}
+    pipeline = calls.line("a", "b", checkpointer=cp)
+    for _ in range(2):
+        with pytest.raises(hf.StepFailedError):
+            run(pipeline.run({"n": 1}, "t", resume=True))
+    calls.failing = set()
+    done = run(pipeline.run({"n": 1}, "t", resume=True))
+    again = pipeline.run_sync({"n": 1}, "t", resume=True)
+    assert (again, again.run_id, again.output) == (done, done.run_id, done.output)
+    assert again.status == "completed"
+    assert run(pipeline.run(None, "t", resume=True)).run_id == done.run_id  # whatever it began with
+    assert calls == {"a": 1, "b": 3}
+    assert len(cp.runs()) == 1
+    with pytest.raises(hf.InputMismatchError):
+        run(pipeline.run({"n": 2}, "t", resume=True))
+    assert run(pipeline.run({"n": 2}, "t")).run_id != done.run_id
+
+
+def test_run_with_resume_checks_the_data_of_a_run_that_is_not_finished(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    calls = Calls()
+    paused = run(reviewed(calls, cp).run("topic", "t", resume=True))
+    assert run(reviewed(calls, cp).run("topic", "t", resume=True)).questions == paused.questions
+    with pytest.raises(hf.InputMismatchError):
+        run(reviewed(calls, cp).run("other", "t", resume=True))
+    run(reviewed(calls, cp).cancel("t"))
+    with pytest.raises(hf.RunFinishedError, match="cancelled"):
+        run(reviewed(calls, cp).run("topic", "t", resume=True))
+
+
+def test_run_with_resume_gives_a_flows_own_failure_again(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    flow = {"start_at": "a", "paths": [path("a", "end_with_failure")]}
+    pipeline = Pipeline([calls.step("a")], flow, checkpointer=cp)
+    first, again = (run(pipeline.run(1, "t", resume=True)) for _ in range(2))
+    assert (again.status, again, again.run_id) == ("failed", first, first.run_id)
+    assert calls == {"a": 1}
+
+
+def test_run_with_resume_needs_a_thread_and_a_place_to_keep_it(cp: hf.SyncCheckpointer) -> None:
+    with pytest.raises(ValueError, match="give a thread_id"):
+        run(Calls().line("a", checkpointer=cp).run(1, resume=True))
+    with pytest.raises(ValueError, match="give it a checkpointer"):
+        run(Calls().line("a").run(1, "t", resume=True))
+
+
+def test_an_older_run_of_a_thread_is_resumed_by_its_id(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    older, newer = (run(reviewed(calls, cp).run(topic, "t")) for topic in ("one", "two"))
+    result = run(reviewed(calls, cp).resume(run_id=older.run_id, answer={"approved": True}))
+    assert (result.run_id, result.status) == (older.run_id, "completed")
+    assert run(reviewed(calls, cp).resume("t")).run_id == newer.run_id
+    assert reviewed(calls, cp).resume_sync(run_id=newer.run_id).status == "paused"
+    wrongs: list[dict[str, Any]] = [{}, {"thread_id": "t", "run_id": older.run_id}]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match="give "):
+            run(reviewed(calls, cp).resume(**wrong))
+
+
+def test_errors_about_threads_say_so(cp: hf.SyncCheckpointer) -> None:
+    pipeline = reviewed(Calls(), cp)
+    made = run(pipeline.run(1, "t"))
+    with pytest.raises(hf.CheckpointNotFoundError, match="no run of this flow in thread 'x'"):
+        run(pipeline.resume("x"))
+    with pytest.raises(hf.ThreadNotFoundError, match=r"is a run's id.*run_id=; .* thread 't'"):
+        run(pipeline.resume(made.run_id))

@@ -177,6 +177,24 @@ def test_every_save_gives_a_run_its_whole_time_again(admin: Admin) -> None:
                     admin.pexpire(key, 1_000_000)
 
 
+def test_what_has_expired_is_neither_trimmed_nor_erased_back_to_life(admin: Admin) -> None:
+    url = new_url()
+    with closing(hf.open_store(url, ttl=60)) as store:
+        store.append([entry("run", seq, b"x") for seq in range(3)])
+        pass_time(admin, url)
+        assert not store.trim(entry("run", 3, kind="trim"), drop=[1])
+        assert not store.erase(tombstone("run", 3))
+        assert store.read("run") == []
+        assert store.append([entry("run", 0)]) == [True]
+
+
+def test_verdicts_on_a_run_that_has_expired_expire_too(admin: Admin) -> None:
+    url = new_url()
+    with closing(hf.open_store(url, ttl=60)) as store:
+        store.append([entry(verdict_journal("gone"), 0, b"x")])
+        assert pass_time(admin, url) == []
+
+
 def test_who_goes_on_with_a_run_that_has_expired_is_told(admin: Admin) -> None:
     """Its place is free again, but the states that a delta would build on are gone."""
     url = new_url()

@@ -57,10 +57,10 @@ class GraphProgram(WalkingProgram):
         first = (at_hand,) if plain else arguments()
         return Task(key, name, node.fn, first, policy=node.policy, fresh=arguments)
 
-    def ask(self, walk: Walk, key: str, name: str) -> None:
+    def ask(self, walk: Walk, key: str, name: str) -> Task | None:
         if not self._kept:
             raise StoreRequiredError(name)
-        super().ask(walk, key, name)
+        return super().ask(walk, key, name)
 
     def seen(self, walk: Walk) -> Any:
         return revived(walk.state.value(), self._kind)

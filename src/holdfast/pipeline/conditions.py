@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from holdfast.engine.patterns import pattern
 from holdfast.engine.program import is_async
 from holdfast.errors import UnresolvedError
 from holdfast.pipeline import references
-from holdfast.pipeline.findings import Findings, Where, nearest, shown
+from holdfast.pipeline.findings import Findings, Nearest, Where, shown
 from holdfast.pipeline.references import Reference, Scope, Template
 from holdfast.pipeline.registry import Registry
 
@@ -90,6 +91,7 @@ class Always(Condition):
 
 
 ALWAYS: Final = Always()
+UNREADABLE: Final = Always()  # something is wrong with it: nothing is concluded from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,9 @@ class Asks(Condition):
 
     def holds(self, scope: Scope) -> bool:
         """What the function says about the state, a copy of its own."""
-        state = {root: scope.get(root) for root in references.ROOTS}
+        state = {root: deepcopy(scope.get(root)) for root in references.ROOTS}
         try:
-            return bool(self.fn(state, **self.parameters))
+            return bool(self.fn(state, **deepcopy(dict(self.parameters))))
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise UnresolvedError(f"the condition {self.words}", words) from error
@@ -186,16 +188,16 @@ def condition_of(
     if given is None:
         return ALWAYS
     if not findings.is_a(Mapping, given, where, "a mapping with a type"):
-        return ALWAYS
+        return UNREADABLE
     findings.keys(given, ("type", "config"), where)
     kind = given.get("type", "always")
     if not isinstance(kind, str) or kind not in _KEYS:
-        findings.say((*where, "type"), f"{shown(kind)} is no condition{nearest(kind, _KEYS)}")
-        return ALWAYS
+        findings.say((*where, "type"), f"{shown(kind)} is no condition", Nearest(kind, _KEYS))
+        return UNREADABLE
     config = given.get("config", {})
     where = (*where, "config")
     if not findings.is_a(Mapping, config, where, "a mapping"):
-        return ALWAYS
+        return UNREADABLE
     findings.keys(config, _KEYS[kind], where)
     if kind == "always":
         return ALWAYS
@@ -213,15 +215,15 @@ def _comparison(
         text = f"parameters.{name}" if kind == "parameter" and isinstance(name, str) else name
         source = references.parse(text, steps)
     except ValueError as error:
-        findings.say((*where, key), str(error))
-        return ALWAYS
+        findings.say((*where, key), error)
+        return UNREADABLE
     wanted = config.get("operator", "equals")
     known = (*OPERATORS, *ABOUT_PRESENCE)
     if not isinstance(wanted, str) or wanted not in known:
         findings.say(
-            (*where, "operator"), f"{shown(wanted)} is no operator{nearest(wanted, known)}"
+            (*where, "operator"), f"{shown(wanted)} is no operator", Nearest(wanted, known)
         )
-        return ALWAYS
+        return UNREADABLE
     value = config.get("value")
     if wanted not in ABOUT_PRESENCE and "value" not in config:
         findings.say(where, f"{wanted!r} needs a value to compare with")
@@ -230,7 +232,7 @@ def _comparison(
             _regex("", value)
         except (TypeError, ValueError) as error:
             findings.say((*where, "value"), f"{shown(value)} can't be used as a pattern: {error}")
-            return ALWAYS
+            return UNREADABLE
     if wanted == "regex":  # braces are counts there
         expected = Template.literal(value)
     else:
@@ -246,12 +248,12 @@ def _function(
 ) -> Condition:
     parameters = config.get("parameters", {})
     if not findings.is_a(Mapping, parameters, (*where, "parameters"), "a mapping"):
-        return ALWAYS
+        return UNREADABLE
     try:
         fn = registry.function(config.get("function"))
     except ValueError as error:
-        findings.say((*where, "function"), str(error))
-        return ALWAYS
+        findings.say((*where, "function"), error)
+        return UNREADABLE
     if is_async(fn):
         findings.say(
             (*where, "function"), "can't be async: let a step find out what it needs to know"

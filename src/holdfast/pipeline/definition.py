@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Final
 
 from holdfast.engine.questions import Inquiry
 from holdfast.engine.walking.plan import END, Asking, Node
-from holdfast.errors import InvalidIdError
+from holdfast.errors import InvalidIdError, UnresolvedError
 from holdfast.model import check_id
 from holdfast.pipeline.conditions import ALWAYS, condition_of
-from holdfast.pipeline.findings import Findings, Where, nearest, shown
+from holdfast.pipeline.findings import Findings, Nearest, Where, shown
 from holdfast.pipeline.plan import Loop, Path, PipelinePlan
 from holdfast.pipeline.references import Scope, Template
 from holdfast.pipeline.registry import Registry
 from holdfast.pipeline.steps import (
     ENDS,
+    MAX_SECONDS,
     FunctionStep,
     HumanInputStep,
     SettingError,
@@ -27,6 +29,9 @@ from holdfast.pipeline.steps import (
 
 MAX_STEPS: Final = 1_000
 MAX_PATHS: Final = 5_000
+MAX_PARTS: Final = 100_000  # items of all lists and mappings
+MAX_DEPTH: Final = 50
+MAX_BITS: Final = 1_000  # of a number
 MAX_VISITS: Final = 1_000_000_000  # each step has a limit of its own
 
 KEYS: Final = ("name", "version", "description", "parameters", "steps", "flow", "loop_config")
@@ -68,6 +73,9 @@ def plan_of(
     rename: Mapping[str, str] | None = None,
 ) -> PipelinePlan | None:
     """The plan that a definition describes; None if there is something in `findings`."""
+    _see_that_it_is_small(given, findings)
+    if findings:
+        return None
     findings.keys(given, KEYS, ())
     name = given.get("name", "pipeline")
     try:
@@ -77,15 +85,19 @@ def plan_of(
     version = given.get("version", "1")
     if isinstance(version, bool) or not isinstance(version, str | int | float):
         findings.say(("version",), f"must be text or a number, not {shown(version)}")
-    parameters = given.get("parameters", {})
+    parameters = _parameters(given.get("parameters", {}), findings)
     findings.is_a(str, given.get("description", ""), ("description",), "text")
-    findings.is_a(Mapping, parameters, ("parameters",), "a mapping of names to defaults")
     loop = _loop(given.get("loop_config"), findings)
-    steps = _steps(given.get("steps"), registry, findings)
-    start, paths = _flow(given.get("flow"), steps, registry, findings)
+    listed = _steps(given.get("steps"), registry, findings)
+    steps = {name: step for name, step in listed.items() if step is not None}
+    start, paths = _flow(given.get("flow"), listed, registry, findings)
+    inputs = {
+        name: _inputs(step, listed, findings, ("steps", index))
+        for index, (name, step) in enumerate(listed.items())
+        if step is not None
+    }
     if findings:
         return None
-    inputs = {step.id: _inputs(step, steps, findings) for step in steps.values()}
     plan = PipelinePlan(
         flow=name,
         version=str(version),
@@ -105,7 +117,7 @@ def plan_of(
         inputs=inputs,
         paths=paths,
         loop=loop,
-        parameters=dict(parameters),
+        parameters=parameters,
         description=given.get("description", ""),
         max_steps=MAX_VISITS,
     )
@@ -114,10 +126,45 @@ def plan_of(
     return None if findings else plan
 
 
+def _see_that_it_is_small(given: Any, findings: Findings) -> None:
+    """Before anything else is made of it: data may hold itself, or the same a million times."""
+    count = 0
+    todo: list[tuple[Any, int]] = [(given, 0)]
+    while todo:
+        part, depth = todo.pop()
+        if isinstance(part, int) and part.bit_length() > MAX_BITS:
+            findings.say((), f"there is a number of more than {MAX_BITS:,} bits in it")
+            return
+        if not isinstance(part, Mapping | list | tuple):
+            continue
+        count += len(part)
+        if depth > MAX_DEPTH or count > MAX_PARTS:
+            how = (
+                f"deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"of over {MAX_PARTS:,} parts"
+            )
+            findings.say((), f"it is {how}: that is no definition")
+            return
+        todo += [
+            (item, depth + 1) for item in (part.values() if isinstance(part, Mapping) else part)
+        ]
+
+
+def _parameters(given: Any, findings: Findings) -> dict[str, Any]:
+    where: Where = ("parameters",)
+    if not findings.is_a(Mapping, given, where, "a mapping of names to defaults"):
+        return {}
+    try:
+        return deepcopy(dict(given))
+    except Exception as error:  # noqa: BLE001 - whatever the objects in it raise
+        findings.say(where, f"must be data that can be copied for each step: {error}")
+        return {}
+
+
 # --- steps
 
 
-def _steps(given: Any, registry: Registry, findings: Findings) -> dict[str, Step]:
+def _steps(given: Any, registry: Registry, findings: Findings) -> dict[str, Step | None]:
+    """The steps by id, in order; None is one that something is wrong with, and that is there."""
     where: Where = ("steps",)
     if not isinstance(given, list | tuple) or not given:
         findings.say(where, f"must be a list of at least one step, not {shown(given)}")
@@ -125,14 +172,15 @@ def _steps(given: Any, registry: Registry, findings: Findings) -> dict[str, Step
     if len(given) > MAX_STEPS:
         findings.say(where, f"there are {len(given):,}; at most {MAX_STEPS:,} are allowed")
         return {}
-    steps: dict[str, Step] = {}
+    steps: dict[str, Step | None] = {}
     for index, item in enumerate(given):
         step = _step(item, registry, findings, (*where, index))
-        if step is None:
-            continue
-        if step.id in steps:
-            findings.say((*where, index, "id"), f"there is a step {step.id!r} already")
-        steps[step.id] = step
+        name = item.get("id") if isinstance(item, Mapping) else None if step is None else step.id
+        if not isinstance(name, str):
+            name = f"steps[{index}]"  # no id: nothing can lead there
+        elif name in steps:
+            findings.say((*where, index, "id"), f"there is a step {shown(name)} already")
+        steps[name] = step
     return steps
 
 
@@ -143,7 +191,7 @@ def _step(given: Any, registry: Registry, findings: Findings, where: Where) -> S
         return None
     kind = given.get("type", "task")
     if kind not in _TYPES:
-        findings.say((*where, "type"), f"{shown(kind)} is no type of step{nearest(kind, _TYPES)}")
+        findings.say((*where, "type"), f"{shown(kind)} is no type of step", Nearest(kind, _TYPES))
         return None
     findings.keys(given, _HUMAN if kind == "human_input" else _WORK, where)
     for key in ("name", "description"):
@@ -194,23 +242,28 @@ def _named(given: Mapping[str, Any], key: str, registry: Registry) -> Any:
     try:
         return registry.function(given[key])
     except ValueError as error:
-        raise SettingError(key, str(error)) from None
+        raise SettingError(key, error) from None
 
 
-def _inputs(step: Step, steps: Collection[str], findings: Findings) -> Template | None:
+def _inputs(
+    step: Step, steps: Collection[str], findings: Findings, where: Where
+) -> Template | None:
     """What a step is given; for one that a person takes, what they see."""
-    where: Where = ("steps", list(steps).index(step.id))
     if isinstance(step, HumanInputStep):
         shown_to_people = {"prompt": step.inquiry.prompt, "show": step.show}
         return Template(shown_to_people, steps, findings, where)
     if step.inputs is None:
         return None
     inputs = step.inputs
-    if isinstance(inputs, list) and all(
-        isinstance(item, Mapping)
-        and set(item) == {"name", "source"}
-        and isinstance(item["name"], str)
-        for item in inputs
+    if (
+        isinstance(inputs, list)
+        and inputs
+        and all(
+            isinstance(item, Mapping)
+            and set(item) == {"name", "source"}
+            and isinstance(item["name"], str)
+            for item in inputs
+        )
     ):
         inputs = {item["name"]: item["source"] for item in inputs}
     return Template(inputs, steps, findings, (*where, "inputs"))
@@ -226,8 +279,11 @@ def _asking(
 
     def inquiry(state: dict[str, Any]) -> Inquiry:
         shown_to_people = template.render(Scope(state, parameters))
-        prompt, show = f"{shown_to_people['prompt']}", shown_to_people["show"]
-        return replace(asked, prompt=prompt, show=show)
+        try:
+            prompt, show = f"{shown_to_people['prompt']}", shown_to_people["show"]
+            return replace(asked, prompt=prompt, show=show)
+        except (TypeError, ValueError) as error:  # an empty prompt, or a number without end
+            raise UnresolvedError(f"the prompt of {step.id!r}", str(error)) from None
 
     return Asking(inquiry, None)
 
@@ -245,9 +301,11 @@ def _loop(given: Any, findings: Findings) -> Loop:
             fits = isinstance(value, int) and not isinstance(value, bool) and value > 0
         else:
             fits = isinstance(value, int | float) and not isinstance(value, bool)
-            fits = fits and 0 <= value < float("inf")
+            fits = fits and 0 <= value <= MAX_SECONDS
         if key in Loop._fields and not fits and not (value is None and key != "max_iterations"):
-            findings.say((*where, key), f"must be a number above 0, not {shown(value)}")
+            findings.say(
+                (*where, key), f"must be a number above 0, but not huge, not {shown(value)}"
+            )
     return Loop(**{key: given[key] for key in Loop._fields if given.get(key) is not None})
 
 
@@ -258,9 +316,11 @@ def _flow(
     if not findings.is_a(Mapping, given, where, "a mapping with start_at and paths"):
         return "", {}
     findings.keys(given, ("start_at", "paths"), where)
+    if not steps:
+        return "", {}  # that is told already
     start = given.get("start_at")
     if not isinstance(start, str) or start not in steps:
-        findings.say((*where, "start_at"), f"{shown(start)} is no step{nearest(start, steps)}")
+        findings.say((*where, "start_at"), f"{shown(start)} is no step", Nearest(start, steps))
     listed = given.get("paths", [])
     if not findings.is_a(
         list, list(listed) if isinstance(listed, tuple) else listed, (*where, "paths"), "a list"
@@ -293,16 +353,16 @@ def _path(
     source, to = given.get("from"), given.get("to")
     fine = True
     if not isinstance(source, str) or source not in steps:
-        findings.say((*where, "from"), f"{shown(source)} is no step{nearest(source, steps)}")
+        findings.say((*where, "from"), f"{shown(source)} is no step", Nearest(source, steps))
         fine = False
     targets = list(to) if isinstance(to, list | tuple) else [to]
     known = (*steps, *ENDS) if len(targets) == 1 else tuple(steps)
     for target in targets:
         if not isinstance(target, str) or target not in known:
-            hint = nearest(target, known)
+            hint: object = Nearest(target, known)
             if target in ENDS:
                 hint = ": what runs side by side can't begin with an end"
-            findings.say((*where, "to"), f"{shown(target)} is no step{hint}")
+            findings.say((*where, "to"), f"{shown(target)} is no step", hint)
             fine = False
     if not targets or (fine and len(set(targets)) < len(targets)):
         findings.say((*where, "to"), "must name at least one step, and each once")

@@ -16,6 +16,8 @@ from holdfast.pipeline.findings import Where, shown
 MAX_BYTES: Final = 500_000
 MAX_DEPTH: Final = 50
 
+MAX_NUMBER: Final = 40  # characters: it takes longer and longer to make one of many
+
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _YAML_SUFFIXES: Final = (".yaml", ".yml")
 
@@ -105,13 +107,17 @@ class _Json:
             return self._mapping(where)
         if char == "[":
             return [self._value((*where, index)) for index in self._items("]")]
+        value = self._plain()
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self._wrong("no JSON: a number that is none, or too large")
+        return value
+
+    def _plain(self) -> Any:
         try:
             value, self._at = self._decoder.raw_decode(self._text, self._at)
         except ValueError as error:
             words = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
             raise self._wrong(f"no JSON: {words}") from None
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self._wrong("no JSON: a number that is none, or too large")
         return value
 
     def _mapping(self, where: Where) -> dict[str, Any]:
@@ -119,7 +125,7 @@ class _Json:
         for _ in self._items("}"):
             if self._skip() != '"':
                 raise self._wrong("no JSON: a key in quotes is missing")
-            key, self._at = self._decoder.raw_decode(self._text, self._at)
+            key = self._plain()
             if key in found:
                 raise self._wrong(f"the key {shown(key)} stands here twice")
             if self._skip() != ":":
@@ -196,7 +202,7 @@ def _built(loader: Any, node: Any, where: Where, lines: dict[Where, int]) -> Any
             _built(loader, item, (*where, index), lines) for index, item in enumerate(node.value)
         ]
     if node.id == "scalar":
-        return loader.construct_object(node)
+        return _scalar(loader, node, line)
     found: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = key_node.value if key_node.id == "scalar" else None
@@ -207,3 +213,14 @@ def _built(loader: Any, node: Any, where: Where, lines: dict[Where, int]) -> Any
         found[key] = _built(loader, value_node, (*where, key), lines)
         lines[(*where, key)] = key_node.start_mark.line + 1
     return found
+
+
+def _scalar(loader: Any, node: Any, line: int) -> Any:
+    kind = node.tag.rpartition(":")[2]
+    if kind in ("int", "float") and len(node.value) > MAX_NUMBER:
+        raise _WrongError(line, f"a number of more than {MAX_NUMBER} characters; quote it as text")
+    try:
+        return loader.construct_object(node)
+    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):
+        # What PyYAML raises depends on what it was about to make of it.
+        raise _WrongError(line, f"no YAML: {shown(node.value)} is no {kind}") from None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from holdfast.errors import InvalidFlowError
 
@@ -13,19 +15,21 @@ Where = tuple[str | int, ...]
 
 _LONGEST: Final = 100  # characters of a name that others are compared with
 _MOST: Final = 20  # problems that are told at once
+_COMPARED: Final = 1_000  # names that one is compared with
+_CLOSER: Final = 12  # of them, those that are worth a close look
 
 
 class Findings:
     """Gathers problems, so that all of them can be told at once."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Where, str]] = []
+        self._found: list[tuple[Where, tuple[object, ...]]] = []
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def say(self, where: Where, words: str) -> None:
-        """There is a problem."""
+    def say(self, where: Where, *words: object) -> None:
+        """There is a problem. The words are put together only if it is told."""
         self._found.append((where, words))
 
     def is_a(self, kind: type[Any], given: object, where: Where, words: str) -> bool:
@@ -40,14 +44,14 @@ class Findings:
         names = list(known)
         for key in given:
             if key not in names:
-                self.say((*where, str(key)), f"is not known here{nearest(key, names)}")
+                self.say((*where, str(key)), "is not known here", Nearest(key, names))
 
     def settle(self, flow: str, place: Callable[[Where], str] | None = None) -> None:
         """Raise `InvalidFlowError` if anything was found. `place` says where in a file it is."""
         if not self._found:
             return
         told = [
-            f"{place(where) if place else ''}{path_of(where)}{words}"
+            f"{place(where) if place else ''}{path_of(where)}{''.join(map(str, words))}"
             for where, words in self._found[:_MOST]
         ]
         if len(self._found) > _MOST:
@@ -63,20 +67,44 @@ def path_of(where: Where) -> str:
     return f"{text}: " if text else ""
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
-    """A hint at the name that was perhaps meant, to put behind a sentence."""
-    names = list(known)
-    if not isinstance(name, str) or len(name) > _LONGEST:
+class WrongError(ValueError):
+    """What is wrong, in parts that are put together only when it is read."""
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
+
+
+class Nearest(NamedTuple):
+    """A hint at the name that was perhaps meant, to put behind a sentence.
+
+    It takes a while to find, and is looked for when it is read.
+    """
+
+    name: object
+    known: Iterable[str]
+
+    def __str__(self) -> str:
+        if not isinstance(self.name, str) or len(self.name) > _LONGEST:
+            return ""
+        names = [name for name in islice(self.known, _COMPARED) if len(name) <= _LONGEST]
+        wanted = _pairs(self.name)
+        alike = heapq.nlargest(_CLOSER, names, key=lambda name: len(wanted & _pairs(name)))
+        close = difflib.get_close_matches(self.name, alike, 1)
+        if close:
+            return f"; did you mean {close[0]!r}?"
+        if 0 < len(names) <= 12:
+            return f"; known are {', '.join(map(repr, names))}"
         return ""
-    close = difflib.get_close_matches(name, names, 1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    if 0 < len(names) <= 12:
-        return f"; known are {', '.join(map(repr, names))}"
-    return ""
+
+
+def _pairs(name: str) -> set[tuple[str, str]]:
+    return set(zip(f" {name}", f"{name} ", strict=True))
 
 
 def shown(given: object) -> str:
     """A value in an error's words, not too long."""
-    text = repr(given)
+    try:
+        text = repr(given)
+    except (ValueError, RecursionError):  # a number of thousands of digits, or no end of lists
+        return f"a {type(given).__name__} that is too large to be shown"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

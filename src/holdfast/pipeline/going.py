@@ -13,10 +13,15 @@ from holdfast.core import Core, Op
 from holdfast.engine import live, requests, running
 from holdfast.engine.history import History, meta
 from holdfast.engine.walking import going_back, versions
-from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    RunActiveError,
+    RunFinishedError,
+    ThreadNotFoundError,
+)
 from holdfast.journal import Draft
 from holdfast.model import CheckpointType, Entry, Kind, Status, check_id, thread_journal
-from holdfast.pipeline.findings import nearest
+from holdfast.pipeline.findings import Nearest
 from holdfast.pipeline.plan import PipelinePlan
 from holdfast.reading import outages_named
 
@@ -25,7 +30,7 @@ def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
     """The run of a thread that was begun last, of this flow if given. Blocks.
 
     A run that died before it was durable is not passed over for an older one: what was asked for
-    last did not happen. Raises `CheckpointNotFoundError`.
+    last did not happen. Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` for that.
     """
     name = thread_journal(check_id("thread_id", thread_id))
     with outages_named(thread_id):
@@ -43,7 +48,10 @@ def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
             known = head.status != Status.DELETED and head.thread == thread_id
             if known and flow in (None, head.flow):
                 return run_id
-    raise CheckpointNotFoundError(thread_id)
+        head = core.journals.head(thread_id)
+    if head is not None and head.status != Status.DELETED:
+        raise ThreadNotFoundError(thread_id, of_run=head.thread or "")
+    raise ThreadNotFoundError(thread_id)
 
 
 def go_to(core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
@@ -54,7 +62,7 @@ def go_to(core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step:
     `ValueError` for an unknown step, and what `going_back.go_back` raises.
     """
     if step not in plan.steps:
-        raise ValueError(f"{step!r} is no step of {plan.flow!r}{nearest(step, plan.steps)}")
+        raise ValueError(f"{step!r} is no step of {plan.flow!r}{Nearest(step, plan.steps)}")
     if (yield partial(_has_run, core, plan, run_id, step)):
         wanted = going_back.Wanted(from_node=step)
         yield from going_back.go_back(core, make, plan, run_id, wanted)

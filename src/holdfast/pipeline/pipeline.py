@@ -22,8 +22,13 @@ from holdfast.engine.recovering import SILENT_SECONDS, recover
 from holdfast.engine.running import Link
 from holdfast.engine.stream import Stream
 from holdfast.engine.workers import refuse_living
-from holdfast.errors import EndedWithFailureError, RunPausedError
-from holdfast.model import check_id
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    EndedWithFailureError,
+    RunFinishedError,
+    RunPausedError,
+)
+from holdfast.model import Status, check_id
 from holdfast.pipeline import exporting, files
 from holdfast.pipeline.definition import plan_of
 from holdfast.pipeline.findings import Findings
@@ -66,6 +71,7 @@ class Settings(TypedDict, total=False):
 class Resuming(TypedDict, total=False):
     """How a run is to go on: see `Pipeline.resume`."""
 
+    run_id: str | None
     answer: Any
     question: str | None
     by: str | None
@@ -218,14 +224,20 @@ class Pipeline:
         *,
         owner: str | None = None,
         timeout: float | None = None,
+        resume: bool = False,
     ) -> PipelineResult:
         """Start a run and carry it out to its end, or to where it waits for a person.
 
         A thread holds successive runs. Without a `thread_id` the run is a thread of its own,
         named by its `run_id`. Raises `StepFailedError` with the state it failed in; `resume`
         goes on. Without a checkpointer nothing is kept.
+
+        With `resume=True` the thread's newest run is gone on with if it is not finished, and if
+        it is, its result is given; only where there is none is one started. That run must have
+        begun with the same data, or data be left out. Raises `InputMismatchError`.
         """
-        return await self._run(data, thread_id, owner, replace(self._options, timeout=timeout))
+        options = replace(self._options, timeout=timeout)
+        return await self._run(data, thread_id, owner, resume, options)
 
     def run_sync(
         self,
@@ -234,10 +246,11 @@ class Pipeline:
         *,
         owner: str | None = None,
         timeout: float | None = None,
+        resume: bool = False,
     ) -> PipelineResult:
         """`run`, for programs without an event loop. Sync steps that run alone are called here."""
         options = replace(self._options, timeout=timeout, blocking=True)
-        return block_on(lambda: self._run(data, thread_id, owner, options), "pipeline.run")
+        return block_on(lambda: self._run(data, thread_id, owner, resume, options), "pipeline.run")
 
     def stream(
         self,
@@ -258,8 +271,9 @@ class Pipeline:
 
     async def resume(
         self,
-        thread_id: str,
+        thread_id: str | None = None,
         *,
+        run_id: str | None = None,
         answer: Any = NOTHING,
         question: str | None = None,
         by: str | None = None,
@@ -268,7 +282,7 @@ class Pipeline:
         trust: Trust = "verify",
         take_over: bool = False,
     ) -> PipelineResult:
-        """Go on with the thread's newest run where it stopped.
+        """Go on with the thread's newest run where it stopped, or with the run of this id.
 
         `answer` is given to the person's step that it waits for, or to the `question` of that
         key where there are several; `by` says who gives it, and is kept. Without one, a run that
@@ -282,16 +296,16 @@ class Pipeline:
         machine, unless `take_over`.
         """
         return await self._resume(
-            thread_id, answer=answer, question=question, by=by, from_step=from_step,
-            timeout=timeout, trust=trust, take_over=take_over,
+            thread_id, run_id=run_id, answer=answer, question=question, by=by,
+            from_step=from_step, timeout=timeout, trust=trust, take_over=take_over,
         )  # fmt: skip
 
-    def resume_sync(self, thread_id: str, **how: Unpack[Resuming]) -> PipelineResult:
+    def resume_sync(self, thread_id: str | None = None, **how: Unpack[Resuming]) -> PipelineResult:
         """`resume`, with its arguments, for programs without an event loop."""
         check_options(self.resume, how)
         return block_on(lambda: self._resume(thread_id, blocking=True, **how), "pipeline.resume")
 
-    def resume_stream(self, thread_id: str, **how: Unpack[Resuming]) -> Stream:
+    def resume_stream(self, thread_id: str | None = None, **how: Unpack[Resuming]) -> Stream:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
         check_options(self.resume, how)
         place = self._kept()
@@ -409,8 +423,17 @@ class Pipeline:
         return release
 
     async def _run(
-        self, data: Any, thread_id: str | None, owner: str | None, options: Options
+        self,
+        data: Any,
+        thread_id: str | None,
+        owner: str | None,
+        resume: bool,
+        options: Options,
     ) -> PipelineResult:
+        if resume:
+            known = await self._known(data, thread_id, options)
+            if known is not None:
+                return known
         place = self._place()
         try:
             core = place.checkpointer.core
@@ -418,6 +441,31 @@ class Pipeline:
             return await self._carry_out(plan)
         finally:
             await self._releasing(place)()
+
+    async def _known(
+        self, data: Any, thread_id: str | None, options: Options
+    ) -> PipelineResult | None:
+        """What the newest run of a thread comes to, or came to; None if there is none."""
+        if thread_id is None:
+            raise ValueError("resume=True goes on with a thread: give a thread_id")
+        core = self._kept().checkpointer.core
+        try:
+            run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
+        except CheckpointNotFoundError:  # or the newest was never begun
+            return None
+        make, inputs = self._maker(core), None if data is None else self.state_from(data)
+        try:
+            plan = await running.resume(core, make, run_id, inputs, options)
+        except RunFinishedError as finished:
+            if finished.status != Status.COMPLETED:
+                raise
+        else:
+            return await self._carry_out(plan)
+        program = self.program(core.journals.clock)
+        state = await core.off_loop(lambda: running.outcome(core, lambda: program, run_id, inputs))
+        return PipelineResult(
+            state["steps"], run_id=run_id, status="completed", output=program.output
+        )
 
     async def _start(
         self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
@@ -429,14 +477,15 @@ class Pipeline:
         return await running.start(core, self._maker(core), run_id, inputs, options, link)
 
     async def _resume(
-        self, thread_id: str, *, blocking: bool = False, **how: Unpack[Resuming]
+        self, thread_id: str | None, *, blocking: bool = False, **how: Unpack[Resuming]
     ) -> PipelineResult:
         return await self._carry_out(await self._take_up(thread_id, blocking=blocking, **how))
 
     async def _take_up(
         self,
-        thread_id: str,
+        thread_id: str | None,
         *,
+        run_id: str | None = None,
         answer: Any = NOTHING,
         question: str | None = None,
         by: str | None = None,
@@ -444,7 +493,13 @@ class Pipeline:
         **options: Any,
     ) -> running.Plan:
         core = self._kept().checkpointer.core
-        run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
+        if run_id is None:
+            if thread_id is None:
+                raise ValueError("give the thread_id, or the run_id of one of its runs")
+            thread = thread_id
+            run_id = await core.off_loop(lambda: newest_run(core, thread, self.name))
+        elif thread_id is not None:
+            raise ValueError("give either a thread_id or a run_id")
         if answer is not NOTHING:
             await core.drive_async(requests.answer(core, run_id, answer, question, by=by))
         make = self._maker(core)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.pipeline.conditions import Condition
@@ -44,6 +44,10 @@ class PipelinePlan(Plan):
     loop: Loop = NO_LOOP
     parameters: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
+
+    node_word: ClassVar[str] = "step"
+    edge_word: ClassVar[str] = "path"
+    making: ClassVar[str] = "Give it"
 
     def ways_on(self, name: str) -> tuple[str, ...]:
         """Where a step leads to, without the ends that a branch may come to before it joins.

@@ -101,7 +101,7 @@ class PipelineProgram(WalkingProgram):
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
         if self._answer_to_failure(task) is None:
-            raise error
+            super().refuse(task, error)
         walk, _ = self._busy.pop(task.key)
         self._fail(task.key, describe(error))
         self._due.append((walk, task.key.removesuffix(_FALLBACK), task.name))
@@ -228,6 +228,15 @@ class PipelineProgram(WalkingProgram):
             self._ended_at = name
         return super()._arrive(walk, name)
 
+    def ask(self, walk: Walk, key: str, name: str) -> Task | None:
+        if key in self._failed:
+            return self._step(walk, key, name)
+        try:
+            return super().ask(walk, key, name)
+        except UnresolvedError as error:  # a failure of the step, like any other
+            self._busy[key] = (walk, None)
+            return Task(key, name, partial(_raise, error), policy=INLINE)
+
     # --- steps
 
     def _step(self, walk: Walk, key: str, name: str) -> Task:
@@ -247,7 +256,7 @@ class PipelineProgram(WalkingProgram):
         if fallback is None or failed["again"]:
             return Task(key, step.id, partial(_same, _told(step, failed)), policy=INLINE)
         policy = replace(step.policy, retry=None)
-        return self._calling(walk, key, step, fallback, policy, _error(failed))
+        return self._calling(walk, key, step, fallback, policy, _error(step, failed))
 
     def _calling(
         self,
@@ -261,7 +270,12 @@ class PipelineProgram(WalkingProgram):
         state, before = walk.state, walk.before
 
         def arguments() -> tuple[Any, ...]:
-            return self._data(step.id, before, state.value()), *more
+            try:
+                return self._data(step.id, before, state.value()), *more
+            except UnresolvedError:
+                if not more:
+                    raise
+                return None, *more  # a fallback, and the inputs are what failed
 
         try:
             first = arguments()
@@ -292,8 +306,12 @@ class PipelineProgram(WalkingProgram):
         scope = Scope(state, self._plan.parameters)
         paths = self._plan.paths[name]
         for path in paths:
-            if path.condition.holds(scope):
-                return list(path.targets)
+            try:
+                if path.condition.holds(scope):
+                    return list(path.targets)
+            except UnresolvedError as error:
+                way = f"the path from {name!r} to {', '.join(map(repr, path.targets))}"
+                raise UnresolvedError(f"{way}: {error.where}", error.reason) from error.__cause__
         raise NoPathError(self.run_id, name, tuple(path.condition.words for path in paths))
 
     def _whole(self, walk: Walk, step: str, facts: Mapping[str, Any]) -> Record:
@@ -346,10 +364,12 @@ def _told(step: Step, failed: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _error(failed: Mapping[str, Any]) -> StepFailedError:
-    return StepFailedError(
+def _error(step: Step, failed: Mapping[str, Any]) -> StepFailedError:
+    error = StepFailedError(
         failed["step"], failed["type"], failed["message"], failed["attempts"], failed["trace"]
     )
+    error.name = step.id
+    return error
 
 
 def _same(value: Any) -> Any:

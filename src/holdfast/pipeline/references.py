@@ -10,19 +10,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from copy import deepcopy
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import UnresolvedError
-from holdfast.pipeline.findings import Findings, Where, nearest, shown
+from holdfast.pipeline.findings import Findings, Nearest, Where, WrongError, shown
 
 MAX_PARTS: Final = 32
-MAX_RENDERED: Final = 1_000_000  # characters of one text
+MAX_RENDERED: Final = 10_000_000  # characters of all texts of one template
 ROOTS: Final = ("parameters", "pipeline_input", "steps")
 
-# Either form stops at the next brace, so that no text takes more than one pass.
-_TEMPLATE: Final = re.compile(
-    r"\{\{([^{}]*)\}\}|\{((?:parameters|pipeline_input|steps)(?:\.[^{}\s]*)?)\}"
-)
+# Every form stops at the next brace, so that no text takes more than one pass.
+_TEMPLATE: Final = re.compile(r"(\{\{\{\{)|\{\{([^{}]*)\}\}|(\{\{+[^{}]*\}?)|\{([^{}]*)\}")
+_SINGLE: Final = re.compile(r"(?:parameters|pipeline_input|steps)(?:\.[^\s]*)?")
+_LIKE_ONE: Final = re.compile(r"\s*([\w-]+)\s*(?:[.|]|$)")  # in single braces
+_EXPRESSION: Final = re.compile(r"\||\s[-+*/%<>=!&?]+\s|\[-?\d+\]")
+_DEFAULT: Final = re.compile(r"([^|]*)\|\s*default\((.*)\)\s*", re.DOTALL)
 
 
 class Scope:
@@ -34,10 +38,13 @@ class Scope:
 
     def get(self, root: str) -> Any:
         """Everything below one of `ROOTS`."""
-        if root != "parameters":
-            return self._state[root]
+        return self._parameters if root == "parameters" else self._state[root]
+
+    @cached_property
+    def _parameters(self) -> dict[str, Any]:
         given = self._state["pipeline_input"]
-        return {**self._defaults, **given} if isinstance(given, Mapping) else dict(self._defaults)
+        defaults = deepcopy(dict(self._defaults))  # steps may change what they are given
+        return {**defaults, **given} if isinstance(given, Mapping) else defaults
 
 
 class Reference(NamedTuple):
@@ -45,13 +52,19 @@ class Reference(NamedTuple):
 
     text: str
     parts: tuple[str, ...]  # the first is one of `ROOTS`
+    default: tuple[Any, ...] = ()  # what counts where there is no such value; empty: an error
 
     def look_up(self, scope: Scope) -> Any:
         """The value. Raises `UnresolvedError` where there is none."""
         root, *rest = self.parts
         value = scope.get(root)
-        for number, part in enumerate(rest, 1):
-            value = _within(value, part, self, number)
+        try:
+            for number, part in enumerate(rest, 1):
+                value = _within(value, part, self, number)
+        except UnresolvedError:
+            if not self.default:
+                raise
+            return deepcopy(self.default[0])
         return value
 
 
@@ -62,7 +75,7 @@ def _within(value: Any, part: str, reference: Reference, number: int) -> Any:
         names = [name for name in value if isinstance(name, str)]
         if reference.parts[:number] == ("steps",):
             raise UnresolvedError(reference.text, f"step {part!r} has not run")
-        reason = f"there is no {part!r}{nearest(part, names)}"
+        reason = f"there is no {part!r}{Nearest(part, names)}"
     elif isinstance(value, list | tuple) and part.isascii() and part.isdigit() and len(part) < 10:
         if int(part) < len(value):
             return value[int(part)]
@@ -77,6 +90,11 @@ def parse(text: object, steps: Collection[str]) -> Reference:
     """The reference that a text is. Raises `ValueError` that says why it is none."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"must be a reference such as 'steps.fetch.output.n', not {shown(text)}")
+    if _EXPRESSION.search(text):
+        raise ValueError(
+            f"{shown(text.strip())} is no reference: nothing is computed; positions are words, "
+            "too, as in rows.0.title; and all that may follow is | default(...)"
+        )
     parts = tuple(text.strip().split("."))
     if len(parts) > MAX_PARTS or not all(parts):
         raise ValueError(f"{shown(text)} is no reference: it is words with single dots between")
@@ -85,15 +103,15 @@ def parse(text: object, steps: Collection[str]) -> Reference:
         return Reference(text.strip(), ("steps", *parts))
     if first not in ROOTS:
         known = (*ROOTS, *steps)
-        raise ValueError(f"{first!r} is no step{nearest(first, known)}")
+        raise WrongError(f"{shown(first)} is no step", Nearest(first, known))
     if first != "steps":
         return Reference(text.strip(), parts)
     if len(parts) == 1:
         return Reference(text.strip(), parts)
     if parts[1] not in steps:
-        raise ValueError(f"{parts[1]!r} is no step{nearest(parts[1], steps)}")
+        raise WrongError(f"{shown(parts[1])} is no step", Nearest(parts[1], steps))
     if len(parts) > 2 and parts[2] != "output":
-        raise ValueError(f"after steps.{parts[1]} comes '.output', not {parts[2]!r}")
+        raise ValueError(f"after steps.{parts[1]} comes '.output', not {shown(parts[2])}")
     return Reference(text.strip(), (*parts[:2], *parts[3:]))
 
 
@@ -115,7 +133,7 @@ class Template:
 
         Raises `UnresolvedError`.
         """
-        return _rendered(self._data, scope)
+        return _Rendering(scope).of(self._data)
 
 
 class _Text(NamedTuple):
@@ -129,6 +147,9 @@ def _parsed(data: Any, steps: Collection[str], findings: Findings, where: Where,
         findings.say(where, f"is nested more than {MAX_PARTS} deep")
         return None
     if isinstance(data, Mapping):
+        for key in data:
+            if isinstance(key, str) and "{{" in key:
+                findings.say((*where, key), "is a key, and those can't be templates")
         return {
             key: _parsed(value, steps, findings, (*where, str(key)), depth + 1)
             for key, value in data.items()
@@ -145,47 +166,84 @@ def _text(text: str, steps: Collection[str], findings: Findings, where: Where) -
     pieces: list[str | Reference] = []
     end = 0
     for found in _TEMPLATE.finditer(text):
-        try:
-            reference = parse(found[1] if found[1] is not None else found[2], steps)
-        except ValueError as error:
-            findings.say(where, f"in {shown(found[0])}: {error}")
+        _, double, lost, single = found.groups()
+        if single is not None and not _means_one(single, steps):
             continue
-        pieces += [text[end : found.start()], reference]
+        piece: str | Reference = "{{"
+        try:
+            if lost:
+                raise ValueError("begins no reference: they are {{ words.with.dots }}")
+            if double is not None:
+                piece = _parsed_double(double, steps)
+            elif single is not None:
+                piece = _parsed_single(single, steps)
+        except ValueError as error:
+            findings.say(where, f"in {shown(found[0])}: ", error)
+        pieces += [text[end : found.start()], piece]
         end = found.end()
-    pieces.append(text[end:])
-    if any(isinstance(piece, str) and "{{" in piece for piece in pieces):
-        findings.say(where, "has a '{{' that begins no reference: they are {{ words.with.dots }}")
-    if len(pieces) == 1:
-        return text
-    return _Text(tuple(piece for piece in pieces if piece != ""))
+    pieces = [piece for piece in (*pieces, text[end:]) if piece != ""]
+    if any(isinstance(piece, Reference) for piece in pieces):
+        return _Text(tuple(pieces))
+    return "".join(map(str, pieces))
 
 
-def _rendered(data: Any, scope: Scope) -> Any:
-    if isinstance(data, _Text):
-        if len(data.pieces) == 1 and isinstance(data.pieces[0], Reference):
-            return data.pieces[0].look_up(scope)
-        return _joined(data, scope)
-    if isinstance(data, dict):
-        return {key: _rendered(value, scope) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_rendered(value, scope) for value in data]
-    return data
+def _means_one(single: str, steps: Collection[str]) -> bool:
+    """Whether what stands in single braces is meant to be a reference: they may be just braces."""
+    like = _LIKE_ONE.match(single)
+    return like is not None and (like[1] in ROOTS or like[1] in steps)
 
 
-def _joined(text: _Text, scope: Scope) -> str:
-    written: list[str] = []
-    size = 0
-    for piece in text.pieces:
-        words = piece if isinstance(piece, str) else _words(piece.look_up(scope))
-        size += len(words)
-        if size > MAX_RENDERED:
+def _parsed_single(text: str, steps: Collection[str]) -> Reference:
+    if not _SINGLE.fullmatch(text):
+        raise ValueError(f"is no reference: write {{{{ {text.strip()} }}}}")
+    return parse(text, steps)
+
+
+def _parsed_double(text: str, steps: Collection[str]) -> Reference:
+    with_default = _DEFAULT.fullmatch(text)
+    if with_default is None:
+        return parse(text, steps)
+    try:
+        default = json.loads(with_default[2])
+    except (ValueError, RecursionError):
+        raise ValueError(
+            f"{shown(with_default[2])} is no JSON: a default is default(null), default(0), "
+            'default("none") or the like'
+        ) from None
+    return parse(with_default[1], steps)._replace(default=(default,))
+
+
+class _Rendering:
+    """Puts values in place of references, and counts what that makes."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._left = MAX_RENDERED
+
+    def of(self, data: Any) -> Any:
+        if isinstance(data, _Text):
+            if len(data.pieces) == 1 and isinstance(data.pieces[0], Reference):
+                return data.pieces[0].look_up(self._scope)
+            return "".join(map(self._written, data.pieces))
+        if isinstance(data, dict):
+            return {key: self.of(value) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.of(value) for value in data]
+        return data
+
+    def _written(self, piece: str | Reference) -> str:
+        words = piece if isinstance(piece, str) else _words(piece, piece.look_up(self._scope))
+        self._left -= len(words)
+        if self._left < 0:
             raise UnresolvedError("a template", f"makes a text of more than {MAX_RENDERED:,}")
-        written.append(words)
-    return "".join(written)
+        return words
 
 
-def _words(value: Any) -> str:
+def _words(reference: Reference, value: Any) -> str:
     """A value within a text: as JSON, unless it is text itself."""
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnresolvedError(reference.text, f"can't be put into words: {error}") from None

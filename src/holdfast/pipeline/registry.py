@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from holdfast.pipeline.findings import nearest, shown
+from holdfast.pipeline.findings import Nearest, WrongError, shown
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -69,8 +69,8 @@ class Registry:
         if given in self._known:
             return self._known[given]
         if not _PATH.fullmatch(given):
-            raise ValueError(
-                f"nothing is registered as {shown(given)}{nearest(given, self._known)}"
+            raise WrongError(
+                f"nothing is registered as {shown(given)}", Nearest(given, self._known)
             )
         return self._imported(given)
 
@@ -78,9 +78,9 @@ class Registry:
         module, _, name = path.replace(":", ".").rpartition(".")
         if not self._allows(module):
             allowed = ", ".join(map(repr, self._imports)) or "none"
-            raise ValueError(
-                f"{path!r} is not registered, and may not be imported (allowed: {allowed})"
-                f"{nearest(path, self._known)}"
+            raise WrongError(
+                f"{path!r} is not registered, and may not be imported (allowed: {allowed})",
+                Nearest(path, self._known),
             )
         try:
             found = getattr(importlib.import_module(module), name)
@@ -128,7 +128,7 @@ class ServiceRegistry:
         try:
             return self._services[name]
         except KeyError:
-            raise KeyError(f"no service {name!r}{nearest(name, self._services)}") from None
+            raise KeyError(f"no service {name!r}{Nearest(name, self._services)}") from None
 
     def has(self, name: str) -> bool:
         """Whether there is such a service."""

@@ -18,6 +18,7 @@ from holdfast.pipeline.findings import shown
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 
 MAX_ID: Final = 100
+MAX_SECONDS: Final = 1e9  # thirty years
 ENDS: Final = ("end", "end_with_success", "end_with_failure")
 _ID: Final = re.compile(r"\w[\w-]*")
 _RESERVED: Final = (*ENDS, "parameters", "pipeline_input", "steps")
@@ -32,7 +33,7 @@ _RETRY: Final = {  # what documents call it, and we
 class SettingError(ValueError):
     """A setting of a step that can't be: which, and why."""
 
-    def __init__(self, key: str, words: str) -> None:
+    def __init__(self, key: str, words: object) -> None:
         super().__init__(key, words)
         self.key = key
         self.words = words
@@ -220,7 +221,7 @@ class HumanInputStep(Step):
             )
         except SettingError:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise SettingError("", str(error)) from None
 
     def _kind(self, registry: Registry) -> dict[str, Any]:
@@ -284,8 +285,9 @@ def _retry(given: object) -> Retry | None:
         )
     for key, value in settings.items():
         kind = int if key == "attempts" else (int, float)
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise SettingError("retry", f"{key} must be a number, not {shown(value)}")
+        if not isinstance(value, kind) or isinstance(value, bool) or value > MAX_SECONDS:
+            what = "a number of at most a billion"
+            raise SettingError("retry", f"{key} must be {what}, not {shown(value)}")
     try:
         return Retry(**settings)
     except ValueError as error:
@@ -307,6 +309,9 @@ def _list(key: str, given: object) -> Sequence[Any]:
 
 
 def _number(key: str, given: object) -> float | None:
-    if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
+    if given is None:
+        return None
+    if isinstance(given, int | float) and not isinstance(given, bool) and given <= MAX_SECONDS:
         return given
-    raise SettingError(key, f"must be a number of seconds, not {shown(given)}")
+    what = "a number of seconds, at most a billion"
+    raise SettingError(key, f"must be {what}, not {shown(given)}")

@@ -21,11 +21,9 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
-
-import ormsgpack
+from typing import ClassVar, Final
 
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -38,12 +36,14 @@ from holdfast.errors import (
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats
-from holdfast.stores._document import Document, Item
+from holdfast.stores._document import Document, Item, blob_size, check_blob
+from holdfast.stores._fields import pack, unpack
 from holdfast.stores._totals import totals
 
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _MAX_KNOWN: Final = 10_000
 _TRIES: Final = 100
+_DIGITS: Final = 20  # no seq has so many
 
 
 class DocumentStore(Store):
@@ -54,6 +54,7 @@ class DocumentStore(Store):
         64 << 10
     )  # bytes of a document, which is written whole at each save
     crowded: ClassVar[int] = 32  # entries in one
+    document_bytes: ClassVar[int] = 15 << 20  # the most that one can be
 
     def __init__(self) -> None:
         self._closed = False
@@ -144,8 +145,8 @@ class DocumentStore(Store):
             items[:won] = [self._placed(run, item) for item in items[:won]]
             if self._commit(run, document, self._lightened(run, document), items[:won]):
                 return won
-            document = self._document(run)
-        raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
+            document = self._overtaken(run, document)
+        raise self._crowded_out(run)
 
     def _parts(self, places: Sequence[int], entries: Sequence[Entry]) -> Iterator[list[int]]:
         """As many at a time as a document can take."""
@@ -154,6 +155,7 @@ class DocumentStore(Store):
         for place in places:
             heavy = len(entries[place].body) > self.inline_bytes
             part.append(place)
+            weight += len(entries[place].meta)
             weight += 0 if heavy else len(entries[place].body)
             if weight >= self.heavy_bytes or len(part) >= 4 * self.crowded:
                 yield part
@@ -204,7 +206,7 @@ class DocumentStore(Store):
         self._check_open()
         found: list[Entry] = []
         for run, top in self._listed(where.prefix, after) if limit > 0 else ():
-            head = self._unpacked(run, *_split_top(top))[0]
+            head = self._head(run, top)
             if where.matches(head):
                 found.append(head)
                 if len(found) == limit:
@@ -227,7 +229,7 @@ class DocumentStore(Store):
             if seq < marker.seq and seq not in dropped
         }
         item = self._placed(run, self._item(marker))
-        while True:
+        for _ in range(_TRIES):
             document = self._settled(run, self._document(run))
             if marker.seq <= document.head:
                 for name in (item.blob, *(blob for _, blob in bodies.values())):
@@ -238,27 +240,27 @@ class DocumentStore(Store):
                 self._as_trimmed(trimmed, run, old)._replace(trims=trimmed.trims)
                 for old in document.newest
             ]
-            noted = replace(trimmed, newest=tuple(newest))
+            changed = (old for old in document.newest if old.seq in dropped or old.seq in bodies)
+            noted = replace(trimmed, newest=tuple(newest), doomed=_blobs(changed))
             if self._commit(run, document, noted, [item]):
-                for old in document.newest:
-                    if old.seq in dropped or old.seq in bodies:
-                        self._forget_blob(run, old.blob)
                 self._tidy(run)
                 return True
+        raise self._crowded_out(run)
 
     def erase(self, tombstone: Entry) -> bool:
         run = tombstone.run
         item = self._placed(run, self._item(tombstone))
-        while True:
+        for _ in range(_TRIES):
             document = self._settled(run, self._document(run))
             if tombstone.seq <= document.head:
+                self._forget_blob(run, item.blob)
                 return False
-            grave = replace(document, floor=tombstone.seq, erased=tombstone.seq, newest=())
+            seq, doomed = tombstone.seq, _blobs(document.newest)
+            grave = replace(document, floor=seq, erased=seq, newest=(), doomed=doomed)
             if self._commit(run, document, grave, [item]):
-                for old in document.newest:
-                    self._forget_blob(run, old.blob)
                 self._tidy(run)
                 return True
+        raise self._crowded_out(run)
 
     def stats(self, run: str | None = None) -> StoreStats:
         self._check_open()
@@ -279,10 +281,16 @@ class DocumentStore(Store):
         return self._replace(run, old, new)
 
     def _replace(self, run: str, old: Document, new: Document) -> bool:
+        """Make it the run's document, unless that is not the old one any more."""
         self._known.pop(run, None)
         top = new.newest[-1]
-        packed_top = b"%d " % top.seq + top.fields
-        if not self._swap(run, old.version, new.version, new.pack(), packed_top):
+        packed, packed_top = new.pack(), b"%d " % top.seq + top.fields
+        if len(packed) + len(packed_top) > self.document_bytes:
+            raise StoreError(
+                f"{self.url}: {len(packed) + len(packed_top):,} bytes are to change at once in run "
+                f"{run!r}, and {self.document_bytes:,} can; give entries less metadata, or trim fewer"
+            )
+        if not self._swap(run, old.version, new.version, packed, packed_top):
             return False
         if len(self._known) > _MAX_KNOWN:
             self._known.clear()
@@ -300,28 +308,59 @@ class DocumentStore(Store):
 
     def _settled(self, run: str, document: Document) -> Document:
         """The document as it is once nothing is left to be done, as one commit."""
-        while not document.settled:
-            done = self._done(run, document)
-            if self._replace(run, document, replace(done, version=document.version + 1)):
-                return self._known[run]
-            document = self._document(run)
-        return document
+        for _ in range(_TRIES):
+            if document.settled:
+                return document
+            done = replace(self._done(run, document), version=document.version + 1)
+            document = (
+                done if self._replace(run, document, done) else self._overtaken(run, document)
+            )
+        raise self._crowded_out(run)
+
+    def _overtaken(self, run: str, document: Document) -> Document:
+        """The document as others have made it.
+
+        What was copied out for the older one may have come after they erased it, or thinned it
+        out: it is taken away again, or brought up to date.
+        """
+        newer = self._document(run)
+        if newer.floor > document.floor:
+            self._bury(run, newer.floor)
+        if newer.trims == document.trims:
+            return newer
+        for item in newer.newest:
+            if item.seq <= document.head:
+                self._put(run, item._replace(trims=newer.trims))
+        return self._overtaken(run, newer)
+
+    def _bury(self, run: str, floor: int) -> None:
+        """Delete what stands below the floor."""
+        for item in self._each(run, 0, floor - 1):
+            self._forget_blob(run, item.blob)
+            self._delete(run, [item.seq])
 
     def _done(self, run: str, document: Document) -> Document:
         """Do what a trim or an erasure still has to. Doing it twice changes nothing."""
         if document.settled:
             return document
-        for item in self._each(run, 0, min(document.copied, document.erased - 1)):
-            self._forget_blob(run, item.blob)
-            self._delete(run, [item.seq])
-        for seq in sorted({*document.drop, *document.rewrite}):
-            if seq > document.copied:
-                break
-            for old in self._items(run, seq, seq, 1, newest_first=False, bodies=False):
-                if old.trims < document.trims and old.seq >= document.floor:
-                    self._put(run, self._as_trimmed(document, run, old))
-                    self._forget_blob(run, old.blob)
-        return replace(document, drop=frozenset(), rewrite={}, erased=0)
+        for name in document.doomed:
+            self._forget_blob(run, name)
+        self._bury(run, document.erased)
+        for old in self._concerned(run, document):
+            if old.trims < document.trims and old.seq >= document.floor:
+                # In this order: nobody would know the body's name once the item has changed.
+                self._forget_blob(run, old.blob)
+                self._put(run, self._as_trimmed(document, run, old))
+        return replace(document, drop=frozenset(), rewrite={}, erased=0, doomed=())
+
+    def _concerned(self, run: str, document: Document) -> Iterator[Item]:
+        """The items that a trim has to change, and copies of the newest that count for nothing yet."""
+        changes = {*document.drop, *document.rewrite}
+        for seq in sorted(seq for seq in changes if seq <= document.copied):
+            yield from self._items(run, seq, seq, 1, newest_first=False, bodies=False)
+        for item in self._each(run, document.copied + 1, document.head) if changes else ():
+            if item.seq in changes:
+                yield item
 
     def _tidy(self, run: str) -> None:
         """What was asked for has happened. If this fails, the next writer goes on with it."""
@@ -336,7 +375,7 @@ class DocumentStore(Store):
             return Item(item.seq, document.trims, self._fields(entry))
         if item.seq in document.rewrite and item.trims < document.trims:
             body, blob = document.rewrite[item.seq]
-            size = _blob_size(blob) if blob else len(body)
+            size = blob_size(blob) if blob else len(body)
             fields = self._fields(self._unpacked(run, item.seq, item.fields)[0], size)
             return Item(item.seq, document.trims, fields, body, blob)
         return item
@@ -402,27 +441,36 @@ class DocumentStore(Store):
             self._delete_blob(run, name)
 
     def _fields(self, entry: Entry, size: int = 0) -> bytes:
-        try:
-            packed: bytes = ormsgpack.packb([*entry[2:-1], size])
-        except ormsgpack.MsgpackEncodeError as error:
-            raise StoreError(f"{self.url}: {entry.run}@{entry.seq}: {error}") from error
-        return packed
+        return pack(entry, size, self.url)
 
     def _unpacked(self, run: str, seq: int, fields: bytes) -> tuple[Entry, int]:
         """The entry without its body, and how long that is."""
-        try:
-            *values, size = ormsgpack.unpackb(fields)
-            return Entry._make([run, seq, *values, b""]), size
-        except (ValueError, TypeError) as error:
-            raise CheckpointCorruptedError(run, seq, f"{self.url}: {error}") from error
+        return unpack(run, seq, fields, self.url)
+
+    def _head(self, run: str, top: bytes) -> Entry:
+        seq, _, fields = top.partition(b" ")
+        if not (seq.isdigit() and len(seq) < _DIGITS):
+            raise CheckpointCorruptedError(run, None, f"{self.url}: its head has no number")
+        return self._unpacked(run, int(seq), fields)[0]
 
     def _entry(self, run: str, item: Item, bodies: bool) -> Entry | None:
-        """The entry; None if its body was removed meanwhile."""
+        """The entry; None if its body, or a part of it, was removed meanwhile."""
+        try:
+            check_blob(item.blob)
+        except ValueError as error:
+            raise CheckpointCorruptedError(run, item.seq, f"{self.url}: {error}") from error
         entry = self._unpacked(run, item.seq, item.fields)[0]
         if not bodies:
             return entry
-        body: Any = self._get_blob(run, item.blob) if item.blob else item.body
-        return None if body is None else entry._replace(body=body)
+        if not item.blob:
+            return entry._replace(body=item.body)
+        body = self._get_blob(run, item.blob)
+        if body is None or len(body) != blob_size(item.blob):
+            return None
+        return entry._replace(body=body)
+
+    def _crowded_out(self, run: str) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -432,10 +480,5 @@ class DocumentStore(Store):
         self._known = {}
 
 
-def _split_top(top: bytes) -> tuple[int, bytes]:
-    seq, _, fields = top.partition(b" ")
-    return int(seq), fields
-
-
-def _blob_size(name: str) -> int:
-    return int(name.rpartition("-")[2])
+def _blobs(items: Iterable[Item]) -> tuple[str, ...]:
+    return tuple(item.blob for item in items if item.blob)

@@ -111,8 +111,8 @@ class File:
             db = self._connection()
             if len(self.heads) > _MAX_HEADS:
                 self.heads.clear()
-            db.execute("BEGIN")
             try:
+                db.execute("BEGIN")
                 yield db
             except BaseException:
                 self.heads.clear()
@@ -132,11 +132,11 @@ class File:
             with self.translated():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 db = duckdb.connect(str(self.path))
-            try:
-                self._prepare(db)
-            except BaseException:
-                db.close()
-                raise
+                try:
+                    self._prepare(db)
+                except BaseException:
+                    db.close()
+                    raise
             self._db = db
         return self._db
 
@@ -149,7 +149,11 @@ class File:
         elif "holdfast" not in tables:
             raise SchemaError(self.url, "this DuckDB file was not made by holdfast; name another")
         else:
-            (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
+            try:
+                (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
+            except duckdb.BinderException as error:
+                text = "this DuckDB file has a table holdfast of someone else's; name another"
+                raise SchemaError(self.url, text) from error
             if version != VERSION:
                 raise SchemaError(self.url, f"it has schema {version}; upgrade holdfast")
 

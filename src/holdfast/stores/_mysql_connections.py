@@ -78,6 +78,9 @@ class Connections:
         db = self._make()
         try:
             db.autocommit(True)
+            # In others, such as GBK, a quote or backslash may be the half of a character, and what
+            # `literal` escapes would end where a body wants it to.
+            db.set_character_set("utf8mb4")
             for statement in _SESSION:
                 db.query(statement)
         except BaseException:
@@ -145,7 +148,7 @@ class Session:
             text %= {name.encode(): literal(value) for name, value in parameters.items()}
         elif parameters:
             text %= tuple(map(literal, parameters))
-        with self.db.cursor() as cursor:
+        with self.db.cursor(pymysql.cursors.Cursor) as cursor:
             cursor.execute(text)  # type: ignore[call-overload]  # it takes bytes, too
             names = [column[0] for column in cursor.description or ()]
             rows: list[Row] = list(cursor.fetchall()) if names else []

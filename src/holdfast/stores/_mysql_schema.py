@@ -56,14 +56,14 @@ def prepare(query: Query, prefix: str, url: str) -> None:
     if _version(query, prefix, url) == len(MIGRATIONS):
         return
     lock = "SHA1(CONCAT('holdfast ', DATABASE()))"
-    if query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
-        raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
     names = {
         "entries": f"`{prefix}entries`",
         "checkpoints": f"`{prefix}checkpoints`",
         "meta": _META,
     }
     try:
+        if query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
+            raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
         version = _version(query, prefix, url)  # another may have been faster
         if version is None:
             query(_TABLE.format(**names))

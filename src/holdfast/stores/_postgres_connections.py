@@ -22,6 +22,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.seams import fault
+from holdfast.store import WorkFailedError
 from holdfast.stores._pool import ANSWER_SECONDS, Pool
 from holdfast.stores._sql import BeatenError, ContendedError
 
@@ -36,7 +37,6 @@ _DEFAULTS: Final = {
     "keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }  # fmt: skip
-_BEATEN: Final = "23505"  # unique_violation
 _CONTENDED: Final = ("40001", "40P01", "55P03")  # serialisation, deadlock, lock timeout
 _PASSING: Final = ("08", "53", "57", "58", "25")  # connection, resources, operator, system, standby
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -138,7 +138,10 @@ class Connections:
                         cursor.execute("ROLLBACK")
                 raise
             with self.committing(cursor, run):
-                cursor.execute("COMMIT")
+                try:
+                    cursor.execute("COMMIT")
+                except psycopg.IntegrityError as error:  # of a table that is not ours
+                    raise WorkFailedError(error) from error
                 if cursor.statusmessage != "COMMIT":  # it can't be, but must never go unseen
                     raise StoreError(f"{self.url}: the server undid the transaction")
             fault("postgres.commit.after")
@@ -198,8 +201,6 @@ class _Impatient(psycopg.Connection[Any]):
 def _translate(error: psycopg.Error, url: str) -> Exception:
     code = error.sqlstate or ""
     text = f"{url}: {str(error).strip()}"
-    if code == _BEATEN:
-        return BeatenError()
     if code in _CONTENDED:
         return ContendedError(text)
     if code in _DAMAGED:

@@ -46,10 +46,18 @@ local function put(k, seq, member, body)
     if body ~= '' then redis.call('HSET', KEYS[k + 2], seq, body) end
 end
 
+-- With a ttl, a run without entries has expired, and only a new one may begin there.
+local function expired(head)
+    return head == '' and TTL ~= '0'
+end
+
 local function settle(k, run, fate)
     redis.call('ZADD', KEYS[k], 0, run)
     local left = TTL
-    if fate == 'F' then left = redis.call('PTTL', KEYS[k + 3]) end
+    if fate == 'F' then
+        local companions = redis.call('PTTL', KEYS[k + 3])
+        if companions ~= -2 then left = companions end
+    end
     local last = fate == 'F' and k + 2 or k + 4
     for key = k + 1, last do
         if fate == 'S' or tonumber(left) <= 0 then
@@ -97,9 +105,9 @@ TRIM: Final = _script(
     _COMMON
     + """
 -- ARGV: channel, ttl, run, fate, the head it was prepared for, the marker's seq, member and body;
--- then for each entry to change: seq, member, body. Returns 1, 0 when taken, -1 for another head.
+-- then for each entry to change: seq, member, body. Returns 1, 0 when taken or expired, -1 for another head.
 local head = head_of(1)
-if ARGV[6] <= head then return 0 end
+if expired(head) or ARGV[6] <= head then return 0 end
 if ARGV[5] ~= head then return -1 end
 for i = 9, #ARGV, 3 do
     local low, high = '[' .. ARGV[i], '(' .. ARGV[i] .. '\\255'
@@ -116,8 +124,10 @@ return 1
 ERASE: Final = _script(
     _COMMON
     + """
--- ARGV: channel, ttl, run, fate, the tombstone's seq, member and body. Returns 1, or 0 when taken.
-if ARGV[5] <= head_of(1) then return 0 end
+-- ARGV: channel, ttl, run, fate, the tombstone's seq, member and body. Returns 1, or 0 when taken
+-- or expired.
+local head = head_of(1)
+if expired(head) or ARGV[5] <= head then return 0 end
 redis.call('UNLINK', KEYS[2], KEYS[3])
 put(1, ARGV[5], ARGV[6], ARGV[7])
 settle(1, ARGV[3], ARGV[4])

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SECRETS: Final = re.compile(r"(?<=://)([^:@/?#]*:).*(?=@)|([?&](?i:password|secret|token)=)[^&]*")
+_SECRETS: Final = re.compile(
+    r"(?<=://)([^:@/?#]*:).*(?=@)"
+    r"|([?&][^=&]*(?i:pass|secret|token|key|authMechanismProperties)[^=&]*=)[^&]*"
+)
 
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
@@ -15,7 +18,7 @@ def missing_extra(extra: str, error: ImportError) -> ImportError:
 
 
 def masked(url: str) -> str:
-    """A URL fit for a screen or a log: without its password."""
+    """A URL fit for a screen or a log: without its password and what else may be a secret."""
     return _SECRETS.sub(r"\1\2***", url)
 
 

@@ -16,7 +16,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
-from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
 from holdfast.seams import on_fork
 from holdfast.store import Survives
 from holdfast.stores._document import Item
@@ -50,6 +56,7 @@ class DynamoDBStore(DocumentStore):
 
     inline_bytes = 8 << 10  # a write is paid for by the kilobyte
     heavy_bytes = 16 << 10
+    document_bytes = 390_000  # of an item, and it has more to hold
 
     def __init__(
         self,
@@ -88,7 +95,7 @@ class DynamoDBStore(DocumentStore):
         with self._translated():
             key = {"pk": {"S": _shard(run)}, "sk": {"S": run}}
             found = self._db.get_item(TableName=self._table, Key=key, ConsistentRead=True)
-        document: bytes | None = found["Item"]["d"]["B"] if "Item" in found else None
+            document: bytes | None = found["Item"]["d"]["B"] if "Item" in found else None
         return document
 
     def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
@@ -109,9 +116,9 @@ class DynamoDBStore(DocumentStore):
             found = self._query(
                 f"r{shard:02}", max(low, above), high, limit + 1, forward=True, fields="sk, t"
             )
-            pages.append(
-                [(i["sk"]["S"], i["t"]["B"]) for i in found if above < i["sk"]["S"] < high][:limit]
-            )
+            with self._translated():
+                tops = [(i["sk"]["S"], i["t"]["B"]) for i in found if above < i["sk"]["S"] < high]
+            pages.append(tops[:limit])
         return list(islice(merge(*pages), limit))
 
     # --- entries
@@ -133,11 +140,12 @@ class DynamoDBStore(DocumentStore):
         found = self._query(
             f"e{run}", _digits(low), _digits(high), limit, forward=not newest_first, fields=fields
         )
-        return [
-            Item(int(i["sk"]["S"]), int(i["m"]["N"]), i["f"]["B"], i["b"]["B"] if bodies else b"",
-                 i["o"]["S"])
-            for i in found
-        ]  # fmt: skip
+        with self._translated():
+            return [
+                Item(int(i["sk"]["S"]), int(i["m"]["N"]), i["f"]["B"], i["b"]["B"] if bodies else b"",
+                     i["o"]["S"])
+                for i in found
+            ]  # fmt: skip
 
     def _delete(self, run: str, seqs: Collection[int]) -> None:
         with self._translated():
@@ -155,7 +163,8 @@ class DynamoDBStore(DocumentStore):
 
     def _get_blob(self, run: str, name: str) -> bytes | None:
         parts = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="b")
-        return b"".join(part["b"]["B"] for part in parts) if parts else None
+        with self._translated():
+            return b"".join(part["b"]["B"] for part in parts) if parts else None
 
     def _delete_blob(self, run: str, name: str) -> None:
         found = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="sk")
@@ -263,6 +272,9 @@ class DynamoDBStore(DocumentStore):
             if run is None or isinstance(error, _UNSENT):
                 raise StoreUnavailableError(f"{self.url}: {error}") from error
             raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+        except KeyError as error:
+            text = f"an item lacks {error} as holdfast makes it"
+            raise CheckpointCorruptedError(self.url, None, text) from error
         except (bx.BotoCoreError, ValueError, TypeError) as error:
             raise StoreError(f"{self.url}: {error}") from error
 

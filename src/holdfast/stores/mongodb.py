@@ -11,7 +11,13 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreError, StoreUnavailableError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
 from holdfast.seams import on_fork
 from holdfast.store import Survives
 from holdfast.stores._document import Item
@@ -73,7 +79,7 @@ class MongoDBStore(DocumentStore):
     def _get(self, run: str) -> bytes | None:
         with self._translated():
             found = self._in("runs").find_one({"_id": run}, {"d": 1})
-        return None if found is None else bytes(found["d"])
+            return None if found is None else _bytes(found["d"])
 
     def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
         document = {"v": new, "d": packed, "t": top}
@@ -92,7 +98,7 @@ class MongoDBStore(DocumentStore):
         wanted = {"_id": {"$gte": low, "$gt": above, "$lt": high}}
         with self._translated():
             found = self._in("runs").find(wanted, {"t": 1}).sort("_id", 1).limit(limit)
-            return [(row["_id"], bytes(row["t"])) for row in found]
+            return [(row["_id"], _bytes(row["t"])) for row in found]
 
     # --- entries
 
@@ -113,7 +119,7 @@ class MongoDBStore(DocumentStore):
         with self._translated():
             found = self._in("entries").find(wanted, fields)
             return [
-                Item(int(row["_id"][-19:]), row["m"], bytes(row["f"]), bytes(row.get("b", b"")), row["o"])
+                Item(int(row["_id"][-19:]), int(row["m"]), _bytes(row["f"]), _bytes(row.get("b", b"")), row["o"])
                 for row in found.sort("_id", -1 if newest_first else 1).limit(limit)
             ]  # fmt: skip
 
@@ -132,7 +138,7 @@ class MongoDBStore(DocumentStore):
     def _get_blob(self, run: str, name: str) -> bytes | None:
         with self._translated():
             found = self._in("bodies").find(_parts(run, name)).sort("_id", 1)
-            parts = [bytes(row["b"]) for row in found]
+            parts = [_bytes(row["b"]) for row in found]
         return b"".join(parts) if parts else None
 
     def _delete_blob(self, run: str, name: str) -> None:
@@ -174,6 +180,14 @@ class MongoDBStore(DocumentStore):
             raise StoreUnavailableError(f"{self.url}: {error}") from error
         except (px.PyMongoError, OverflowError, UnicodeError) as error:
             raise StoreError(f"{self.url}: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:  # somebody else's document
+            raise CheckpointCorruptedError(self.url, None, repr(error)) from error
+
+
+def _bytes(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r:.99} should be bytes")
+    return bytes(value)
 
 
 def _key(run: str, seq: int) -> str:

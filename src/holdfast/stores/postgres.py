@@ -27,6 +27,7 @@ from holdfast.stores._sql import (
     COLUMNS,
     NO_BODY,
     WORK_SECONDS,
+    BeatenError,
     Row,
     SQLStore,
     bounds,
@@ -65,7 +66,7 @@ _RUNS: Final = f"""
     FROM found CROSS JOIN LATERAL (
         SELECT {NO_BODY} FROM {{schema}}.entries AS own
         WHERE own.run = found.run ORDER BY own.seq DESC LIMIT 1
-    ) AS e WHERE {{conditions}} LIMIT %(limit)s
+    ) AS e WHERE {{conditions}} ORDER BY e.run LIMIT %(limit)s
 """  # noqa: S608 - constants
 
 
@@ -158,7 +159,11 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         super()._insert_alone(entries)
 
     def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
-        cursor.execute(self._insert_sql, [list(column) for column in zip(*entries, strict=True)])
+        columns = [list(column) for column in zip(*entries, strict=True)]
+        try:
+            cursor.execute(self._insert_sql, columns)
+        except psycopg.errors.UniqueViolation as error:
+            raise BeatenError from error
         (_, self._watched) = cursor.fetchone() or (None, False)
 
     def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:

@@ -24,17 +24,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
-import ormsgpack
-
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
     OutcomeUnknownError,
     SchemaError,
     StoreError,
+    StoreUnavailableError,
 )
 from holdfast.model import HIDDEN, Entry, Kind, Status, stub, verdict_journal
 from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
+from holdfast.stores._fields import pack, unpack
 from holdfast.stores._server import as_flag, masked, missing_extra
 from holdfast.stores._totals import totals
 
@@ -69,6 +69,7 @@ SHARDS: Final = 64
 _WIDTH: Final = 19  # digits of a seq
 _HIGHEST: Final = 10**_WIDTH - 1
 _LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value)
+_TRIES: Final = 100
 _VERDICTS: Final = verdict_journal("")
 
 
@@ -203,7 +204,7 @@ class RedisStore(Store, Notifying):
         drop: Collection[int] = (),
     ) -> bool:
         run = marker.run
-        while True:
+        for _ in range(_TRIES):
             # Nothing changes a run without becoming its head: what is prepared for a head holds
             # while that is the head.
             head = self.read(run, newest_first=True, limit=1, bodies=False)
@@ -219,6 +220,7 @@ class RedisStore(Store, Notifying):
             done = self._link.write(TRIM, self._keys(run), arguments, run)
             if done >= 0:
                 return bool(done)
+        raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
 
     def erase(self, tombstone: Entry) -> bool:
         run = tombstone.run
@@ -340,21 +342,13 @@ class RedisStore(Store, Notifying):
     def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
         """Its seq, its member and its body."""
         seq = _digits(entry.seq)
-        try:
-            fields = ormsgpack.packb([*entry[2:-1], len(entry.body)])
-        except ormsgpack.MsgpackEncodeError as error:
-            raise StoreError(
-                f"{self.url}: {entry.run}@{entry.seq} can't be stored: {error}"
-            ) from error
-        return seq, seq + fields, entry.body
+        return seq, seq + pack(entry, len(entry.body), self.url), entry.body
 
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
         """The entry, and how long its body is."""
-        try:
-            *fields, size = ormsgpack.unpackb(member[_WIDTH:])
-            return Entry._make([run, int(member[:_WIDTH]), *fields, body]), size
-        except (ValueError, TypeError) as error:
-            raise CheckpointCorruptedError(run, None, f"{self.url}: {error}") from error
+        if not member[:_WIDTH].isdigit():
+            raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
+        return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], self.url, body)
 
     def _check_format(self, client: Any) -> None:
         key = self._prefix + b":format"

@@ -79,7 +79,7 @@ def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: in
     running.check_flow(make(), history)
     found = _last_of(core, plan, run_id, node) if seq is None else core.journals.entry(run_id, seq)
     if found is None or not _was_run(found) or versions.node_of(plan, found) != node:
-        where = f"after node {node!r}" if seq is None else checkpoint_id(run_id, seq)
+        where = f"after {plan.node_word} {node!r}" if seq is None else checkpoint_id(run_id, seq)
         raise CheckpointNotFoundError(run_id, where)
     return versions.state_of(plan, history, _input(core, plan, found))
 
@@ -147,7 +147,7 @@ def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool)
     newest = next((entry for entry in standing if entry.kind == Kind.CHECKPOINT), None)
     skips = node is not None and node not in versions.next_of(plan, newest)
     if wanted.replay or wanted.after_node is not None or (over and skips):
-        where = None if node is None else f"after node {node!r}"
+        where = None if node is None else f"after {plan.node_word} {node!r}"
         raise CheckpointNotFoundError(history.run, where)
     return _Place(newest, None if node is None else [node])
 
@@ -204,7 +204,8 @@ def _parent(core: Core, plan: Plan, entry: Entry) -> Entry | None:
         return None
     parent = None if entry.parent is None else core.journals.entry(entry.run, entry.parent)
     if parent is None:  # it was deleted, or stayed in the run that this one is a fork of
-        raise CheckpointNotFoundError(entry.run, f"before node {versions.node_of(plan, entry)!r}")
+        where = f"before {plan.node_word} {versions.node_of(plan, entry)!r}"
+        raise CheckpointNotFoundError(entry.run, where)
     return parent
 
 

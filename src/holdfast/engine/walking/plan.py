@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.program import Policy
 from holdfast.engine.questions import Inquiry
@@ -60,6 +60,10 @@ class Plan:
     max_steps: int = 10_000
     metas: dict[Any, str] = field(default_factory=dict)
     ends: tuple[str, ...] = (END,)  # what ends the run when it is come to
+
+    node_word: ClassVar[str] = "node"
+    edge_word: ClassVar[str] = "edge"
+    making: ClassVar[str] = "Compile it with"
 
     def known_targets(self) -> dict[str, tuple[str, ...]]:
         """Where each node leads, as far as it is known."""
@@ -183,15 +187,16 @@ class Plan:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def changes(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What is different about two structures, in words."""
+def changes(plan: Plan, old: dict[str, Any]) -> list[str]:
+    """What is different about a plan and a structure that was recorded, in the plan's words."""
     found = []
+    new, node, edge = plan.structure(), plan.node_word, plan.edge_word
     before, after = set(old.get("nodes", ())), set(new["nodes"])
-    found += [f"node {name!r} is gone" for name in sorted(before - after)]
-    found += [f"node {name!r} is new" for name in sorted(after - before)]
+    found += [f"{node} {name!r} is gone" for name in sorted(before - after)]
+    found += [f"{node} {name!r} is new" for name in sorted(after - before)]
     if old.get("entry") != new["entry"]:
         found.append(f"it begins with {new['entry']!r} instead of {old.get('entry')!r}")
-    for kind, word in (("edges", "edges"), ("routes", "conditional edge")):
+    for kind, word in (("edges", f"{edge}s"), ("routes", f"conditional {edge}")):
         for name in sorted(before & after):
             was, now = old.get(kind, {}).get(name), new[kind].get(name)
             if was != now:

@@ -159,7 +159,9 @@ class WalkingProgram(Program):
         gone = [name for name in targets if name not in plan.ends and name not in plan.nodes]
         if gone:
             raise FlowChangedError(
-                history.run, (f"node {gone[0]!r}, which is next, is gone",), "Map it with rename=."
+                history.run,
+                (f"{plan.node_word} {gone[0]!r}, which is next, is gone",),
+                "Map it with rename=.",
             )
         self._walks.append((walk, targets, after))
         return self._steps
@@ -212,6 +214,7 @@ class WalkingProgram(Program):
         self._walks.append((walk, self._next.pop(task.key), task.name))
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
+        error.name = task.name
         raise error
 
     def at_failure(self, task: Task | None) -> list[Record]:
@@ -253,22 +256,22 @@ class WalkingProgram(Program):
             if known is None:
                 self.guard(walk, name)
                 if self._plan.nodes[name].question is not None and key not in self._answers:
-                    self.ask(walk, key, name)
-                    return None
+                    return self.ask(walk, key, name)
                 return self.task(walk, key, name)
             stored, targets = known
             walk.state = self.moved(walk, name, stored)
             walk.before = (name,)
             after = name
 
-    def ask(self, walk: Walk, key: str, name: str) -> None:
-        """Have a walk wait for the answer to its node's question."""
+    def ask(self, walk: Walk, key: str, name: str) -> Task | None:
+        """Have a walk wait for the answer to its node's question; or a task that is done instead."""
         asking = self._plan.nodes[name].question
         assert asking is not None
         if key not in self._known:
             self._notes.append(asking.inquiry(self.seen(walk)).record(key, name))
             self._known.add(key)
         self._asked[key] = (walk, name)
+        return None
 
     def answered(self, key: str) -> Any:
         """What was answered, as it is stored. Raises `UnansweredError` where nothing was, in time."""

@@ -28,21 +28,21 @@ def check(plan: Plan, history: History) -> None:
         made_by = fact(entry, "flow_version", str, plan.version)
         if made_by != plan.version and made_by not in plan.migrate:
             found = [f"it ran version {made_by} of {plan.flow!r}, and this is {plan.version}"]
-            raise _changed(history, found, made_by)
+            raise _changed(plan, history, found, made_by)
     if version != plan.version or shape == plan.shape:
         return
     began = history.begun_with
-    found = ["its nodes and edges are not those it ran with"]
+    found = [f"its {plan.node_word}s and {plan.edge_word}s are not those it ran with"]
     if began.get("shape") == shape:
-        found = changes(fact(history.opening, "structure", dict, {}), plan.structure()) or found
-    raise _changed(history, found, version)
+        found = changes(plan, fact(history.opening, "structure", dict, {})) or found
+    raise _changed(plan, history, found, version)
 
 
-def _changed(history: History, found: list[str], version: str) -> FlowChangedError:
+def _changed(plan: Plan, history: History, found: list[str], version: str) -> FlowChangedError:
     return FlowChangedError(
         history.run,
         tuple(found),
-        f'Compile it with another version and migrate={{"{version}": change}}, where change '
+        f'{plan.making} another version and migrate={{"{version}": change}}, where change '
         "turns the recorded state into the new one (None: as it is).",
     )
 
