@@ -149,13 +149,21 @@ def import_runs(
     The whole file is checked first. With `most`, one that holds more runs is refused.
     """
     file = Path(path)
-    names = [run_id for run_id, _ in _sections(file)]
+    names = runs_in(file)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
     for run_id, lines in _sections(file):
         _import(core, file, run_id, lines)
         progress(run_id)
     return names
+
+
+def runs_in(path: str | os.PathLike[str]) -> list[str]:
+    """The ids of the runs in a file that `export_runs` wrote.
+
+    Raises `ValueError` for another kind of file, or one that was cut or changed.
+    """
+    return [run_id for run_id, _ in _sections(Path(path))]
 
 
 def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:

@@ -251,6 +251,87 @@ def test_a_pipeline_is_run_and_is_a_thread_of_its_own(cli: Cli, cp: hf.SyncCheck
     assert [run.run_id for run in cp.thread("t")] == ["q"]
 
 
+def test_a_pipeline_is_kept_where_it_keeps_itself_unless_another_store_is_named(cli: Cli) -> None:
+    asked = cli("run", "jobs:stored", "-i", "words=[1]", "--run-id", "k")
+    assert asked.code == Exit.PAUSED
+    assert "store: own.db" in asked.err
+    assert not Path(".holdfast").exists()
+    assert cli("answer", "k", "--with", '"yes"', "--store", "own.db").code == 0
+    done = cli("resume", "k", "--flow", "jobs:stored")
+    assert done.json["steps"] == {"count": 1, "publish": "yes"}
+    assert cli("resume", "other", "--flow", "jobs:stored").code == Exit.NOT_FOUND
+    elsewhere = cli(
+        "run", "jobs:stored", "-i", "words=[]", "--run-id", "e", "--store", "elsewhere.db"
+    )
+    assert "store: elsewhere.db" in elsewhere.err
+    assert [run["run_id"] for run in cli("runs", "--store", "own.db", "--json").lines] == ["k"]
+
+
+def test_a_pipeline_may_bring_a_checkpointer_along(cli: Cli) -> None:
+    Path("brings.py").write_text(
+        "import holdfast as hf\nfrom holdfast.pipeline import Pipeline\n"
+        'here = hf.SyncCheckpointer("brought.db")\n'
+        'flow = {"start_at": "one", "paths": [{"from": "one", "to": "end"}]}\n'
+        'steps = [{"id": "one", "function": lambda data: 1}]\n'
+        'brings = Pipeline(steps, flow, checkpointer=here, name="brings")\n'
+    )
+    assert cli("run", "brings.py:brings", "--run-id", "b").code == 0
+    assert cli("resume", "b", "--flow", "brings:brings").code == Exit.REFUSED, "it is finished"
+    assert [run["run_id"] for run in cli("runs", "--store", "brought.db", "--json").lines] == ["b"]
+
+
+def test_a_run_whose_worker_is_dead_is_told_from_one_that_is_carried_out(cli: Cli) -> None:
+    with at_work(cli) as worker:
+        (alive,) = cli("runs", "--json").lines
+        assert (alive["status"], alive["orphaned"]) == ("running", False)
+        assert alive["carried_out_by"].endswith(f":{worker.pid}")
+        assert "slow  running" in cli("runs").out
+        assert cli("doctor").code == 0
+    assert "slow  orphaned" in cli("runs").out
+    (dead,) = cli("runs", "--json").lines
+    assert (dead["status"], dead["orphaned"]) == ("running", True)
+    shown = cli("show", "slow")
+    assert "slow  orphaned" in shown.out
+    assert f"{worker.pid} is dead; go on with it: holdfast recover" in shown.out
+    assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
+    watched = cli("watch", "slow")
+    assert watched.code == Exit.FAILED
+    assert f"{worker.pid} is dead" in watched.err
+    doctor = cli("doctor")
+    assert doctor.code == Exit.FAILED
+    assert "✗ orphan: slow" in doctor.out
+
+
+def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> None:
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
+    assert "r    paused" in cli("runs").out
+    cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
+    assert "r    answered" in cli("runs").out
+    assert "its answer has come" in cli("show", "r").out
+    (run,) = cli("runs", "--json").lines
+    assert (run["answered"], run["orphaned"], run["carried_out_by"]) == (True, False, None)
+    doctor = cli("doctor")
+    assert doctor.code == 0, "it waits for someone to go on, and nothing is wrong"
+    assert "1 run stopped for an answer that has come" in doctor.out
+
+
+def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:
+    with at_work(cli):
+        pass
+    assert cli("cancel", "slow", "--json").json["status"] == "cancelled"
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    assert cli("fork", "etl", "--at", "fetch", "--run-id", "f").code == 0
+    assert cli("cancel", "f", "--json").json["status"] == "cancelled"
+    cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
+    assert cli("cancel", "r", "--json").json["status"] == "cancelled"
+
+
+def test_a_run_that_is_carried_out_is_only_asked_to_cancel(cli: Cli) -> None:
+    with at_work(cli):
+        assert cli("cancel", "slow", "--json").json["status"] == "running"
+
+
 def way_on(printed: str) -> list[str]:
     """The command that is offered, ready to be called."""
     (line,) = [line for line in printed.splitlines() if "go on with: holdfast " in line]
@@ -335,82 +416,25 @@ def test_who_answers_is_asked_for_in_the_words_of_the_command_line(cli: Cli) -> 
     assert "not for 'bob'" in cli("answer", "c", "--with", "blue", "--by", "bob").err
 
 
-def test_a_pipeline_is_kept_where_it_keeps_itself_unless_another_store_is_named(cli: Cli) -> None:
-    asked = cli("run", "jobs:stored", "-i", "words=[1]", "--run-id", "k")
-    assert asked.code == Exit.PAUSED
-    assert "store: own.db" in asked.err
-    assert not Path(".holdfast").exists()
-    assert cli("answer", "k", "--with", '"yes"', "--store", "own.db").code == 0
-    done = cli("resume", "k", "--flow", "jobs:stored")
-    assert done.json["steps"] == {"count": 1, "publish": "yes"}
-    assert cli("resume", "other", "--flow", "jobs:stored").code == Exit.NOT_FOUND
-    elsewhere = cli(
-        "run", "jobs:stored", "-i", "words=[]", "--run-id", "e", "--store", "elsewhere.db"
+def test_a_pipeline_may_begin_with_any_value(cli: Cli) -> None:
+    Path("shout.py").write_text("functions = {'upper': str.upper}\n")
+    Path("shout.yaml").write_text(
+        "name: shout\nsteps:\n  - {id: up, function: upper}\n"
+        "flow: {start_at: up, paths: [{from: up, to: end}]}\n"
     )
-    assert "store: elsewhere.db" in elsewhere.err
-    assert [run["run_id"] for run in cli("runs", "--store", "own.db", "--json").lines] == ["k"]
+    done = cli("run", "shout.yaml@shout:functions", "--input-json", '"hello"', "--run-id", "s")
+    assert done.json["steps"] == {"up": "HELLO"}
+    assert cli("resume", "s", "--flow", "shout.yaml@shout:functions").code == Exit.REFUSED
+    unnamed = cli("run", "shout.yaml", "--input-json", '"hello"')
+    assert unnamed.code == Exit.USAGE
+    assert "shout.yaml@module:functions" in unnamed.err
+    assert cli("run", "nosuch.yaml").code == Exit.NOT_FOUND
+    both = cli("run", "shout.yaml@shout:functions", "--input-json", '"x"', "-i", "a=1")
+    assert both.code == Exit.USAGE
 
 
-def test_a_pipeline_may_bring_a_checkpointer_along(cli: Cli) -> None:
-    Path("brings.py").write_text(
-        "import holdfast as hf\nfrom holdfast.pipeline import Pipeline\n"
-        'here = hf.SyncCheckpointer("brought.db")\n'
-        'flow = {"start_at": "one", "paths": [{"from": "one", "to": "end"}]}\n'
-        'steps = [{"id": "one", "function": lambda data: 1}]\n'
-        'brings = Pipeline(steps, flow, checkpointer=here, name="brings")\n'
-    )
-    assert cli("run", "brings.py:brings", "--run-id", "b").code == 0
-    assert cli("resume", "b", "--flow", "brings:brings").code == Exit.REFUSED, "it is finished"
-    assert [run["run_id"] for run in cli("runs", "--store", "brought.db", "--json").lines] == ["b"]
-
-
-def test_a_run_whose_worker_is_dead_is_told_from_one_that_is_carried_out(cli: Cli) -> None:
-    with at_work(cli) as worker:
-        (alive,) = cli("runs", "--json").lines
-        assert (alive["status"], alive["orphaned"]) == ("running", False)
-        assert alive["carried_out_by"].endswith(f":{worker.pid}")
-        assert "slow  running" in cli("runs").out
-        assert cli("doctor").code == 0
-    assert "slow  orphaned" in cli("runs").out
-    (dead,) = cli("runs", "--json").lines
-    assert (dead["status"], dead["orphaned"]) == ("running", True)
-    shown = cli("show", "slow")
-    assert "slow  orphaned" in shown.out
-    assert f"{worker.pid} is dead; go on with it: holdfast recover" in shown.out
-    assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
-    watched = cli("watch", "slow")
-    assert watched.code == Exit.FAILED
-    assert f"{worker.pid} is dead" in watched.err
-    doctor = cli("doctor")
-    assert doctor.code == Exit.FAILED
-    assert "✗ orphan: slow" in doctor.out
-
-
-def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> None:
-    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
-    assert "r    paused" in cli("runs").out
-    cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
-    assert "r    answered" in cli("runs").out
-    assert "its answer has come" in cli("show", "r").out
-    (run,) = cli("runs", "--json").lines
-    assert (run["answered"], run["orphaned"], run["carried_out_by"]) == (True, False, None)
-    doctor = cli("doctor")
-    assert doctor.code == 0, "it waits for someone to go on, and nothing is wrong"
-    assert "1 run stopped for an answer that has come" in doctor.out
-
-
-def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:
+def test_errors_name_options_of_the_command_and_no_arguments_of_the_library(cli: Cli) -> None:
     with at_work(cli):
-        pass
-    assert cli("cancel", "slow", "--json").json["status"] == "cancelled"
-    cli("run", "jobs:review", "-i", "what=x", "--run-id", "r")
-    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
-    assert cli("fork", "etl", "--at", "fetch", "--run-id", "f").code == 0
-    assert cli("cancel", "f", "--json").json["status"] == "cancelled"
-    cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
-    assert cli("cancel", "r", "--json").json["status"] == "cancelled"
-
-
-def test_a_run_that_is_carried_out_is_only_asked_to_cancel(cli: Cli) -> None:
-    with at_work(cli):
-        assert cli("cancel", "slow", "--json").json["status"] == "running"
+        refused = cli("resume", "slow", "--flow", "jobs:slow")
+        assert refused.code == Exit.REFUSED
+        assert "or give --take-over: it then stops" in refused.err

@@ -41,7 +41,8 @@ def test_runs_survive_an_export_and_an_import(
     ]
     assert states(cli, "plain", "--store", "other.db") == states(cli, "plain")
     assert cli("verify", "--store", "other.db").code == 0
-    assert cli("import", *files, "--store", "other.db").code == 0, "again changes nothing"
+    again = cli("import", *files, "--store", "other.db")
+    assert again.out == "3 runs imported, 0 of them new\n"
 
 
 def test_bundles_can_be_joined(cli: Cli, plain: hf.SyncCheckpointer) -> None:
@@ -81,7 +82,7 @@ def test_a_changed_file_is_refused_before_anything_is_written(
         done = cli("import", "all.jsonl", "--store", "other.db")
         assert done.code == Exit.FAILED
         assert "all.jsonl" in done.err
-        assert cli("runs", "--store", "other.db").out == "no runs\n"
+        assert not Path("other.db").exists()
 
 
 def test_an_import_over_another_run_of_that_name_is_refused(
@@ -95,8 +96,9 @@ def test_an_import_over_another_run_of_that_name_is_refused(
 
 def test_a_copy_goes_from_one_store_to_another(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
-    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/\n"
-    assert cli("copy", ".holdfast/holdfast.db", "other/", "--json").json["runs"] == 3
+    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/, 2 of them new\n"
+    again = cli("copy", ".holdfast/holdfast.db", "other/", "--json").json
+    assert (again["runs"], again["new"]) == (3, 1)
     assert states(cli, "plain", "--store", "other/") == states(cli, "plain")
     assert cli("verify", "--store", "other/").code == 0
     assert cli("copy", "a", "b", "c").code == Exit.USAGE
@@ -227,7 +229,12 @@ def test_a_thread_is_forgotten_with_the_runs_within_its_runs(cli: Cli) -> None:
 
 def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:
     cli("run", "jobs:review", "-i", "what=x", "--run-id", "waits", "--owner", "ann")
-    assert cli("forget", "--owner", "ann", "--yes").code == Exit.REFUSED
+    would = cli("forget", "--owner", "ann", "--dry-run")
+    assert "1 run live or paused: needs --force" in would.out
+    assert cli("forget", "--owner", "ann", "--dry-run", "--json").json["refused"] == ["waits"]
+    refused = cli("forget", "--owner", "ann", "--yes")
+    assert refused.code == Exit.REFUSED
+    assert "give --force to delete it anyway" in refused.err
     assert cli("runs").out != "no runs\n"
     assert cli("forget", "--owner", "ann", "--yes", "--force").code == 0
     assert cli("runs").out == "no runs\n"

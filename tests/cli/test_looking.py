@@ -17,8 +17,9 @@ def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckp
     plain.save("other", {}, flow="nightly", thread_id="t1")
     plain.complete("other")
     out = cli("runs").out.splitlines()
-    assert out[0].split() == ["RUN", "STATUS", "FLOW", "STEP", "SEQ", "SAVED"]
-    assert out[1].split()[:3] == ["other", "completed", "nightly"]
+    assert out[0].split() == ["RUN", "STATUS", "THREAD", "FLOW", "STEP", "SEQ", "SAVED"]
+    assert out[1].split()[:4] == ["other", "completed", "t1", "nightly"]
+    assert cli("runs", "plain").out.split()[:3] == ["RUN", "STATUS", "FLOW"], "none has a thread"
     assert out[2].split()[:4] == ["plain-run", "open", "s3", "4"]
     for arguments in (
         ["--status", "completed"],
@@ -82,6 +83,16 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
     assert document["timeline"][1]["took"] > 0
     assert document["state"] == {"fetch": {"day": "monday", "rows": [1, 2, 3]}, "total": 6}
     assert [run["run_id"] for run in document["within"]] == ["etl//total"]
+
+
+def test_show_finds_the_newest_run_of_a_thread(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    cp.save("first", 1, thread_id="talk")
+    cp.save("second", 2, thread_id="talk")
+    assert cli("show", "talk", "--json").json["run"]["run_id"] == "second"
+    cp.save("talk", 3)
+    assert cli("show", "talk", "--json").json["run"]["run_id"] == "talk", "a run comes first"
+    assert cli("show", "tal", "--json").json["run"]["run_id"] == "talk"
+    assert cli("cancel", "tolk").code == Exit.NOT_FOUND
 
 
 def test_show_tells_of_gaps_failures_and_what_was_left_behind(

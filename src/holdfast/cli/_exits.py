@@ -38,6 +38,11 @@ _MEANINGS = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C; what was finished is kept",
 }
 
+_OPTIONS = {
+    "pass force=True": "--force",
+    "pass take_over=True": "--take-over",
+}
+
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.CheckpointNotFoundError, Exit.NOT_FOUND),
     (errors.InvalidIdError, Exit.USAGE),
@@ -64,6 +69,19 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
 def code_of(error: Exception) -> Exit:
     """The exit code for an error that ends a command."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
+
+
+def told(error: Exception, command: click.Command | None) -> str:
+    """An error in the words of the command line: options instead of arguments of the library."""
+    text = str(error).replace("cancel it or close the stream of its events first", "or cancel it")
+    options = [option for param in command.params for option in param.opts] if command else []
+    for argument, option in _OPTIONS.items():
+        advice, _, rest = text.partition(argument)
+        if text != advice and option in options:
+            text = f"{advice}give {option}{rest}"
+        elif text != advice:
+            text = advice.rstrip(" ,").removesuffix(" or").rstrip(" ,")
+    return text
 
 
 class NotFoundError(click.ClickException):

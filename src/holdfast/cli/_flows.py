@@ -21,12 +21,12 @@ from holdfast.cli._session import Session, find_run
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.cli._session import Session
     from holdfast.core import Core
     from holdfast.engine.opening import StoreLike
     from holdfast.engine.options import Trust
     from holdfast.engine.running import Make, Plan
     from holdfast.evidence import EvidenceVerifier
+    from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
 
 
@@ -35,11 +35,12 @@ class Flow(NamedTuple):
 
     name: str
     make: Make
-    given: Callable[[dict[str, Any]], Any]  # from inputs by name to what the flow begins with
+    given: Callable[[Any], Any]  # from inputs by name to what the flow begins with
     hints: Mapping[str, Any]  # the types of its inputs, by name
     verifier: EvidenceVerifier | None = None
     threaded: bool = False  # a run without a thread is a thread of its own
     store: StoreLike = None  # where it keeps its runs by itself
+    takes_any: bool = False  # it begins with any value, not only with inputs by name
 
     async def start(
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
@@ -63,13 +64,35 @@ class Flow(NamedTuple):
         return await running.resume(core, self.make, run_id, None, options)
 
 
-_SOURCE: Final = re.compile(r"[\w./-]{1,400}:[\w.]{1,100}")
+_SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
 
 Planning = Callable[["Core"], Awaitable["Plan"]]
 
 
 def load(name: str) -> Flow:
-    """The flow that is called `module:name` or `path/to/file.py:name`."""
+    """The flow that is called `module:name` or `path/to/file.py:name`, or the pipeline that a file
+    describes: `path/to/file.yaml@module:functions`."""
+    file, _, functions = name.partition("@")
+    if file.endswith((".yaml", ".yml", ".json")):
+        return _flow(_described(file, functions), name)
+    return _flow(_named(name), name)
+
+
+def _described(file: str, functions: str) -> Pipeline:
+    from holdfast.errors import InvalidFlowError
+    from holdfast.pipeline import Pipeline
+
+    try:
+        return Pipeline.from_file(file, registry=_named(functions) if functions else None)
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no file {file!r}") from None
+    except InvalidFlowError as error:
+        lead = "" if functions else f"; name the functions it may use: {file}@module:functions"
+        raise click.UsageError(f"{_show.clean(str(error))}{_show.clean(lead)}") from error
+
+
+def _named(name: str) -> Any:
+    """What is called `module:name` or `path/to/file.py:name`."""
     where, separator, attribute = name.rpartition(":")
     if not separator or not where or not attribute:
         raise click.UsageError(
@@ -82,7 +105,7 @@ def load(name: str) -> Flow:
             known = f"; it has {', '.join(sorted(flows))}" if flows else ""
             raise NotFoundError(f"{where} has no {attribute!r}{known}")
         found = getattr(found, part)
-    return _flow(found, name)
+    return found
 
 
 def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Flow:
@@ -113,26 +136,6 @@ def load_all(names: Sequence[str]) -> list[Flow]:
             sys.path.insert(0, str(project.parent))
         return list(_loadable(settings.get("flows", [])))
     return [load(name) for name in names]
-
-
-def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
-    """The MODULE:NAME that `holdfast run` started a run by, if it did."""
-    from holdfast.checkpoint import CheckpointInfo
-
-    opening = cp.core.journals.opening(run_id)
-    source = None if opening is None else CheckpointInfo(opening).meta_field("source")
-    return source if isinstance(source, str) and _SOURCE.fullmatch(source) else None
-
-
-def way_on(session: Session, run_id: str, *flows: str | None) -> str:
-    """The command that goes on with a run, with all that it needs here."""
-    from holdfast.urls import project_settings
-
-    configured = project_settings()[1].get("flows", [])
-    needed = [flow for flow in flows if flow is not None and flow not in configured]
-    if not configured and not needed:
-        needed = ["MODULE:NAME"]
-    return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
 
 
 def _loadable(names: Any) -> Iterator[Flow]:
@@ -173,6 +176,26 @@ def _holds(session: Session, run: str) -> bool:
     return True
 
 
+def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
+    """The MODULE:NAME that `holdfast run` started a run by, if it did."""
+    from holdfast.checkpoint import CheckpointInfo
+
+    opening = cp.core.journals.opening(run_id)
+    source = None if opening is None else CheckpointInfo(opening).meta_field("source")
+    return source if isinstance(source, str) and _SOURCE.fullmatch(source) else None
+
+
+def way_on(session: Session, run_id: str, *flows: str | None) -> str:
+    """The command that goes on with a run, with all that it needs here."""
+    from holdfast.urls import project_settings
+
+    configured = project_settings()[1].get("flows", [])
+    needed = [flow for flow in flows if flow is not None and flow not in configured]
+    if not configured and not needed:
+        needed = ["MODULE:NAME"]
+    return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
+
+
 def flow_option(command: Callable[..., None]) -> Callable[..., None]:
     """`--flow`, for commands that go on with runs."""
     return click.option(
@@ -189,6 +212,10 @@ def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:
     inputs: dict[str, Any] = {}
     if document is not None:
         loaded = parse_json(document, "--input-json")
+        if flow.takes_any and not isinstance(loaded, dict):
+            if pairs:
+                raise click.UsageError("--input-json is no object, so that --input can't add to it")
+            return flow.given(loaded)
         if not isinstance(loaded, dict):
             raise click.UsageError("--input-json must be an object of inputs by name")
         inputs |= loaded
@@ -281,7 +308,7 @@ def _flow(found: Any, name: str) -> Flow:
     if isinstance(found, Pipeline):
         return Flow(
             found.name, found.program, found.state_from, {}, found.verifier,
-            threaded=True, store=found.kept_in,
+            threaded=True, store=found.kept_in, takes_any=True,
         )  # fmt: skip
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"

@@ -145,10 +145,11 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[s
     return sorted(name for name in names if name.partition("//")[0] not in names - {name})
 
 
-def find_run(cp: SyncCheckpointer, text: str) -> RunInfo:
+def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunInfo:
     """The run of this id, or the one run whose id begins with it.
 
-    Runs within runs don't make their parent ambiguous.
+    Runs within runs don't make their parent ambiguous. With `threads`, where there is no such run
+    it is the newest one of the thread of that id.
     """
     exact = cp.run(text)
     if exact is not None:
@@ -161,6 +162,8 @@ def find_run(cp: SyncCheckpointer, text: str) -> RunInfo:
     )
     for run in islice(matches, _CANDIDATES + 1):
         found.append(run)  # noqa: PERF402 - the generator looks at what was found so far
+    if not found and threads and (members := cp.thread(text)):
+        return members[0]
     if not found:
         raise NotFoundError(f"there is no run {text!r} in {_show.clean(cp.store.url)}")
     if len(found) > 1:

@@ -30,6 +30,9 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     target holds already is left alone, so a copy that was interrupted is finished by starting
     it again; a different run by the same id is an error.
     """
+    from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.urls import masked
+
     if len(stores) > 2:
         raise click.UsageError("give [SOURCE] TARGET; name single runs with --run")
     if len(stores) == 2:
@@ -43,12 +46,14 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
             names = list(dict.fromkeys([*found, *within]))
         else:
             names = [run.run_id for run in all_runs(cp)]
-        with progress("copying", len(names)) as advance:
-            count = cp.copy_to(stores[-1], names, progress=lambda _: advance())
-    from holdfast.urls import masked
-
+        with progress("copying", len(names)) as advance, SyncCheckpointer(stores[-1]) as there:
+            before = [there.run(name) for name in names]
+            count = cp.copy_to(there.store, names, progress=lambda _: advance())
+            new = sum(there.run(name) != run for name, run in zip(names, before, strict=True))
     target = masked(stores[-1])
     session.show(
-        {"runs": count, "target": target},
-        lambda: _show.say(f"{_show.plural(count, 'run')} copied to {_show.clean(target)}"),
+        {"runs": count, "new": new, "target": target},
+        lambda: _show.say(
+            f"{_show.plural(count, 'run')} copied to {_show.clean(target)}, {new:,} of them new"
+        ),
     )

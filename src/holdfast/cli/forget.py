@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._session import Session, as_command
+
+_ACTIVE: Final = ("running", "paused")
 
 
 @as_command(
@@ -49,18 +52,22 @@ def command(
     """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
 
     The receipt lists each run, with the digest of its last entry and of the tombstone that stands
-    in its place. Only ids stay, in these tombstones.
+    in its place. Only ids stay, in these tombstones. If one of them is live or paused, nothing is
+    deleted without --force.
     """
     if (owner is None) == (thread_id is None):
         raise click.UsageError("say whose runs go: --owner or --thread")
     with session.opened() as cp:
-        doomed = cp.forget(owner=owner, thread_id=thread_id, force=force, dry_run=True)
+        doomed = cp.forget(owner=owner, thread_id=thread_id, force=force or dry_run, dry_run=True)
         if doomed.runs and not dry_run and not yes:
             _confirm(session, len(doomed.runs))
         done = doomed
         if not dry_run:
             done = cp.forget(owner=owner, thread_id=thread_id, archive=archive, force=force)
     document = done.to_dict()
+    refused = [run.run_id for run in done.runs if dry_run and not force and run.status in _ACTIVE]
+    if dry_run:
+        document["refused"] = refused
     if receipt is not None:
         Path(receipt).write_text(_show.to_json(document, indent=2) + "\n")
 
@@ -77,6 +84,10 @@ def command(
         _show.say(
             f"{_show.plural(len(done.runs), 'run')} {verb}; receipt {document['sha256'][:16]}"
         )
+        if refused:
+            _show.say(
+                f"{_show.plural(len(refused), 'run')} live or paused: needs --force", "yellow"
+            )
 
     session.show(document, draw)
 

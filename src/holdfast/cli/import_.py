@@ -23,15 +23,19 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     A file that was cut or changed is refused before anything of it is written. What the store
     holds already of the very same run is left alone; another run by the same id is an error.
     """
-    found: list[str] = []
-    with session.opened(new=True) as cp, progress("importing", len(files)) as advance:
-        for file in files:
-            try:
-                found += cp.import_runs(file)
-            except ValueError as error:
-                raise FailedError(_show.clean(str(error))) from error
-            advance()
+    from holdfast.transfer import runs_in
+
+    try:
+        names = [name for file in files for name in runs_in(file)]  # before there is a store
+        with session.opened(new=True) as cp, progress("importing", len(files)) as advance:
+            before = {name: cp.run(name) for name in names}
+            for file in files:
+                cp.import_runs(file)
+                advance()
+            new = [name for name, run in before.items() if cp.run(name) != run]
+    except ValueError as error:
+        raise FailedError(_show.clean(str(error))) from error
     session.show(
-        [{"run_id": name} for name in found],
-        lambda: _show.say(f"{_show.plural(len(found), 'run')} imported"),
+        [{"run_id": name, "new": name in new} for name in before],
+        lambda: _show.say(f"{_show.plural(len(before), 'run')} imported, {len(new):,} of them new"),
     )

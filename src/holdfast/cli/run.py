@@ -13,6 +13,7 @@ from holdfast.cli._session import Session, as_command
     examples=(
         "holdfast run jobs.nightly:etl --input day=2026-01-31",
         "holdfast run jobs/nightly.py:etl --run-id nightly-31 --input-json @inputs.json",
+        "holdfast run pipelines/shout.yaml@jobs.shout:functions --input-json '\"hello\"'",
         "holdfast run jobs.nightly:etl --json | jq 'select(.event == \"RunCompleted\").result'",
     )
 )
@@ -29,7 +30,7 @@ from holdfast.cli._session import Session, as_command
     "--input-json",
     "document",
     metavar="JSON",
-    help="All inputs, as an object; @FILE or - for standard input.",
+    help="All inputs, as an object, or what a pipeline begins with; @FILE or - for standard input.",
 )
 @click.option("--run-id", metavar="ID", help="The run's id; by default a new one.")
 @click.option("--thread", metavar="ID", help="The thread it belongs to.")
@@ -45,7 +46,8 @@ def command(
 ) -> None:
     """Start a flow, a workflow, graph or pipeline, and follow it to its end.
 
-    Modules are looked for in the current directory first. A pipeline that has a checkpointer of
+    Modules are looked for in the current directory first. A pipeline that a file describes is
+    FILE.yaml@MODULE:NAME, where NAME has the functions that it may use. A pipeline that has a checkpointer of
     its own is kept there, unless --store names another place. Events go to standard error, the
     result goes to standard output as JSON; with --json both are JSON lines on standard output.
     Exits with 1 if the run fails, with 5 if it pauses.

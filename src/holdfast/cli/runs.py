@@ -64,10 +64,14 @@ def command(
     if not shown:
         _show.say("no runs")
         return
+    threads = any(run.thread_id for run in shown)
     _show.table(
-        ("RUN", "STATUS", "FLOW", "STEP", "SEQ", "SAVED"),
+        ("RUN", "STATUS", *(["THREAD"] if threads else []), "FLOW", "STEP", "SEQ", "SAVED"),
         [
-            (run.run_id, _show.word(word), run.flow, run.step, run.seq, _show.ago(run.updated_at))
+            (
+                run.run_id, _show.word(word), *([run.thread_id] if threads else []), run.flow,
+                run.step, run.seq, _show.ago(run.updated_at),
+            )
             for run, (word, _) in zip(shown, now, strict=True)
         ],
         right=("SEQ",),

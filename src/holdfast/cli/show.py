@@ -51,13 +51,13 @@ _WORDS: Final = {
 def command(session: Session, run: str, where: str | None, full: bool) -> None:
     """Show RUN: what happened when, the state it has come to, and the runs within it.
 
-    Its status is told as by `holdfast runs`.
+    Its status is told as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
     """
     from holdfast.codec import readable
     from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 
     with session.opened() as cp:
-        info = find_run(cp, run)
+        info = find_run(cp, run, threads=True)
         moments = cp.timeline(info.run_id)
         place = None if where is None else find_place(cp, info.run_id, where)
         damage = ""

@@ -17,7 +17,7 @@ from holdfast.engine import live
 from holdfast.engine.following import Following
 from holdfast.engine.history import History, meta
 from holdfast.engine.questions import DEADLINE, FAIL, Question
-from holdfast.engine.workers import last_work, this_worker
+from holdfast.engine.workers import last_work
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -255,12 +255,10 @@ def _is_idle(core: Core, head: Entry) -> bool:
     """Whether nobody carries the run out, beyond doubt: it stopped, or its worker is dead."""
     if head.status != Status.RUNNING:
         return True
-    if live.is_carried_out(head.run):
-        return False
     last, worker = last_work(core, head.run)
     if last is not None and last.status == Status.PAUSED:
         return True  # and was answered since
-    return worker is not None and (worker == this_worker() or worker.is_alive is False)
+    return worker is not None and worker.is_alive is False
 
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
