@@ -269,6 +269,12 @@ def test_a_trim_that_is_too_much_at_once_says_so_and_does_nothing() -> None:
     assert [item.seq for item in store.read("run")] == [5_000_000, 5_000_001]
 
 
+@pytest.mark.parametrize(("option", "seconds"), [("", 30), ("?socketTimeoutMS=7000", 7)])
+def test_nobody_waits_for_an_answer_for_ever(option: str, seconds: float) -> None:
+    with closing(MongoDBStore(f"mongodb://127.0.0.1:9/db{option}")) as store:
+        assert store._database().client.options.pool_options.socket_timeout == seconds
+
+
 def test_an_unknown_server_is_an_outage_and_its_password_a_secret(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

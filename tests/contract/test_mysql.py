@@ -312,6 +312,13 @@ def test_texts_and_comments_are_not_taken_for_statements(
     assert len(sql(url, "SELECT * FROM mine")) == 1
 
 
+def test_work_has_its_own_time_however_soon_answers_are_expected(url: str) -> None:
+    with closing(open_store(url, answer_seconds=2, work_seconds=60)) as store:
+        assert isinstance(store, MySQLStore)
+        slow: Any = lambda cursor: cursor.execute("SELECT sleep(2.5)")  # noqa: E731
+        assert store.append_with([entry("run", 0)], slow) == [True]
+
+
 def test_work_reads_what_is_ours(store: MySQLStore) -> None:
     found: list[Any] = []
 

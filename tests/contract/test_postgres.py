@@ -344,6 +344,13 @@ def test_work_that_takes_too_long_is_undone(url: str, slow: str) -> None:
         assert store.read("run") == []
 
 
+def test_work_has_its_own_time_however_soon_answers_are_expected(url: str) -> None:
+    with closing(open_store(url, answer_seconds=2, work_seconds=60)) as store:
+        assert isinstance(store, PostgresStore)
+        slow: Any = lambda cursor: cursor.execute("SELECT pg_sleep(2.5)")  # noqa: E731
+        assert store.append_with([entry("run", 0)], slow) == [True]
+
+
 def test_a_constraint_of_the_users_that_fails_at_the_end_is_no_other_writer(
     url: str, store: PostgresStore
 ) -> None:

@@ -199,6 +199,18 @@ def _said(error: pymysql.Error) -> str:
     return str(error.args[-1]) if error.args else repr(error)
 
 
+@contextmanager
+def patient(db: Connection, seconds: float) -> Iterator[None]:
+    """Wait for answers that long meanwhile."""
+    before = db._read_timeout  # type: ignore[attr-defined]  # noqa: SLF001 - not offered
+    if before is not None:
+        db._read_timeout = max(before, seconds)  # type: ignore[attr-defined]  # noqa: SLF001
+    try:
+        yield
+    finally:
+        db._read_timeout = before  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 def _fileno(db: Connection) -> int:
     sock = db._sock  # type: ignore[attr-defined]  # noqa: SLF001 - the driver does not offer it
     return sock.fileno() if sock is not None else -1

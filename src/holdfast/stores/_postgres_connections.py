@@ -39,6 +39,7 @@ _DEFAULTS: Final = {
 }  # fmt: skip
 _CONTENDED: Final = ("40001", "40P01", "55P03")  # serialisation, deadlock, lock timeout
 _PASSING: Final = ("08", "53", "57", "58", "25")  # connection, resources, operator, system, standby
+_GRACE: Final = 5.0
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
 _DAMAGED: Final = ("XX001", "XX002")
 
@@ -196,6 +197,20 @@ class _Impatient(psycopg.Connection[Any]):
             self.cancel_safe(timeout=1)
         self.close()
         raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} seconds")
+
+
+@contextmanager
+def patient(db: Connection, seconds: float) -> Iterator[None]:
+    """Wait for answers that long meanwhile, and until the server itself gives up."""
+    if not isinstance(db, _Impatient):
+        yield
+        return
+    before = db.answer_seconds
+    db.answer_seconds = max(before, seconds + _GRACE)
+    try:
+        yield
+    finally:
+        db.answer_seconds = before
 
 
 def _translate(error: psycopg.Error, url: str) -> Exception:

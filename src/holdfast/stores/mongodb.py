@@ -7,6 +7,7 @@ PREFIX_bodies   _id the run, NUL, name, NUL, part    a large body, in parts: one
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -33,6 +34,7 @@ except ModuleNotFoundError as error:
     raise missing_extra("mongodb", error) from error
 
 CONNECT_MILLISECONDS: Final = 5_000
+ANSWER_MILLISECONDS: Final = 30_000  # unless the URL has a time of its own
 _PART: Final = 8 << 20
 
 
@@ -149,14 +151,18 @@ class MongoDBStore(DocumentStore):
 
     def _in(self, collection: str) -> Any:
         return self._database()[f"{self._prefix}_{collection}"].with_options(
-            write_concern=WriteConcern("majority", j=True), read_preference=ReadPreference.PRIMARY
+            write_concern=WriteConcern("majority", j=True, wtimeout=ANSWER_MILLISECONDS),
+            read_preference=ReadPreference.PRIMARY,
         )
 
     def _database(self) -> Any:
         if self._client is None:
-            self._client = pymongo.MongoClient(
-                self._url, serverSelectionTimeoutMS=CONNECT_MILLISECONDS
-            )
+            limits: dict[str, Any] = {"serverSelectionTimeoutMS": CONNECT_MILLISECONDS}
+            if self._url is not None and not re.search(
+                r"[?&](?:socketT|t)imeoutMS=", self._url, re.IGNORECASE
+            ):
+                limits["socketTimeoutMS"] = ANSWER_MILLISECONDS
+            self._client = pymongo.MongoClient(self._url, **limits)
         if self._name:
             return self._client[self._name]
         return self._client.get_default_database("holdfast")
@@ -174,7 +180,9 @@ class MongoDBStore(DocumentStore):
             raise
         except (px.ServerSelectionTimeoutError, px.WaitQueueTimeoutError) as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (px.ConnectionFailure, px.WTimeoutError, px.WriteConcernError) as error:
+        except (
+            px.ConnectionFailure, px.ExecutionTimeout, px.WTimeoutError, px.WriteConcernError,
+        ) as error:  # fmt: skip
             if run is not None:
                 raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
             raise StoreUnavailableError(f"{self.url}: {error}") from error

@@ -24,6 +24,7 @@ from holdfast.stores._mysql_connections import (
     Session,
     in_transaction,
     literal,
+    patient,
 )
 from holdfast.stores._mysql_schema import prepare
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
@@ -178,5 +179,5 @@ class MySQLStore(SQLStore[Session]):
 
     def _do_work(self, cursor: Session, work: Work) -> None:
         inside = partial(in_transaction, cursor.db)
-        with cursor.db.cursor() as own:
+        with cursor.db.cursor() as own, patient(cursor.db, self._work_seconds):
             run_work(WorkCursor(own, self._rules, inside, self._work_seconds), work)

@@ -21,7 +21,7 @@ from holdfast.model import Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
-from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool
+from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool, patient
 from holdfast.stores._postgres_schema import prepare
 from holdfast.stores._sql import (
     COLUMNS,
@@ -184,7 +184,8 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         info = cursor.connection.info
         own = psycopg.Cursor(cursor.connection, row_factory=tuple_row)
         in_transaction = lambda: info.transaction_status == TransactionStatus.INTRANS  # noqa: E731
-        run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
+        with patient(cursor.connection, self._work_seconds):
+            run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
 
     def _written(self, runs: Iterable[str]) -> None:
         """After the commit: a commit that notifies would keep all others of its server waiting."""
