@@ -57,10 +57,10 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
-	HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
+	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers
+		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers tests/contract
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -19,6 +19,7 @@ from holdfast.store import Store
 from holdfast.stores.duckdb import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 
 
 class TestDuckDBStore(StoreContract):
@@ -174,5 +175,8 @@ def _new_file() -> Callable[[], Store]:
 
 TestDuckDBAgainstADict = make_store_machine(_new_file).TestCase
 TestDuckDBAgainstADict.settings = settings(
-    max_examples=6, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(3),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -15,6 +15,7 @@ from holdfast.stores import dynamodb
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.testing.contract import PersistentStoreContract, entry
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 from tests.servers.dynamodb import DirectClient, new_table, new_url, server
 from tests.servers.proxy import Proxy
 
@@ -36,7 +37,10 @@ def new_opener() -> Callable[[], Store]:
 
 TestDynamoDBAgainstADict = make_store_machine(new_opener).TestCase
 TestDynamoDBAgainstADict.settings = settings(
-    max_examples=5, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(3),
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 

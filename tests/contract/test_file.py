@@ -29,6 +29,7 @@ from holdfast.testing.contract import HOSTILE_IDS, PersistentStoreContract, chec
 from holdfast.testing.corpus import HOSTILE_BODIES
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 
 
 class TestFileStore(PersistentStoreContract):
@@ -69,7 +70,10 @@ def _new_files() -> Callable[[], Store]:
 
 TestFilesAgainstADict = make_store_machine(_new_files).TestCase
 TestFilesAgainstADict.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(10),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -9,6 +9,7 @@ from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 
 
 class TestMemoryStore(StoreContract):
@@ -24,7 +25,9 @@ def _new_memory() -> Callable[[], Store]:
 
 
 TestMemoryAgainstADict = make_store_machine(_new_memory, reopens=False).TestCase
-TestMemoryAgainstADict.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestMemoryAgainstADict.settings = settings(
+    max_examples=examples(30), stateful_step_count=30, deadline=None
+)
 
 
 def test_it_survives_nothing_and_answers_inline() -> None:

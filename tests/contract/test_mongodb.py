@@ -21,6 +21,7 @@ from holdfast.stores.mongodb import MongoDBStore
 from holdfast.testing.contract import StoreContract, check_store, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 
 _ONE_AT_A_TIME = RLock()
 """A server does one thing at a time to a document; its stand-in does not by itself."""
@@ -51,7 +52,10 @@ class TestMongoDBStore(StoreContract):
 
 TestMongoDBAgainstADict = make_store_machine(new_opener).TestCase
 TestMongoDBAgainstADict.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(6),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 
 

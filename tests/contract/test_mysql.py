@@ -29,6 +29,7 @@ from holdfast.testing.contract import (
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
+from tests.effort import examples
 from tests.servers import mariadb
 
 
@@ -336,5 +337,8 @@ def _new_database() -> Callable[[], Store]:
 
 TestMySQLAgainstADict = make_store_machine(_new_database).TestCase
 TestMySQLAgainstADict.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(6),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -31,6 +31,7 @@ from holdfast.testing.contract import (
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
+from tests.effort import examples
 from tests.servers import postgres
 from tests.servers.pgbouncer import PgBouncer
 
@@ -404,5 +405,8 @@ def _new_schema() -> Callable[[], Store]:
 
 TestPostgresAgainstADict = make_store_machine(_new_schema).TestCase
 TestPostgresAgainstADict.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(6),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

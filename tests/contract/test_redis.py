@@ -10,6 +10,7 @@ from holdfast import open_store
 from holdfast.store import Store
 from holdfast.testing.contract import PersistentStoreContract
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 from tests.servers.redis import RedisCluster, new_url
 
 
@@ -27,5 +28,8 @@ class TestRedisStoreOnACluster(PersistentStoreContract):
 
 TestRedisAgainstADict = make_store_machine(lambda: partial(open_store, new_url())).TestCase
 TestRedisAgainstADict.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(8),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -22,6 +22,7 @@ from holdfast.stores.sqlite import SQLiteStore
 from holdfast.testing.contract import PersistentStoreContract, TransactionalContract, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
 
 
 class TestSQLiteStore(PersistentStoreContract, TransactionalContract):
@@ -163,5 +164,8 @@ def _new_file() -> Callable[[], Store]:
 
 TestSQLiteAgainstADict = make_store_machine(_new_file).TestCase
 TestSQLiteAgainstADict.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(12),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )

@@ -18,6 +18,7 @@ import holdfast as hf
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved, Event
 from holdfast.graph import END, CompiledGraph, Graph
+from tests.effort import examples
 from tests.graph.flows import run
 
 State = dict[str, int]
@@ -108,7 +109,7 @@ async def interrupted(app: CompiledGraph[State], every: int, cp: hf.SyncCheckpoi
 
 
 @given(shapes(), st.integers(1, 4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_an_interrupted_run_comes_to_the_same_and_runs_no_visit_twice(
     shape: list[tuple[str, Any]], every: int
 ) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.pipeline import HumanInputStep, Pipeline, Registry, Step, definition_schema
 from holdfast.pipeline.conditions import ABOUT_PRESENCE, OPERATORS
+from tests.effort import examples
 from tests.pipeline.flows import line, path, run, when
 
 
@@ -357,7 +358,7 @@ VALUES = st.sampled_from(
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_runs_fits_the_published_schema(data: st.DataObject) -> None:
     """Whatever is changed about a definition: if it still runs, it still fits."""
     definition = changed(lambda d: None)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
+from tests.effort import examples
 from tests.pipeline.flows import line, path, run, when
 
 
@@ -159,7 +160,7 @@ NONSENSE = st.recursive(
 
 
 @given(NONSENSE, NONSENSE, NONSENSE)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_nonsense_is_refused_in_words(some: Any, more: Any, loop: Any) -> None:
     for definition in (
         some,

@@ -21,6 +21,7 @@ from holdfast.engine import requests
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
+from tests.effort import examples
 from tests.pipeline.flows import path, run, when
 
 PLAIN = ("plain", None)
@@ -179,7 +180,7 @@ async def carried_out(pipeline: Pipeline, every: int | None) -> dict[str, Any]:
 
 
 @given(SHAPES, st.integers(1, 3))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_an_interrupted_run_comes_to_the_same_and_runs_no_visit_twice(
     shape: list[Any], every: int
 ) -> None:

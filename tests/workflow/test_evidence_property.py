@@ -14,6 +14,7 @@ import holdfast as hf
 from holdfast.engine.events import CheckpointRejected, Event, StepCompleted
 from holdfast.model import Kind
 from holdfast.workflow import Workflow, WorkflowEngine, parallel, step, workflow
+from tests.effort import examples
 from tests.workflow.support import Flow
 
 FILES = "uvwxyz"
@@ -152,7 +153,7 @@ async def _follow(engine: WorkflowEngine, flow: Workflow[..., Any], stop: int) -
     return events
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(plan=plans(), rounds=st.lists(st.tuples(st.integers(1, 6), harms), max_size=5))
 def test_a_run_ends_as_if_nobody_had_touched_its_files(
     plan: Plan, rounds: list[tuple[int, list[Harm]]]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine, ask, parallel, step, workflow
+from tests.effort import examples
 from tests.workflow.support import Flow
 
 Part = list[str]  # what one branch does, in order: "ask" or "step"
@@ -54,7 +55,7 @@ def _expected(shape: list[list[Part]]) -> Any:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(shape=SHAPES, deaths=st.lists(st.integers(1, 12), max_size=5), data=st.data())
 def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
     shape: list[list[Part]], deaths: list[int], data: st.DataObject

@@ -17,6 +17,7 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.testing import strategies
 from holdfast.testing.strategies import same
 from holdfast.workflow import Approval, StepStarted, WorkflowEngine, approve, flow, step, workflow
+from tests.effort import examples
 from tests.workflow.support import Calls, Flow, stop_at
 
 
@@ -45,7 +46,7 @@ class Pair(NamedTuple):
     right: set[int]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(strategies.values())
 def test_live_and_resumed_runs_hand_on_the_same_values(value: Any) -> None:
     seen: list[Any] = []
