@@ -19,6 +19,7 @@ from holdfast.engine import (
     recording,
     retry,
     running,
+    taking,
     trusting,
 )
 from holdfast.engine.claiming import Claiming
@@ -200,7 +201,7 @@ def claims_before_it_says_that_it_goes_back(patch: pytest.MonkeyPatch) -> None:
             seq += 1
         return written
 
-    patch.setattr(running, "append_at", separately)
+    patch.setattr(taking, "append_at", separately)
 
 
 def gives_no_reasons(patch: pytest.MonkeyPatch) -> None:
@@ -230,7 +231,7 @@ def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
 
 
 def looks_though_it_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_still_waits", lambda history: False)
+    patch.setattr(taking, "_still_waits", lambda history: False)
 
 
 def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
@@ -325,14 +326,14 @@ def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None
 
 
 def restores_steps_whatever_they_are_called_with(patch: pytest.MonkeyPatch) -> None:
-    real = running._fresh
+    real = taking._fresh
 
     def fresh(*args: Any) -> Any:
         program = real(*args)
         program.wary = False
         return program
 
-    patch.setattr(running, "_fresh", fresh)
+    patch.setattr(taking, "_fresh", fresh)
 
 
 def never_tries_again(patch: pytest.MonkeyPatch) -> None:
@@ -347,11 +348,12 @@ def believes_a_finished_run_within(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_other_inputs_the_old_run_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "_began_otherwise", lambda *args: False)
-    real = running._check_begun
-    patch.setattr(
-        running, "_check_begun", lambda program, history, inputs: real(program, history, None)
-    )
+    patch.setattr(running, "began_otherwise", lambda *args: False)
+    real = taking.check_begun
+    for module in (running, taking):
+        patch.setattr(
+            module, "check_begun", lambda program, history, inputs: real(program, history, None)
+        )
 
 
 def compares_with_all_results(patch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from holdfast.core import Core
     from holdfast.engine.opening import StoreLike
     from holdfast.engine.options import Trust
-    from holdfast.engine.running import Make, Plan
+    from holdfast.engine.running import Plan
+    from holdfast.engine.taking import Make
     from holdfast.evidence import EvidenceVerifier
     from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.core import Core
-from holdfast.engine import live, requests, running
+from holdfast.engine import live, requests, running, taking
 from holdfast.engine.history import meta
 from holdfast.engine.options import Options
 from holdfast.engine.workers import Worker, last_work, this_worker
@@ -69,7 +69,7 @@ def orphans(
 
 async def recover(
     core: Core,
-    makes: Mapping[str, running.Make],
+    makes: Mapping[str, taking.Make],
     options: Options,
     *,
     silent: float = SILENT_SECONDS,

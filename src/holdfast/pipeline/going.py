@@ -10,7 +10,7 @@ from holdfast import composing
 from holdfast.appending import append_if
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
-from holdfast.engine import live, requests, running
+from holdfast.engine import live, requests, taking
 from holdfast.engine.history import History, meta
 from holdfast.engine.walking import going_back, versions
 from holdfast.errors import (
@@ -54,7 +54,7 @@ def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
     raise ThreadNotFoundError(thread_id)
 
 
-def go_to(core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
+def go_to(core: Core, make: taking.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
     """Have a run go on with this step.
 
     One that has run is gone back to: with the state before it. One that has not is gone forward
@@ -80,12 +80,12 @@ def _has_run(core: Core, plan: PipelinePlan, run_id: str, step: str) -> bool:
 
 
 def _skipping(
-    core: Core, make: running.Make, plan: PipelinePlan, run_id: str, step: str
+    core: Core, make: taking.Make, plan: PipelinePlan, run_id: str, step: str
 ) -> list[Draft]:
     history = History(core, run_id, whole=False)
     if history.head.status in (Status.COMPLETED, Status.CANCELLED):
         raise RunFinishedError(run_id, history.head.status)
-    running.check_flow(make(), history)
+    taking.check_flow(make(), history)
     skipped = dump_meta({"skipped_to": step})
     drafts = [
         Draft(Kind.ANSWER.value, Status.OPEN.value, step=question.key, meta=skipped)

@@ -13,7 +13,7 @@ from holdfast import saving
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
-from holdfast.engine import requests, running
+from holdfast.engine import requests, running, taking
 from holdfast.engine.blocking import block_on, check_options
 from holdfast.engine.history import History
 from holdfast.engine.opening import Opened, StoreLike, opened
@@ -326,7 +326,7 @@ class Pipeline:
         run_id, origin, make = new_id(), checkpoint.run_id, self._maker(core)
 
         def check() -> None:
-            running.check_flow(make(), History(core, origin, whole=False))
+            taking.check_flow(make(), History(core, origin, whole=False))
 
         await core.off_loop(check)  # before there is a fork that nobody could carry out
         await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
@@ -397,7 +397,7 @@ class Pipeline:
 
     # --- within
 
-    def _maker(self, core: Core) -> running.Make:
+    def _maker(self, core: Core) -> taking.Make:
         return lambda: self.program(core.journals.clock)
 
     def _kept(self) -> Opened:

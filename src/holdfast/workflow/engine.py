@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.core import Core
-from holdfast.engine import requests, running
+from holdfast.engine import requests, running, taking
 from holdfast.engine.blocking import block_on, blocking
 from holdfast.engine.opening import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
@@ -343,7 +343,7 @@ async def _nothing() -> None:
     """The engine keeps its store open."""
 
 
-def _maker(flow: Workflow[Any, Any]) -> running.Make:
+def _maker(flow: Workflow[Any, Any]) -> taking.Make:
     if not isinstance(flow, Workflow):
         raise TypeError(f"{flow!r} is no workflow; decorate it with @workflow")
     return lambda: WorkflowProgram(flow)

@@ -11,10 +11,10 @@ from holdfast.appending import append_at
 from holdfast.chains import state_seq
 from holdfast.checkpoint import dump_meta
 from holdfast.core import Core, Op
-from holdfast.engine import live, running
+from holdfast.engine import live, taking
 from holdfast.engine.history import History, meta
 from holdfast.engine.program import Stored
-from holdfast.engine.running import Make
+from holdfast.engine.taking import Make
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.engine.walking.states import revived, updated
@@ -76,7 +76,7 @@ def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: in
     if node not in plan.nodes:
         raise ValueError(f"{node!r} is no node of {plan.flow!r}")
     history = History(core, run_id, whole=False)
-    running.check_flow(make(), history)
+    taking.check_flow(make(), history)
     found = _last_of(core, plan, run_id, node) if seq is None else core.journals.entry(run_id, seq)
     if found is None or not _was_run(found) or versions.node_of(plan, found) != node:
         where = f"after {plan.node_word} {node!r}" if seq is None else checkpoint_id(run_id, seq)
@@ -86,7 +86,7 @@ def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: in
 
 def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted) -> list[Draft]:
     """What is to be appended. Blocks."""
-    running.check_flow(make(), history)
+    taking.check_flow(make(), history)
     over = history.head.status in (Status.COMPLETED, Status.CANCELLED)
     if over and not wanted.elsewhere:
         raise RunFinishedError(history.run, history.head.status)
