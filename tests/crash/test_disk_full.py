@@ -16,6 +16,7 @@ from holdfast.testing.history import Oracle, state_hash
 from tests.crash.harness import judge, url_of
 
 RUN = "run-a"
+LIMITS = {"sqlite": 500_000, "file": 50_000}  # of one file: a database, or a single entry
 Relief = Callable[[], None]
 
 
@@ -58,7 +59,7 @@ def _fill(url: str, oracle_path: Path, relieve: Relief) -> None:
 
     def save(checkpointer: hf.SyncCheckpointer) -> hf.HoldfastError | None:
         op_id = oracle.next_id()
-        state = {"op": op_id, "noise": rng.randbytes(60_000)}
+        state = {"op": op_id, "noise": rng.randbytes(rng.randrange(60_000))}
         call = oracle.begin("save", RUN, id=op_id, hash=state_hash(state))
         try:
             call.ack(seq=checkpointer.save(RUN, state).seq)
@@ -90,12 +91,13 @@ def test_a_full_disk_fails_saves_and_harms_nothing(kind: str, tmp_path: Path) ->
     place.mkdir()
     with small_disk(place) as relieve:
         if relieve is None:  # not allowed to mount: the same by a limit on files
-            with small_files(500_000 if kind == "sqlite" else 50_000) as lift:
+            with small_files(LIMITS[kind]) as lift:
                 _fill(url_of(kind, place), tmp_path / "oracle", lift)
         else:
             _fill(url_of(kind, place), tmp_path / "oracle", relieve)
 
 
-def test_a_file_that_may_not_grow_fails_saves_and_harms_nothing(tmp_path: Path) -> None:
-    with small_files(500_000) as relieve:
-        _fill(url_of("sqlite", tmp_path), tmp_path / "oracle", relieve)
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_file_that_may_not_grow_fails_saves_and_harms_nothing(kind: str, tmp_path: Path) -> None:
+    with small_files(LIMITS[kind]) as relieve:
+        _fill(url_of(kind, tmp_path), tmp_path / "oracle", relieve)
