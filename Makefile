@@ -11,12 +11,12 @@ REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evid
 .PHONY: help demo test test-pythons lint format bench crash docs tools clean
 
 help:  ## what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s '	'
+	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
 
 demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
 	$(BIN)/holdfast demo
 
-test: $(VENV)/tools tools lint  ## everything, on every Python >= 3.11 that is installed
+test: tools $(VENV)/tools lint  ## everything, on every Python >= 3.11 that is installed
 	$(BIN)/python -m pytest -n auto --dist worksteal
 	$(MAKE) test-pythons
 
@@ -74,8 +74,8 @@ tools:  # what the tests need besides Python; they start servers of their own
 	done; \
 	if [ -n "$$missing" ]; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
-		else echo "the tests need: sudo apt-get install$$missing" >&2; exit 1; fi; fi
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
+		else echo "the tests need: sudo apt-get update && sudo apt-get install -y$$missing" >&2; exit 1; fi; fi
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'
