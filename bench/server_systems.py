@@ -7,6 +7,7 @@ three columns, a whole batch at once, in the way that is fastest for it.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 from abc import abstractmethod
@@ -37,7 +38,10 @@ _PACKET: Final = 12_000_000  # bytes of one statement: what MariaDB takes, with 
 
 
 class Batches:
-    """The store alone, given whole batches: what is left to compare when nobody encodes a state."""
+    """The store alone, given whole batches: what is left to compare when nobody encodes a state.
+
+    As in a real batch, entries differ in their ids and digests.
+    """
 
     def __init__(self, url: str) -> None:
         self._store = hf.open_store(url)
@@ -270,7 +274,8 @@ def postgres_log_position(url: str) -> int:
 
 
 def _entry(run: str, seq: int, body: bytes) -> Entry:
+    digest = hashlib.sha256(f"{run}@{seq}".encode()).digest()
     return Entry(
-        run, seq, "checkpoint", bytes(16), None, bytes(32), "step", seq, None, "open",
-        1_700_000_000_000_000, None, len(body), None, None, None, "", body,
+        run, seq, "checkpoint", digest[:10], seq - 1, digest, "step", None, None, "open",
+        1_700_000_000_000_000 + digest[0], None, len(body), None, None, None, "", body,
     )  # fmt: skip
