@@ -1,9 +1,9 @@
 """A store that fills up: do saving, loading and listing stay as fast as when it was empty?
 
-python -m bench.million [--rows N] [--json FILE] [--dir DIRECTORY]
+python -m bench.million [--store NAME ...] [--rows N] [--json FILE] [--dir DIRECTORY]
 
 Run ids are random, the worst case for an index. Most runs have a few dozen checkpoints, a few have
-thousands. Filling does not wait for the disk; measuring does.
+thousands. It is filled by large batches; measuring waits for the disk at every save.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ from bench.report import (
     show,
     write,
 )
-from bench.systems import Floor
+from bench.server_systems import SERVERS, SQLITE, Server
+from bench.systems import Together
 
+STORES: Final = {"SQLite": SQLITE} | {
+    name: SERVERS[name] for name in ("PostgreSQL", "MariaDB", "Redis")
+}
 SIZES: Final = (0, 1_000, 10_000, 100_000, 1_000_000)
 PROBES: Final = 300
 _BATCH: Final = 4000
@@ -41,48 +45,49 @@ _LONG: Final = 0.0005  # the share of runs that have thousands of checkpoints
 
 
 def main() -> None:
-    """Fill, measure at each size, print, write the JSON."""
+    """Fill, measure at each size, print, write the JSON: one store after the other."""
     parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=SIZES[-1], help="checkpoints in the end")
+    parser.add_argument(
+        "--store", nargs="+", choices=STORES, default=list(STORES), help="which, instead of all"
+    )
     options = parser.parse_args()
     sizes = [*(size for size in SIZES if size < options.rows), options.rows]
+    before = environment()
+    results, goals = {}, []
     with scratch(options.dir) as directory:
-        path = directory / "store.db"
-        rows, runs = _rows(random.Random("rows")), set[str]()
-        filled = [_probe(path, directory, ["first"])]
-        _print(0, filled[0])
-        for before, size in pairwise(sizes):
-            seconds = _fill(path, islice(rows, size - before), runs)
-            filled.append(_probe(path, directory, sorted(runs)))
-            filled[-1] |= {"filled_per_s": (size - before) / seconds, "runs": len(runs)}
-            _print(size, filled[-1])
-    goals = _goals(filled)
-    quantities = list(filled[-1])
-    print()
-    print_table(
-        ["checkpoints", *(f"{size:,}" for size in sizes)],
-        [
-            [name, *(show(row[name]) if name in row else "" for row in filled)]
-            for name in quantities
-        ],
-    )
+        for name in options.store:
+            print(f"\n{name}", flush=True)
+            filled = _measure(STORES[name], directory, sizes)
+            _print_table(sizes, filled)
+            results[name] = dict(zip(map(str, sizes), filled, strict=True))
+            goals += _goals(name, filled)
     print()
     print_goals(goals)
-    results = dict(zip(map(str, sizes), filled, strict=True))
-    write(
-        options.json,
-        {"environment": environment(), "results": results, "goals": as_json(goals)},
-    )
+    write(options.json, {"environment": before, "results": results, "goals": as_json(goals)})
 
 
-def _goals(filled: list[dict[str, float]]) -> list[Goal]:
+def _measure(store: Server, directory: Path, sizes: list[int]) -> list[dict[str, float]]:
+    url = store.new_url(directory / "store.db")
+    rows, runs = _rows(random.Random("rows")), set[str]()
+    with closing(store.driver(store.new_url(directory / "driver.db"))) as driver:
+        filled = [_probe(url, driver, ["first"])]
+        _print(0, filled[0])
+        for before, size in pairwise(sizes):
+            seconds = _fill(url, islice(rows, size - before), runs)
+            filled.append(_probe(url, driver, sorted(runs)))
+            filled[-1] |= {"filled_per_s": (size - before) / seconds, "runs": len(runs)}
+            _print(size, filled[-1])
+    return filled
+
+
+def _goals(store: str, filled: list[dict[str, float]]) -> list[Goal]:
     """Flat means: full over empty or, for reading, over the first size with enough to read."""
 
     def flat(what: str, base: int) -> Goal:
         grown = filled[-1][what] / filled[base][what] if base < len(filled) else None
-        return Goal(
-            f"{what}, full over {'empty' if base == 0 else 'first filling'}", "x", 1.5, grown
-        )
+        first = "empty" if base == 0 else "first filling"
+        return Goal(f"{store}, {what}, full over {first}", "x", 1.5, grown)
 
     return [
         flat("save_p50_us", 0),
@@ -107,9 +112,9 @@ def _rows(rng: random.Random) -> Iterator[tuple[str, int]]:
             growing.pop()
 
 
-def _fill(path: Path, rows: Iterator[tuple[str, int]], runs: set[str]) -> float:
+def _fill(url: str, rows: Iterator[tuple[str, int]], runs: set[str]) -> float:
     start = perf_counter()
-    with hf.SyncCheckpointer(f"sqlite:///{path}?survives=process-crash") as checkpointer:
+    with hf.SyncCheckpointer(url) as checkpointer:
         while batch := list(islice(rows, _BATCH)):
             checkpointer.save_many(
                 {"run_id": run, "state": _state(run, number), "step": f"step-{number}"}
@@ -123,16 +128,14 @@ def _state(run: str, number: int) -> State:
     return {"run": run, "turn": number, "done": [f"{run}-{number}"], "score": number * 0.37}
 
 
-def _probe(path: Path, directory: Path, runs: list[str]) -> dict[str, float]:
-    """Everything at the store's present size. A commit of the same bytes is timed in between.
+def _probe(url: str, driver: Together, runs: list[str]) -> dict[str, float]:
+    """Everything at the store's present size. The driver commits the same bytes in between.
 
     The reader keeps no states in memory, so that every load asks the store.
     """
     rng = random.Random("probe")
     steps = fresh_steps(2 * KB)
-    url = f"sqlite:///{path}"
     with (
-        closing(Floor(directory / f"floor-{len(runs)}.db")) as floor,
         hf.SyncCheckpointer(url) as saver,
         hf.SyncCheckpointer(url, cache_bytes=0) as reader,
     ):
@@ -143,7 +146,7 @@ def _probe(path: Path, directory: Path, runs: list[str]) -> dict[str, float]:
         for number in range(PROBES):
             run, step = chosen[number % len(chosen)], steps[number % len(steps)]
             saves.append(_timed(partial(saver.save, run, step.state)))
-            commits.append(_timed(partial(floor.save, run, step)))
+            commits.append(driver.together([run], [step]))
         picked = rng.choices(runs, k=PROBES)
         loads = [_timed(partial(reader.load, run)) for run in picked]
         lists = [_timed(partial(reader.list_checkpoints, run)) for run in picked]
@@ -168,6 +171,16 @@ def _quantiles(what: str, taken: list[float]) -> dict[str, float]:
         f"{what}_p50_us": quantile(taken, 0.5) * 1e6,
         f"{what}_p95_us": quantile(taken, 0.95) * 1e6,
     }
+
+
+def _print_table(sizes: list[int], filled: list[dict[str, float]]) -> None:
+    print_table(
+        ["checkpoints", *(f"{size:,}" for size in sizes)],
+        [
+            [name, *(show(row[name]) if name in row else "" for row in filled)]
+            for name in filled[-1]
+        ],
+    )
 
 
 def _print(size: int, row: dict[str, float]) -> None:

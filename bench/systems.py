@@ -155,8 +155,8 @@ class Floor(Blocking):
 class Holdfast(Blocking):
     """`SyncCheckpointer` as a user gets it."""
 
-    def __init__(self, path: Path) -> None:
-        self.checkpointer = hf.SyncCheckpointer(_url(path))
+    def __init__(self, where: Path | str) -> None:
+        self.checkpointer = hf.SyncCheckpointer(_url(where))
 
     def save(self, run: str, step: Step) -> object:
         return self.checkpointer.save(run, step.state)
@@ -174,9 +174,9 @@ class Holdfast(Blocking):
 class HoldfastAwaited(Awaiting):
     """`Checkpointer` as a user gets it."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._checkpointer = hf.Checkpointer(_url(path))
+    def __init__(self, where: Path | str) -> None:
+        super().__init__(Path())
+        self._checkpointer = hf.Checkpointer(_url(where))
 
     async def save(self, run: str, step: Step) -> object:
         return await self._checkpointer.save(run, step.state)
@@ -205,7 +205,7 @@ class LangGraph(Blocking):
         return self._puts.note(run, self._saver.put(config, *self._puts.checkpoint(step.state)))
 
     def load(self, run: str) -> State:
-        state: State = self._saver.get_tuple(_head(run)).checkpoint["channel_values"]
+        state: State = self._saver.get_tuple(head(run)).checkpoint["channel_values"]
         return state
 
     def close(self) -> None:
@@ -249,7 +249,7 @@ class Puts:
         self._step = -1
 
     def config(self, run: str) -> Any:
-        return self._configs.get(run) or _head(run)
+        return self._configs.get(run) or head(run)
 
     def note(self, run: str, config: Any) -> Any:
         self._configs[run] = config
@@ -302,11 +302,15 @@ def cycle(steps: Sequence[Step], count: int) -> Iterable[Step]:
     return islice((step for _ in range(count) for step in steps), count)
 
 
-def _url(path: Path) -> str:
-    return "memory://" if path == MEMORY else f"sqlite:///{path}"
+def _url(where: Path | str) -> str:
+    """Of a path's SQLite file; a URL is one already."""
+    if isinstance(where, str):
+        return where
+    return "memory://" if where == MEMORY else f"sqlite:///{where}"
 
 
-def _head(run: str) -> Any:
+def head(run: str) -> Any:
+    """LangGraph's config of a run's newest checkpoint."""
     return {"configurable": {"thread_id": run, "checkpoint_ns": ""}}
 
 

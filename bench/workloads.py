@@ -63,19 +63,8 @@ def conversation(turns: int = TURNS) -> dict[str, Trial]:
 
     def trial(name: str, kind: type[Blocking]) -> Trial:
         def measure(path: Path) -> dict[str, float]:
-            with closing(kind(path)) as system:
-                taken = system.times("chat", chat(turns))
-                hot = median(_load_times(system, turns, 20))
-            size = bytes_on_disk(path)
-            cold = []
-            for _ in range(10):
-                with closing(kind(path)) as system:
-                    cold += _load_times(system, turns, 1)
             return {
-                **_save_times(taken),
-                "disk_mb": size / MB,
-                "load_hot_ms": hot * MS,
-                "load_cold_ms": median(cold) * MS,
+                **chat_on(lambda: kind(path), lambda: bytes_on_disk(path), turns),
                 "load_process_ms": first_load_ms(name, path, "chat"),
                 **(_body_sizes(path) if kind is Holdfast else {}),
             }
@@ -92,6 +81,26 @@ def conversation(turns: int = TURNS) -> dict[str, Trial]:
         return {**_save_times(taken), "us_per_kb": sum(taken) * US / (size / KB)}
 
     return {**{name: trial(name, kind) for name, kind in BLOCKING.items()}, "encoding": encoding}
+
+
+def chat_on(
+    open_: Callable[[], Blocking], size: Callable[[], int], turns: int = TURNS
+) -> dict[str, float]:
+    """The chat on one system: its saves, the bytes it takes once closed, loading it."""
+    with closing(open_()) as system:
+        taken = system.times("chat", chat(turns))
+        hot = median(_load_times(system, turns, 20))
+    stored = size()
+    cold = []
+    for _ in range(10):
+        with closing(open_()) as system:
+            cold += _load_times(system, turns, 1)
+    return {
+        **_save_times(taken),
+        "disk_mb": stored / MB,
+        "load_hot_ms": hot * MS,
+        "load_cold_ms": median(cold) * MS,
+    }
 
 
 def tiny_change(size: int, saves: int) -> dict[str, Trial]:

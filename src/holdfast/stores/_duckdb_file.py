@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -52,10 +52,18 @@ _SCHEMA: Final = f"""
         size AS state_bytes, octet_length(body) AS stored_bytes, lower(hex(digest)) AS digest
     FROM entries WHERE kind IN ('checkpoint', 'result') AND size > 0;
 """  # noqa: S608 - constants only
-INSERT: Final = f"INSERT INTO entries ({COLUMNS}) SELECT " + ", ".join(
-    f"unnest(?::{_TYPES.get(name, 'VARCHAR')}[])" for name in Entry._fields
-)
 _MAX_HEADS: Final = 50_000
+
+
+def insert(db: Any, entries: Sequence[Entry]) -> None:
+    """Insert the entries in one statement. Lists are what costs: what all entries share is none."""
+    picked, parameters = [], []
+    for name, column in zip(Entry._fields, zip(*entries, strict=True), strict=True):
+        alike = name != "run" and name != "body" and column.count(column[0]) == len(column)
+        of = _TYPES.get(name, "VARCHAR")
+        picked.append(f"?::{of}" if alike else f"unnest(?::{of}[])")
+        parameters.append(column[0] if alike else list(column))
+    db.execute(f"INSERT INTO entries ({COLUMNS}) SELECT {', '.join(picked)}", parameters)
 
 
 class File:

@@ -19,7 +19,7 @@ from holdfast.stores._server import missing_extra
 from holdfast.stores._sql import bounds
 
 try:
-    from holdfast.stores._duckdb_file import COLUMNS, INSERT, NO_BODY, File, connect, shared
+    from holdfast.stores._duckdb_file import COLUMNS, NO_BODY, File, connect, insert, shared
 except ModuleNotFoundError as error:
     raise missing_extra("duckdb", error) from error
 
@@ -83,7 +83,7 @@ class DuckDBStore(Store):
             outcomes.append(won)
         winners = [entry for entry, won in zip(entries, outcomes, strict=True) if won]
         if winners:
-            db.execute(INSERT, [list(column) for column in zip(*winners, strict=True)])
+            insert(db, winners)
         return outcomes
 
     def read(
@@ -139,7 +139,7 @@ class DuckDBStore(Store):
                 for entry in map(Entry._make, found)
             ]
             if changed:
-                db.execute(INSERT, [list(column) for column in zip(*changed, strict=True)])
+                insert(db, changed)
         return True
 
     def erase(self, tombstone: Entry) -> bool:
