@@ -4,10 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import holdfast as hf
 
 pytest.register_assert_rewrite("holdfast.testing")
+settings.register_profile("holdfast", deadline=None)  # no test is timed
+settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
 

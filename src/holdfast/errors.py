@@ -484,7 +484,7 @@ class ClaimFailedError(EvidenceError):
         self.evidence = evidence
 
     def __str__(self) -> str:
-        wrong = [claim for claim in self.evidence if claim.verification_status == "failed"]
+        wrong = [one for one in self.evidence if getattr(one, "verification_status", 0) == "failed"]
         untold = [claim for claim in self.evidence if claim not in wrong]
         told = [
             f"{what}: {'; '.join(map(str, claims[:5]))}"

@@ -182,6 +182,7 @@ def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
     worker = subprocess.Popen(
         [sys.executable, "-m", "holdfast", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
     )  # fmt: skip
     with worker:
         assert worker.stdout is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,7 +38,8 @@ def terminal(cli: Cli, tmp_path: Path) -> Terminal:
     def spawn(*arguments: str, program: str = "holdfast", **environment: str) -> pexpect.spawn[str]:
         given = usual | {"PATH": path, "TERM": "xterm-256color"} | environment
         return pexpect.spawn(
-            program, list(arguments), env=given, encoding="utf-8", timeout=60, dimensions=(40, 120)
+            program, list(arguments), env=given, encoding="utf-8", timeout=60, dimensions=(40, 120),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
         )  # fmt: skip
 
     return spawn
