@@ -39,10 +39,14 @@ def terminal(cli: Cli, tmp_path: Path) -> Terminal:
         given = usual | {"PATH": path, "TERM": "xterm-256color"} | environment
         return pexpect.spawn(
             program, list(arguments), env=given, encoding="utf-8", timeout=60, dimensions=(40, 120),
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
+            preexec_fn=_mind_ctrl_c,  # a shell's & has it ignored
         )  # fmt: skip
 
     return spawn
+
+
+def _mind_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(child: pexpect.spawn[str]) -> tuple[int | None, str]:
