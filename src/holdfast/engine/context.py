@@ -19,6 +19,7 @@ from holdfast.errors import CheckpointNotFoundError
 if TYPE_CHECKING:
     import asyncio
 
+    from holdfast.engine.options import Options
     from holdfast.evidence import Evidence, EvidencePack
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class StepInfo:
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     _core: Core | None = field(default=None, repr=False, compare=False)
     _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
+    _options: Options | None = field(default=None, repr=False, compare=False)
 
     @property
     def idempotency_key(self) -> str:
@@ -115,11 +117,12 @@ def state_of(
     thread: str | None = None,
     step: str | None = None,
     as_type: Any = None,
+    verified: bool = False,
 ) -> Any:
     """In a step: the latest state of another run in the same store, or of a thread's newest one.
 
-    With `step`, as that step left it. It is what `load` gives: of a workflow, its results by
-    step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
+    With `step`, as that step left it; with `verified`, the newest whose evidence holds now, and
+    none where nothing was claimed. It is what `load` gives: of a workflow, its results by step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
     `CheckpointNotFoundError` where there is none yet: give the step a `retry` to wait for it.
     """
     if (run_id is None) is (thread is None):
@@ -137,10 +140,23 @@ def state_of(
         others = reading.thread(core, str(thread))
         wanted = [info.run_id for info in others if info.run_id != here.run_id]
     for name in wanted:
-        found = reading.load(core, name, step=step, as_type=as_type)
+        seq = _verified(core, here, name, step) if verified else None
+        if verified and seq is None:
+            continue
+        found = reading.load(core, name, seq=seq, step=None if verified else step, as_type=as_type)
         if found is not None:
             return found.state
     raise CheckpointNotFoundError(str(run_id or f"of thread {thread!r}"))
+
+
+def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int | None:
+    """The seq of the newest checkpoint of a run that holds now. Raises `VerificationError`."""
+    from holdfast.evidence.checking import Checker
+
+    assert here._options is not None  # noqa: SLF001 - the step's own
+    checker = Checker(core, here._options.checks_with)  # noqa: SLF001 - as above
+    found = checker.newest(run_id, lambda entry: step is None or entry.step == step).entry
+    return None if found is None else found.seq
 
 
 def now() -> datetime:

@@ -316,6 +316,7 @@ class Steps:
         info = StepInfo(
             run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow,
             self._reporter(task) if run.options.listening else None, self._stopping, run.core,
+            _options=run.options,
         )  # fmt: skip
         if task.policy.timeout is None:
             return await self._call(task, info, here), info.claimed

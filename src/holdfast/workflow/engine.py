@@ -21,6 +21,7 @@ from holdfast.engine.stream import Stream
 from holdfast.errors import CheckpointNotFoundError, RunFinishedError
 from holdfast.model import Status
 from holdfast.seams import new_id
+from holdfast.workflow.drawing import picture
 from holdfast.workflow.flow import Workflow
 from holdfast.workflow.program import WorkflowProgram
 from holdfast.workflow.results import WorkflowResult, result_of
@@ -243,6 +244,13 @@ class WorkflowEngine:
         if name is None:
             raise CheckpointNotFoundError("(none)", None)
         return result_of(self._core, name)
+
+    def mermaid(self, workflow_id: str) -> str:
+        """What a run did, as Mermaid text, which Markdown viewers draw. Blocks.
+
+        A workflow is code: only its runs can be drawn. Raises `CheckpointNotFoundError`.
+        """
+        return picture(self._core, workflow_id)
 
     async def close(self) -> None:
         """Make everything durable and release what the engine opened. A second call does nothing."""
