@@ -88,10 +88,10 @@ $(VENV)/tools: $(VENV)/installed
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group dev
 	@touch $@
 
-.bench-venv/installed: pyproject.toml
+.bench-venv/installed: pyproject.toml Makefile
 	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql]' --group bench
+	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql,redis,duckdb]' --group bench
 	@touch $@
 
 clean:

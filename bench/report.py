@@ -29,6 +29,8 @@ _PACKAGES: Final = (
     "langgraph-checkpoint-sqlite",
     "psycopg",
     "PyMySQL",
+    "redis",
+    "duckdb",
     "aiosqlite",
     "dbos",
 )

@@ -285,9 +285,16 @@ class RedisWatch:
 
 
 def _packed(command: Sequence[object]) -> bytes:
-    """A command as it goes over the wire, in one piece: redis-py takes four times as long."""
+    """A command as it goes over the wire, in one piece: redis-py takes four times as long.
+
+    Bodies are copied once.
+    """
     words = [word if isinstance(word, bytes) else str(word).encode() for word in command]
-    return b"*%d\r\n" % len(words) + b"".join([b"$%d\r\n%b\r\n" % (len(w), w) for w in words])
+    parts = [b"*%d" % len(words)]
+    for word in words:
+        parts += (b"\r\n$%d\r\n" % len(word), word)
+    parts.append(b"\r\n")
+    return b"".join(parts)
 
 
 def _evalsha(

@@ -93,21 +93,23 @@ class MySQLStore(SQLStore[Session]):
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
         found: list[Entry] = []
+        size = min(limit, PAGE)
         while len(found) < limit:
-            heads = self._some_heads(where, after)
+            heads = self._some_heads(where, after, size)
             found += [head for head in heads if where.matches(head)]
-            if len(heads) < PAGE:
+            if len(heads) < size:
                 break
             after = heads[-1].run
+            size = PAGE  # few of them match
         return found[:limit]
 
-    def _some_heads(self, where: RunFilter, after: str) -> list[Entry]:
+    def _some_heads(self, where: RunFilter, after: str, size: int) -> list[Entry]:
         """A page of them, whatever they say. Servers skip from run to run for the inner query."""
         columns = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
         rows = self._rows(
             f"SELECT {columns} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
             "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
-            f"GROUP BY run ORDER BY run LIMIT {PAGE}) AS head "
+            f"GROUP BY run ORDER BY run LIMIT {size}) AS head "
             f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
             bounds(where, after),
         )
