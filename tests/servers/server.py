@@ -14,7 +14,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -81,12 +81,13 @@ class Server(ABC):
         """SIGKILL it and all its processes, as a crash would: nothing is flushed or said."""
         process, self._process = self._process, None
         if process is not None:
-            for pid in (process.pid, *_children(process.pid)):
-                try:
+            pids = (process.pid, *_children(process.pid))
+            for pid in pids:
+                with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
             process.wait()
+            for pid in pids:  # until then one of them may still read what it is sent
+                wait_for_death(pid)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -152,3 +153,9 @@ def _free_port() -> int:
             except OSError:
                 continue
             return port
+
+
+def wait_for_death(pid: int) -> None:
+    """Until a process that was killed does nothing any more, collected or not."""
+    while Path(f"/proc/{pid}/exe").exists():
+        time.sleep(0.005)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psycopg
@@ -13,7 +12,7 @@ import pytest
 
 from tests.servers.mariadb import MariaDB, connect
 from tests.servers.postgres import Postgres
-from tests.servers.server import Server
+from tests.servers.server import Server, wait_for_death
 
 
 def test_what_postgresql_acknowledged_is_there_after_a_kill() -> None:
@@ -53,6 +52,5 @@ time.sleep(600)
         assert run.stdout is not None
         pid, directory = run.stdout.readline().decode().split()
         run.send_signal(signal.SIGKILL)
+    wait_for_death(int(pid))
     subprocess.run(["rm", "-rf", directory], check=True)
-    while Path(f"/proc/{pid}/exe").exists():  # not of a process that is dead but not waited for
-        time.sleep(0.01)
