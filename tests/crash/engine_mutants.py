@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.appending import append_if
-from holdfast.engine import hold, recording, running
+from holdfast.engine import hold, recording, taking
 from holdfast.engine.history import History, meta
 from holdfast.engine.hold import Hold
 from holdfast.journal import Draft
@@ -69,7 +69,7 @@ def takes_over_without_a_claim() -> None:
             yield
         return (yield from append_if(core, run, decide))
 
-    running.append_if = unclaimed  # type: ignore[attr-defined, assignment]
+    taking.append_if = unclaimed  # type: ignore[attr-defined, assignment]
 
 
 def decides_anew() -> None:
