@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import holdfast as hf
 
 pytest.register_assert_rewrite("holdfast.testing")
-settings.register_profile("holdfast", deadline=None)  # no test is timed
+settings.register_profile(  # no test is timed, and a loaded machine is no failure
+    "holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
