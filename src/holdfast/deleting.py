@@ -24,7 +24,7 @@ from holdfast.errors import (
     RunActiveError,
     StoreUnavailableError,
 )
-from holdfast.journal import Draft, Tip
+from holdfast.journal import MAX_DISTANCE, SMALL_STATE, Draft, Tip
 from holdfast.model import (
     CARRY_STATE,
     HIDDEN,
@@ -206,7 +206,7 @@ def drop(
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
         done = core.journals.store.trim(
-            marker, rewrite=_rewrites(core, found, gone), drop=gone | begun
+            marker, rewrite=_rewrites(core, run, live, gone), drop=gone | begun
         )
         core.journals.forget(run)
         return len(gone) if done else None
@@ -236,22 +236,28 @@ def _steps(
     return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
 
 
-def _rewrites(core: Core, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
+def _rewrites(core: Core, run: str, live: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
     """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
+    journals = core.journals
+    stay = {entry.seq for entry in live if entry.seq not in gone and entry.size > SMALL_STATE}
+    if journals.store.form == "readable" or not stay:
+        return {}
     rewrites = {}
-    at = {entry.seq: entry for entry in entries}
-    for entry in entries:
-        if not is_live(entry) or entry.seq in gone:
-            continue
-        base = entry.parent
-        while base in at and at[base].kind == Kind.RESULT:
-            base = at[base].parent
-        if base not in gone:
-            continue
-        chain = core.journals.chain(entry.run, entry.seq)
-        if chain.links:
-            rewrites[entry.seq] = envelope.reseal(entry, *envelope.keyframe(chain.encoding))
+    for entry in journals.entries(run, bodies=True, after=min(gone)):
+        if entry.seq >= max(gone) + MAX_DISTANCE:  # no change reaches further back
+            break
+        if entry.seq in stay and _base(entry) in gone:
+            encoding = journals.chain(run, entry.seq, entry).encoding
+            rewrites[entry.seq] = envelope.reseal(entry, *envelope.keyframe(encoding))
     return rewrites
+
+
+def _base(entry: Entry) -> int | None:
+    """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
+    try:
+        return envelope.unseal(entry).base
+    except CheckpointCorruptedError:
+        return None
 
 
 def _erase(core: Core, head: Entry) -> bool:
