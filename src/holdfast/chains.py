@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import delta, envelope
@@ -211,3 +211,26 @@ def state_seq(entry: Entry) -> int | None:
     return (
         entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
     )
+
+
+def is_live(entry: Entry) -> bool:
+    """Whether this is a checkpoint that was not deleted."""
+    return entry.kind in CARRY_STATE and entry.status != Status.DELETED
+
+
+def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
+    """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
+    found = {}
+    at = {entry.seq: entry for entry in entries}
+    for entry in entries:
+        if not is_live(entry) or entry.seq in gone:
+            continue
+        base = entry.parent
+        while base in at and at[base].kind == Kind.RESULT:
+            base = at[base].parent
+        if base not in gone:
+            continue
+        chain = reader.chain(entry.run, entry.seq)
+        if chain.links:
+            found[entry.seq] = envelope.reseal(entry, *envelope.keyframe(chain.encoding))
+    return found
