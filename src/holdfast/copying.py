@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
 from typing import Final
 
 from holdfast.appending import alias_of, append, thread_member
@@ -38,6 +39,7 @@ PAGE: Final = 100
 
 Progress = Callable[[str], object]
 _TRIMS: Final = (Kind.TRIM.value, Kind.TOMBSTONE.value)
+_name = attrgetter("seq", "entry_id", "digest")
 
 
 def unseen(run_id: str) -> None:
@@ -94,11 +96,9 @@ def add(store: Store, entries: list[Entry]) -> None:
     while True:
         found = store.read(run, after=entries[0].seq - 1, limit=len(entries))
         for ours, wanted in zip(found, entries, strict=False):
-            if (ours.seq, ours.entry_id, ours.digest) != (
-                wanted.seq, wanted.entry_id, wanted.digest,
-            ):  # fmt: skip
-                raise RunExistsError(run)
             _check(store, ours)
+            if _name(ours) != _name(wanted):
+                raise RunExistsError(run)
         if len(found) == len(entries):
             return
         if len(found) == known:  # there is no room for the next one
@@ -150,7 +150,12 @@ def _copy_journal(source: Journals, target: Journals, name: str) -> None:
             break
         for entry in page:
             _check(source.store, entry)
-        entries = page if same_form else [_recoded(source, target, tip, e) for e in page]
+        try:
+            entries = page if same_form else [_recoded(source, target, tip, e) for e in page]
+        except CheckpointCorruptedError:
+            if source.store.read(name, after=last and last.seq, limit=PAGE) == page:
+                raise
+            continue  # it was deleted meanwhile
         for place, entry in enumerate(entries):
             if _erases(entry):
                 _erase(target, entry, last)

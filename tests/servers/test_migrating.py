@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import multiprocessing
 import signal
 from collections.abc import Callable
 from contextlib import closing
@@ -14,15 +12,11 @@ import pytest
 
 import holdfast as hf
 from holdfast.stores._mysql_schema import Migration
-from holdfast.testing import faults
 from holdfast.testing.contract import check_store, entry
-from tests.servers import mariadb, postgres
+from tests.servers import children, mariadb, postgres
 
 SAVES = 8
 OLD, NEW = range(2), range(2, 5)  # processes
-
-_processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload([__name__])
 
 
 class Kind(NamedTuple):
@@ -68,45 +62,28 @@ def url(kind: str, tmp_path: Path) -> str:
     return KINDS[kind].new_url(tmp_path)
 
 
-def upgrade(kind: str, migration: str = "adds", patch: Callable[..., None] = setattr) -> None:
+def upgrade(kind: str, patch: pytest.MonkeyPatch, migration: str = "adds") -> None:
     """Let this process be a newer holdfast."""
-    schema = importlib.import_module(f"holdfast.stores.{KINDS[kind].module}")
-    patch(schema, "MIGRATIONS", (*schema.MIGRATIONS, getattr(KINDS[kind], migration)))
-
-
-def save_some(kind: str, url: str, number: int, ready: Any) -> None:
-    """As an older or a newer holdfast; the older have saved before the newer come."""
-    if number in NEW:
-        ready.wait(60)
-        upgrade(kind)
-    with hf.SyncCheckpointer(url) as cp:
-        for n in range(SAVES):
-            cp.save(f"run-{number}", n)
-            cp.save("shared", [number, n])
-            if n == 2 and number in OLD:
-                ready.wait(60)
+    made_up = getattr(KINDS[kind], migration)
+    children.upgrade(KINDS[kind].module, made_up, patch.setattr)
 
 
 @pytest.mark.parametrize("kind", SHARED)
 def test_processes_old_and_new_save_while_one_of_them_migrates(kind: str, url: str) -> None:
-    ready = _processes.Barrier(len(OLD) + len(NEW))
-    children = [
-        _processes.Process(target=save_some, args=(kind, url, number, ready))
-        for number in (*OLD, *NEW)
-    ]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join()
-    assert [child.exitcode for child in children] == [0] * len(children)
+    ready = children.processes.Barrier(len(OLD) + len(NEW))
+    newer = (KINDS[kind].module, KINDS[kind].adds)
+    work = (children.save_many_times, url)
+    old = [(*work, number, SAVES, ready) for number in OLD]
+    new = [(*work, number, SAVES, ready, newer) for number in NEW]
+    assert children.run(*old, *new) == [0] * len(old + new)
     with pytest.raises(hf.SchemaError, match="upgrade"):  # a second time would have failed
         open_and_read(url)
     with pytest.MonkeyPatch.context() as patch:
-        upgrade(kind, patch=patch.setattr)
+        upgrade(kind, patch)
         with hf.SyncCheckpointer(url) as cp:
             for number in (*OLD, *NEW):
                 assert states(cp, f"run-{number}") == list(range(SAVES))
-            assert sorted(states(cp, "shared")) == [
+            assert sorted(states(cp, "shared-0")) == [
                 [number, n] for number in (*OLD, *NEW) for n in range(SAVES)
             ]
             assert check_store(cp.store) == []
@@ -136,7 +113,7 @@ def test_an_older_program_that_can_not_go_on_says_why_and_writes_nothing(
         cp.save("run", 0)
         store.append([entry("other", 0)])
         with pytest.MonkeyPatch.context() as patch:
-            upgrade(kind, "renames", patch.setattr)
+            upgrade(kind, patch, "renames")
             with pytest.raises(hf.HoldfastError):
                 open_and_read(url)  # with today's statements
         calls: list[Callable[[], object]] = [
@@ -155,12 +132,6 @@ def test_an_older_program_that_can_not_go_on_says_why_and_writes_nothing(
         assert store.stats().checkpoints == 1
 
 
-def migrate_and_die(kind: str, url: str, point: int) -> None:
-    upgrade(kind)
-    with faults.at("schema.migrate", faults.kill, nth=point):
-        open_and_read(url)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_migration_killed_anywhere_leaves_one_schema_or_the_other(
     kind: str, tmp_path: Path
@@ -172,20 +143,19 @@ def test_a_migration_killed_anywhere_leaves_one_schema_or_the_other(
         url = KINDS[kind].new_url(place)
         if point % 2:
             save(url, "before")
-        child = _processes.Process(target=migrate_and_die, args=(kind, url, point))
-        child.start()
-        child.join()
-        if child.exitcode == 0:
+        newer = (KINDS[kind].module, KINDS[kind].adds)
+        (ended,) = children.run((children.migrate_and_die, *newer, url, point))
+        if ended == 0:
             assert begun
             break
-        assert child.exitcode == -signal.SIGKILL
+        assert ended == -signal.SIGKILL
         begun = True
         try:
             save(url, "between")
         except hf.SchemaError as error:
             assert "newer" in str(error)  # it was through already
         with pytest.MonkeyPatch.context() as patch:
-            upgrade(kind, patch=patch.setattr)
+            upgrade(kind, patch)
             save(url, "after")
             with hf.SyncCheckpointer(url) as cp:
                 assert (cp.load("before") is not None) == bool(point % 2)
@@ -207,7 +177,6 @@ def save(url: str, run: str) -> None:
 def test_a_migration_takes_its_time_however_soon_answers_are_expected(
     kind: str, slow: Any, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schema = importlib.import_module(f"holdfast.stores.{KINDS[kind].module}")
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, slow))
+    children.upgrade(KINDS[kind].module, slow, monkeypatch.setattr)
     with closing(hf.open_store(url, answer_seconds=0.3)) as store:
         assert store.append([entry("run", 0)]) == [True]
