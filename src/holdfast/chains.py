@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import delta, envelope
@@ -10,6 +10,12 @@ from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, Store
+
+SMALL_STATE: Final = 4096
+"""Stored whole: cheaper than a delta, and any process can append after it."""
+
+REACH: Final = 400
+"""How many entries a delta may lie behind its landmark: after going far back, a chain would span all between."""
 
 _FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
@@ -230,3 +236,31 @@ def state_seq(entry: Entry) -> int | None:
     return (
         entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
     )
+
+
+def is_live(entry: Entry) -> bool:
+    """Whether this is a checkpoint that was not deleted."""
+    return entry.kind in CARRY_STATE and entry.status != Status.DELETED
+
+
+def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
+    """New bodies for those of a run's entries that stay but are stored as changes to one that goes."""
+    stay = {e.seq for e in entries if is_live(e) and e.seq not in gone and e.size > SMALL_STATE}
+    if reader.store.form == "readable" or not stay or not gone:
+        return {}
+    found = {}
+    for entry in reader.entries(entries[0].run, bodies=True, after=min(gone)):
+        if entry.seq >= max(gone) + REACH:
+            break
+        if entry.seq in stay and _base(entry) in gone:
+            encoding = reader.chain(entry.run, entry.seq, entry).encoding
+            found[entry.seq] = envelope.reseal(entry, *envelope.keyframe(encoding))
+    return found
+
+
+def _base(entry: Entry) -> int | None:
+    """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
+    try:
+        return envelope.unseal(entry).base
+    except CheckpointCorruptedError:
+        return None

@@ -13,8 +13,8 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
+from holdfast.chains import is_live, rewrites
 from holdfast.checkpoint import CheckpointInfo, dump_meta, to_micros
-from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -24,9 +24,8 @@ from holdfast.errors import (
     RunActiveError,
     StoreUnavailableError,
 )
-from holdfast.journal import MAX_DISTANCE, SMALL_STATE, Draft, Tip
+from holdfast.journal import Draft, Tip
 from holdfast.model import (
-    CARRY_STATE,
     HIDDEN,
     Entry,
     Kind,
@@ -206,7 +205,7 @@ def drop(
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
         done = core.journals.store.trim(
-            marker, rewrite=_rewrites(core, run, live, gone), drop=gone | begun
+            marker, rewrite=rewrites(core.journals, found, gone), drop=gone | begun
         )
         core.journals.forget(run)
         return len(gone) if done else None
@@ -234,30 +233,6 @@ def _steps(
     committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
     ends = {seq: committed.get(name) for name, seq in begun.items()}
     return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
-
-
-def _rewrites(core: Core, run: str, live: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
-    """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
-    journals = core.journals
-    stay = {entry.seq for entry in live if entry.seq not in gone and entry.size > SMALL_STATE}
-    if journals.store.form == "readable" or not stay:
-        return {}
-    rewrites = {}
-    for entry in journals.entries(run, bodies=True, after=min(gone)):
-        if entry.seq >= max(gone) + MAX_DISTANCE:  # no change reaches further back
-            break
-        if entry.seq in stay and _base(entry) in gone:
-            encoding = journals.chain(run, entry.seq, entry).encoding
-            rewrites[entry.seq] = envelope.reseal(entry, *envelope.keyframe(encoding))
-    return rewrites
-
-
-def _base(entry: Entry) -> int | None:
-    """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
-    try:
-        return envelope.unseal(entry).base
-    except CheckpointCorruptedError:
-        return None
 
 
 def _erase(core: Core, head: Entry) -> bool:
@@ -335,8 +310,3 @@ def _refuse_if_needed(head: Entry, gone: list[Entry], force: bool) -> None:
     over = head.status in (Status.COMPLETED, Status.CANCELLED)
     if not over and not force and any(entry.kind == Kind.RESULT for entry in gone):
         raise RunActiveError(head.run, head.status)
-
-
-def is_live(entry: Entry) -> bool:
-    """Whether this is a checkpoint that was not deleted."""
-    return entry.kind in CARRY_STATE and entry.status != Status.DELETED

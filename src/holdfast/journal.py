@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
-from holdfast.chains import Chain, Landmark, Reader, state_seq
+from holdfast.chains import REACH, SMALL_STATE, Chain, Landmark, Reader, state_seq
 from holdfast.codec import delta, envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
@@ -15,16 +15,12 @@ from holdfast.store import Store, Work
 from holdfast.ticket import Line, Ticket
 from holdfast.writer import Writer
 
-SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
 MAX_LINKS: Final = 100  # deltas to the state before, until a span bridges them
 MAX_SPANS: Final = 24  # until a keyframe; a cold load reads each of them by itself
 SPAN_SPLICES: Final = 1024
 SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
 DELTAS_WORTH: Final = 3  # and with the links behind them
 CACHE_BYTES: Final = 64 << 20
-MAX_DISTANCE: Final = (
-    4 * MAX_LINKS
-)  # after going far back, a chain would span all that came between
 KEEP: Final = -1
 
 
@@ -336,7 +332,7 @@ class Journals(Reader):
             len(encoding) > SMALL_STATE
             and kind in CARRY_STATE
             and tip.landmark is not None
-            and seq - tip.landmark.seq < MAX_DISTANCE
+            and seq - tip.landmark.seq < REACH
         ):
             packed = tip.link(seq, encoding, moves) or (tip.span(seq, encoding) if moves else None)
         if packed is None:

@@ -16,7 +16,6 @@ from pymysql.cursors import DictCursor
 import holdfast as hf
 from holdfast.errors import SchemaError, StoreError, StoreURLError
 from holdfast.store import Store, WorkFailedError
-from holdfast.stores import _mysql_schema
 from holdfast.stores.mysql import MySQLStore
 from holdfast.testing import faults
 from holdfast.testing._transacting import Effects, TransactionalStore, read_effects
@@ -139,24 +138,6 @@ def test_tables_of_others_are_not_taken_for_ours(url: str) -> None:
     with closing(open_store(f"{url}?prefix=other_")) as store:
         assert store.append([entry("run", 0)]) == [True]
     assert sql(url, "SELECT * FROM holdfast_entries") == []
-
-
-def test_an_older_schema_is_brought_up_to_date_while_others_use_it(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(open_store(url)) as old:
-        old.append([entry("run", 0, b"kept")])
-        more = ("ALTER TABLE {entries} ADD COLUMN IF NOT EXISTS extra TEXT",)
-        monkeypatch.setattr(_mysql_schema, "MIGRATIONS", (*_mysql_schema.MIGRATIONS, more))
-
-        def use(number: int) -> list[bool]:
-            with closing(open_store(url)) as store:
-                return store.append([entry(f"new-{number}", 0)])
-
-        with ThreadPoolExecutor(8) as pool:
-            assert list(pool.map(use, range(8))) == [[True]] * 8
-        assert old.append([entry("run", 1)]) == [True]
-        assert [item.body for item in old.read("run")] == [b"kept", b""]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(url: str, store: MySQLStore) -> None:

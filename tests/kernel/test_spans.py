@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import deleting, journal
+from holdfast import chains, journal
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
 from tests.effort import examples
@@ -55,7 +55,7 @@ def test_every_checkpoint_that_is_left_can_be_loaded(
     store, rng = MemoryStore(), random.Random(links)
     with (
         patch.multiple(journal, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
-        patch.object(deleting, "SMALL_STATE", 64),
+        patch.object(chains, "SMALL_STATE", 64),
     ):
         cp = hf.SyncCheckpointer(store)
         expected: dict[int, Any] = {cp.save("run", ["first"] * 40).seq: ["first"] * 40}

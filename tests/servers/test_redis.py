@@ -350,6 +350,23 @@ def test_a_format_from_the_future_is_refused(admin: Admin) -> None:
         store.append([entry("run", 0)])
 
 
+def test_a_program_that_runs_while_a_newer_one_changes_the_format_stops(admin: Admin) -> None:
+    url = new_url()
+    prefix = url.partition("prefix=")[2]
+    with closing(hf.open_store(url)) as store:
+        store.append([entry("run", 0)])
+        (index,) = admin.keys(f"{prefix}:*:r")
+        admin.set(f"{prefix}:format", "2")
+        admin.delete(index)
+        admin.set(index, "see format")
+        calls = (lambda: store.append([entry("run", 1)]), lambda: store.erase(tombstone("run", 1)))
+        for call in (*calls, store.runs):
+            with pytest.raises(hf.SchemaError, match=r"format b'2'; upgrade"):
+                call()
+        (entries,) = admin.keys(f"{prefix}:*:e:run")
+        assert admin.zcard(entries) == 1
+
+
 def test_altered_entries_are_said_to_be_corrupted(admin: Admin) -> None:
     url = new_url()
     with closing(hf.open_store(url)) as store:

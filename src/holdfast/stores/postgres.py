@@ -22,7 +22,7 @@ from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool, patient
-from holdfast.stores._postgres_schema import prepare
+from holdfast.stores._postgres_schema import prepare, version_of
 from holdfast.stores._sql import (
     COLUMNS,
     NO_BODY,
@@ -107,6 +107,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             where,
             schema,
             self._first_use,
+            lambda cursor: version_of(cursor, schema, self.url),
             size=int(connections),
             pool_seconds=float(pool_seconds),
             answer_seconds=float(answer_seconds),
