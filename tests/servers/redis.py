@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +162,10 @@ def cut_connections(url: str) -> int:
     """Hang up on everyone but us; how many that were."""
     with redis.Redis.from_url(url.partition("?")[0]) as client:
         return int(client.execute_command("CLIENT KILL", "TYPE", "normal", "SKIPME", "yes"))
+
+
+def grant_what_the_guide_names(admin: Any) -> None:
+    """Make the user `holdfast` with exactly those rights."""
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "redis.md"
+    (rights,) = re.findall(r"ACL SETUSER holdfast (.*?)```", guide.read_text(), re.DOTALL)
+    admin.execute_command("ACL", "SETUSER", "holdfast", "reset", *rights.split())

@@ -14,7 +14,13 @@ import holdfast as hf
 from holdfast.store import Store
 from holdfast.stores.redis import RedisStore
 from holdfast.testing.contract import check_store, entry
-from tests.servers.redis import Member, RedisCluster, new_url, wait_until
+from tests.servers.redis import (
+    Member,
+    RedisCluster,
+    grant_what_the_guide_names,
+    new_url,
+    wait_until,
+)
 
 RUNS = [f"run-{n}" for n in range(30)]
 
@@ -130,3 +136,14 @@ def test_a_cluster_client_of_ones_own_is_as_good(cluster: RedisCluster, url: str
         assert check_store(store) == []
         store.close()
         assert client.ping()
+
+
+def test_the_rights_that_the_guide_names_are_enough_on_a_cluster(cluster: RedisCluster) -> None:
+    for member in cluster.members:
+        with redis.Redis.from_url(member.url) as admin:
+            grant_what_the_guide_names(admin)
+    url = cluster.url.replace("//", "//holdfast:password@")
+    with closing(hf.open_store(f"{url}?cluster=true")) as store:
+        assert store.append([entry(run, 0, b"x") for run in RUNS]) == [True] * len(RUNS)
+        assert store.survives() == "power-loss"
+        assert check_store(store) == []
