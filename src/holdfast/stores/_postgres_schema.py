@@ -13,13 +13,12 @@ _MARK: Final = "holdfast schema "  # the table's comment, with the version
 MIGRATIONS: Final[tuple[str, ...]] = (
     # 1: the journal; who watches it; the view for people
     """
-    -- Numbers come first, which saves the padding before them.
     CREATE TABLE {schema}.entries (
-        seq bigint NOT NULL, parent bigint, step_index bigint, at bigint NOT NULL,
-        duration double precision, size bigint NOT NULL, run text COLLATE "C" NOT NULL,
-        kind text NOT NULL, entry_id bytea NOT NULL, digest bytea NOT NULL, step text, type text,
-        status text NOT NULL, flow text, thread text, owner text, meta text NOT NULL,
-        body bytea NOT NULL, PRIMARY KEY (run, seq)
+        run text COLLATE "C" NOT NULL, seq bigint NOT NULL, kind text NOT NULL,
+        entry_id bytea NOT NULL, parent bigint, digest bytea NOT NULL, step text,
+        step_index bigint, type text, status text NOT NULL, at bigint NOT NULL,
+        duration double precision, size bigint NOT NULL, flow text, thread text, owner text,
+        meta text NOT NULL, body bytea NOT NULL, PRIMARY KEY (run, seq)
     );
     -- Bodies are compressed already, or too small to be.
     ALTER TABLE {schema}.entries ALTER body SET STORAGE EXTERNAL;
