@@ -163,17 +163,18 @@ class RedisDriver(Driver):
 
 
 class DuckDBDriver(Driver):
-    """One statement for a batch, its columns as lists."""
+    """One statement for a batch, its columns as lists, parsed once; the inner SELECT is faster."""
 
     def __init__(self, url: str) -> None:
         self._db = duckdb.connect(url.removeprefix("duckdb:///"))
         self._db.execute("CREATE TABLE raw (run VARCHAR, seq BIGINT, body BLOB)")
+        (self._insert,) = self._db.extract_statements(
+            "INSERT INTO raw SELECT run, seq, body FROM (SELECT unnest(?::VARCHAR[]) AS run, "
+            "unnest(?::BIGINT[]) AS seq, unnest(?::BLOB[]) AS body)"
+        )
 
     def write(self, names: list[str], seq: int, payload: bytes) -> None:
-        self._db.execute(
-            "INSERT INTO raw SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::BLOB[])",
-            [names, [seq] * len(names), [payload] * len(names)],
-        )
+        self._db.execute(self._insert, [names, [seq] * len(names), [payload] * len(names)])
 
     def close(self) -> None:
         self._db.close()
