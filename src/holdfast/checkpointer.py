@@ -11,6 +11,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from holdfast import (
     backlog,
+    copying,
     deleting,
     forgetting,
     integrity,
@@ -228,7 +229,7 @@ class Checkpointer(_Face):
     export_runs = _off_loop(transfer.export_runs)
     import_run = _off_loop(transfer.import_run)
     import_runs = _off_loop(transfer.import_runs)
-    copy_to = _off_loop(transfer.copy_to)
+    copy_to = _off_loop(copying.copy_to)
 
     async def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
@@ -281,7 +282,7 @@ class SyncCheckpointer(_Face):
     export_runs = _calls(transfer.export_runs)
     import_run = _calls(transfer.import_run)
     import_runs = _calls(transfer.import_runs)
-    copy_to = _calls(transfer.copy_to)
+    copy_to = _calls(copying.copy_to)
 
     def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""

@@ -13,8 +13,8 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
+from holdfast.chains import is_live, rewrites
 from holdfast.checkpoint import CheckpointInfo, dump_meta, to_micros
-from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -26,7 +26,6 @@ from holdfast.errors import (
 )
 from holdfast.journal import Draft, Tip
 from holdfast.model import (
-    CARRY_STATE,
     HIDDEN,
     Entry,
     Kind,
@@ -206,7 +205,7 @@ def drop(
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
         done = core.journals.store.trim(
-            marker, rewrite=_rewrites(core, found, gone), drop=gone | begun
+            marker, rewrite=rewrites(core.journals, found, gone), drop=gone | begun
         )
         core.journals.forget(run)
         return len(gone) if done else None
@@ -234,24 +233,6 @@ def _steps(
     committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
     ends = {seq: committed.get(name) for name, seq in begun.items()}
     return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
-
-
-def _rewrites(core: Core, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
-    """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
-    rewrites = {}
-    at = {entry.seq: entry for entry in entries}
-    for entry in entries:
-        if not is_live(entry) or entry.seq in gone:
-            continue
-        base = entry.parent
-        while base in at and at[base].kind == Kind.RESULT:
-            base = at[base].parent
-        if base not in gone:
-            continue
-        chain = core.journals.chain(entry.run, entry.seq)
-        if chain.links:
-            rewrites[entry.seq] = envelope.reseal(entry, *envelope.keyframe(chain.encoding))
-    return rewrites
 
 
 def _erase(core: Core, head: Entry) -> bool:
@@ -329,8 +310,3 @@ def _refuse_if_needed(head: Entry, gone: list[Entry], force: bool) -> None:
     over = head.status in (Status.COMPLETED, Status.CANCELLED)
     if not over and not force and any(entry.kind == Kind.RESULT for entry in gone):
         raise RunActiveError(head.run, head.status)
-
-
-def is_live(entry: Entry) -> bool:
-    """Whether this is a checkpoint that was not deleted."""
-    return entry.kind in CARRY_STATE and entry.status != Status.DELETED

@@ -1,7 +1,7 @@
-"""Moving runs: to a file and back, and from one store to another. Everything here blocks.
+"""Runs in files: export and import. Everything here blocks.
 
-A run keeps its ids, seqs and digests wherever it goes. Where its states had to be encoded anew,
-`verify` says "rewritten" for them. An interrupted transfer is finished by starting it again.
+A run keeps its ids, seqs and digests wherever it goes. Its states are encoded anew when they come back,
+and `verify` says "rewritten" for them. An interrupted import is finished by starting it again.
 """
 
 from __future__ import annotations
@@ -10,45 +10,33 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.appending import alias_of, append, thread_member
-from holdfast.chains import is_stub
 from holdfast.checkpoint import dump_meta
-from holdfast.codec import envelope, readable
+from holdfast.codec import readable
+from holdfast.copying import PAGE, Progress, add, join_thread, keep_aliases, unseen
 from holdfast.core import Core
-from holdfast.errors import CheckpointNotFoundError, RunExistsError
+from holdfast.errors import CheckpointNotFoundError
 from holdfast.journal import Journals, Tip
 from holdfast.model import (
     Entry,
     Kind,
     Status,
-    alias_journal,
     check_id,
-    checkpoint_id,
-    thread_journal,
     verdict_journal,
 )
 from holdfast.seams import new_id
-from holdfast.store import Store
-from holdfast.urls import open_store
-from holdfast.writer import writer_for
 
 FORMAT: Final = 1
-_PAGE: Final = 100
 _LONGEST_HASH: Final = 64
 _LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 _HEX: Final = ("entry_id", "digest")
 
 Form = Literal["jsonl", "json"]
-Progress = Callable[[str], object]
 Numbered = tuple[int, dict[str, Any]]
-
-
-def _unseen(run_id: str) -> None:
-    """Nobody looks on."""
 
 
 def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
@@ -66,7 +54,7 @@ def export_runs(
     path: str | os.PathLike[str],
     *,
     form: Form = "jsonl",
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
 ) -> int:
     """Write runs to one file, like `export_run`; `progress` is called with each run's id.
 
@@ -142,7 +130,7 @@ def import_runs(
     path: str | os.PathLike[str],
     *,
     most: int | None = None,
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
 ) -> list[str]:
     """Add all runs in a file, like `import_run`; returns their ids.
 
@@ -177,11 +165,13 @@ def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:
         except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             raise ValueError(f"{path}:{number}: not an entry: {error}") from None
         entries.append(entry)
-    for at in range(0, len(entries), _PAGE):
-        _add(core.journals.store, entries[at : at + _PAGE])
+    for _, of_one in groupby(entries, lambda entry: entry.run):
+        journal = list(of_one)
+        for at in range(0, len(journal), PAGE):
+            add(core.journals.store, journal[at : at + PAGE])
     core.journals.forget(run_id)
-    _join_thread(core, run_id)
-    _keep_aliases(core, run_id)
+    join_thread(core, run_id)
+    keep_aliases(core, run_id)
 
 
 def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
@@ -236,133 +226,6 @@ def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError(f"{path}:{number}: not a JSON object")
     return document
-
-
-def copy_to(
-    core: Core,
-    target: Store | str | os.PathLike[str],
-    run_ids: Iterable[str] | None = None,
-    *,
-    progress: Progress = _unseen,
-) -> int:
-    """Copy runs, or all there are, into another store; returns the number of runs.
-
-    `progress` is called with the id of each run that was copied.
-    Every entry is checked on its way. Raises `CheckpointNotFoundError`,
-    `CheckpointCorruptedError` rather than copy damage, and `RunExistsError` when the target holds
-    a different run by the same id.
-    """
-    if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
-        raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
-    names = None if run_ids is None else [check_id("run_id", run) for run in run_ids]
-    for name in names or ():
-        if core.journals.head(name) is None:
-            raise CheckpointNotFoundError(name)
-    store = target if isinstance(target, Store) else open_store(target)
-    try:
-        source = core.journals
-        there = Core(
-            Journals(store, writer_for(store), source.clock, source.entropy), core.settings
-        )
-        copied = []
-        for name in _all_runs(core) if names is None else names:
-            _copy_journal(source, there.journals, name)
-            if source.head(verdict_journal(name)) is not None:
-                _copy_journal(source, there.journals, verdict_journal(name))
-            _keep_aliases(there, name)
-            copied.append(name)
-            progress(name)
-        for name in _in_thread_order(source, copied):
-            _join_thread(there, name)
-        return len(copied)
-    finally:
-        if store is not target:
-            store.close()
-
-
-def _join_thread(core: Core, run_id: str) -> None:
-    """A run that came alone still belongs to its thread."""
-    head = core.journals.head(run_id)
-    if head is None or head.thread is None:
-        return
-    member = thread_member(run_id)
-    name = thread_journal(head.thread)
-    if all(entry.meta != member.meta for entry in core.journals.entries(name)):
-        core.drive(append(core, name, member))
-
-
-def _keep_aliases(core: Core, run_id: str) -> None:
-    """The callers' own names for checkpoints lead to them here, too, unless they are taken."""
-    begun: dict[str, int] = {}
-    for entry in core.journals.entries(run_id):
-        if entry.kind == Kind.BEGIN:
-            begun[entry.entry_id.hex()] = entry.seq
-        elif entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
-            facts = json.loads(entry.meta)
-            alias, step = facts.get("alias"), begun.get(facts.get("begun"))
-            if alias is None or step is None:
-                continue
-            name = alias_journal(check_id("alias", alias))
-            if core.journals.head(name) is None:
-                core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
-
-
-def _copy_journal(source: Journals, target: Journals, name: str) -> None:
-    tip = Tip(name, None)
-    same_form = source.store.form == target.store.form
-    head: Entry | None = None
-    after = None
-    while page := source.store.read(name, after=after, limit=_PAGE, bodies=True):
-        head = page[-1]
-        after = head.seq
-        for entry in page:
-            if not is_stub(entry):
-                envelope.check(entry)
-        if not same_form:
-            page = [_recoded(source, target, tip, entry) for entry in page]
-        _add(target.store, page)
-    copied = target.head(name)
-    if head is None or copied is None or (copied.seq, copied.digest) != (head.seq, head.digest):
-        raise RunExistsError(name)
-
-
-def _recoded(source: Journals, target: Journals, tip: Tip, entry: Entry) -> Entry:
-    if entry.status == Status.DELETED and not entry.body:
-        return entry
-    encoding = None
-    if entry.size:
-        encoding = target.encode(source.decode(source.chain(entry.run, entry.seq).encoding))
-    return target.recode(tip, entry, encoding)
-
-
-def _add(store: Store, entries: list[Entry]) -> None:
-    """Append what is not there yet; whatever holds its place must be the very same entry."""
-    while entries:
-        outcomes = store.append(entries)
-        lost = [entry for entry, won in zip(entries, outcomes, strict=True) if not won]
-        for entry in lost[:1]:
-            found = store.read(entry.run, after=entry.seq - 1, limit=1, bodies=False)
-            if not found or (found[0].seq, found[0].digest) != (entry.seq, entry.digest):
-                raise RunExistsError(entry.run)
-        entries = lost[1:]  # they lost with the first, and may yet win without it
-
-
-def _all_runs(core: Core) -> Iterator[str]:
-    after = ""
-    while page := core.journals.store.runs(after=after):
-        yield from (head.run for head in page)
-        after = page[-1].run
-
-
-def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
-    """Those of the runs that belong to a thread, each thread's in the order they were opened."""
-    wanted = set(runs)
-    threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
-    for thread in sorted(threads):
-        for entry in source.entries(thread_journal(thread)):
-            run = json.loads(entry.meta).get("run") if entry.kind == Kind.MEMBER else None
-            if run in wanted:
-                yield run
 
 
 def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:

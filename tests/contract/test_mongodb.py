@@ -220,10 +220,10 @@ def test_two_threads_that_trim_one_run_do_not_disturb_each_other() -> None:
 
 
 JUNK: list[Any] = [
-    None, 5, "text", b"", b"junk", b"5 junk", b"9" * 5000 + b" x", ormsgpack.packb([1] * 10),
-    ormsgpack.packb([1, "x", 0, 0, [], [], [], 0, -1, []]),
-    ormsgpack.packb([1, 0, 0, 0, [[0, 0, b"", b"", "../x"]], [], [], 0, -1, []]),
-    ormsgpack.packb([1, 0, 0, 0, [[0, 0, b"x", b"", ""]], [], [], 0, -1, []]),
+    None, 5, "text", b"", b"junk", b"5 junk", b"9" * 5000 + b" x", ormsgpack.packb([1] * 11),
+    ormsgpack.packb(["x"] * 11), ormsgpack.packb([1, 1, "x", 0, 0, [], [], [], 0, -1, []]),
+    ormsgpack.packb([1, 1, 0, 0, 0, [[0, 0, b"", b"", "../x"]], [], [], 0, -1, []]),
+    ormsgpack.packb([1, 1, 0, 0, 0, [[0, 0, b"x", b"", ""]], [], [], 0, -1, []]),
 ]  # fmt: skip
 
 
@@ -246,6 +246,21 @@ def test_documents_that_others_wrote_are_damaged_and_nothing_worse(junk: Any) ->
             store.runs() if field == "t" else store.read("run")
         rows.replace_one({"_id": kept["_id"]}, kept)
     assert len(store.read("run")) == 6
+
+
+def test_a_run_that_a_newer_holdfast_has_saved_to_is_refused_and_others_are_not() -> None:
+    client: Any = mongomock.MongoClient()
+    store = MongoDBStore(client)
+    store.append([entry("run", 0)])
+    rows = client.holdfast.holdfast_runs
+    document = ormsgpack.unpackb(rows.find_one()["d"])
+    newer = {"v": document[1] + 1, "d": ormsgpack.packb([2, *document[1:], "more"])}
+    rows.update_one({"_id": "run"}, {"$set": newer})
+    for call in (lambda: store.append([entry("run", 1)]), lambda: store.read("run")):
+        with pytest.raises(hf.SchemaError, match=r"schema 2.*upgrade"):
+            call()
+    assert rows.find_one()["d"] == newer["d"]
+    assert store.append([entry("other", 0)]) == [True]
 
 
 @pytest.mark.parametrize(

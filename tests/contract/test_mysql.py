@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+import pymysql._auth
 import pytest
 from hypothesis import HealthCheck, settings
 from pymysql.cursors import DictCursor
@@ -16,7 +17,6 @@ from pymysql.cursors import DictCursor
 import holdfast as hf
 from holdfast.errors import SchemaError, StoreError, StoreURLError
 from holdfast.store import Store, WorkFailedError
-from holdfast.stores import _mysql_schema
 from holdfast.stores.mysql import MySQLStore
 from holdfast.testing import faults
 from holdfast.testing._transacting import Effects, TransactionalStore, read_effects
@@ -91,7 +91,8 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
 
         def let_one_in() -> None:
             late.append(pool.submit(other.append, [entry("run", 2), entry("run", 3)]))
-            while not sql(url, "SELECT 1 FROM information_schema.innodb_lock_waits"):
+            waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+            while not sql(url, waiting):
                 pass
 
         with faults.at("mysql.commit.before", let_one_in):
@@ -139,24 +140,6 @@ def test_tables_of_others_are_not_taken_for_ours(url: str) -> None:
     with closing(open_store(f"{url}?prefix=other_")) as store:
         assert store.append([entry("run", 0)]) == [True]
     assert sql(url, "SELECT * FROM holdfast_entries") == []
-
-
-def test_an_older_schema_is_brought_up_to_date_while_others_use_it(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(open_store(url)) as old:
-        old.append([entry("run", 0, b"kept")])
-        more = ("ALTER TABLE {entries} ADD COLUMN IF NOT EXISTS extra TEXT",)
-        monkeypatch.setattr(_mysql_schema, "MIGRATIONS", (*_mysql_schema.MIGRATIONS, more))
-
-        def use(number: int) -> list[bool]:
-            with closing(open_store(url)) as store:
-                return store.append([entry(f"new-{number}", 0)])
-
-        with ThreadPoolExecutor(8) as pool:
-            assert list(pool.map(use, range(8))) == [[True]] * 8
-        assert old.append([entry("run", 1)]) == [True]
-        assert [item.body for item in old.read("run")] == [b"kept", b""]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(url: str, store: MySQLStore) -> None:
@@ -221,6 +204,22 @@ def test_a_password_that_is_wrong_is_no_outage(url: str) -> None:
     with closing(open_store(wrong)) as store, pytest.raises(StoreError) as caught:
         store.last("run")
     assert not isinstance(caught.value, hf.StoreUnavailableError)
+
+
+def test_what_the_drivers_authentication_lacks_is_said_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MySQL's own needs it on a connection without TLS."""
+    monkeypatch.setattr(pymysql._auth, "_have_cryptography", False)
+
+    def connect() -> Any:
+        pymysql._auth.sha2_rsa_encrypt(b"secret", b"salt", b"key")
+
+    with (
+        closing(MySQLStore(connect)) as store,
+        pytest.raises(StoreError, match=r"'PyMySQL\[rsa\]', or use TLS"),
+    ):
+        store.last("run")
 
 
 def test_connections_may_be_made_by_the_user(url: str) -> None:

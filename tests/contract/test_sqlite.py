@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -70,30 +70,19 @@ def test_a_file_that_is_no_database_is_reported_as_such(path: Path) -> None:
         SQLiteStore(path)
 
 
-def test_migrations_run_once_when_many_open_at_the_same_time(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with closing(SQLiteStore(path)) as store:
-        store.append([entry("run", 0, b"kept")])
-    newer = (*schema.MIGRATIONS, "CREATE TABLE added (x)", "ALTER TABLE added ADD COLUMN y")
-    monkeypatch.setattr(schema, "MIGRATIONS", newer)
-    errors: list[Exception] = []
+def test_a_newer_program_that_was_faster_is_not_overruled(path: Path) -> None:
+    """It migrates the file after an older one looked, and before that has its turn."""
 
-    def open_and_read() -> None:
-        try:
-            with closing(SQLiteStore(path)) as store:
-                assert store.read("run")[0].body == b"kept"
-        except Exception as error:  # noqa: BLE001 - the main thread looks at them
-            errors.append(error)
+    class Late(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if sql == "BEGIN IMMEDIATE":
+                with closing(sqlite3.connect(path)) as other:
+                    other.execute("PRAGMA user_version = 99")
+            return super().execute(sql, *parameters)
 
-    threads = [threading.Thread(target=open_and_read) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (len(newer),)
+    db = sqlite3.connect(path, isolation_level=None, factory=Late)
+    with closing(db), pytest.raises(SchemaError, match=r"schema 99.*upgrade"):
+        schema.prepare(db, "url", "FULL")
 
 
 def test_a_locked_database_is_unavailable_and_works_again_afterwards(path: Path) -> None:

@@ -26,9 +26,9 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run
 def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) -> None:
     """Copy runs, with their whole history, to another store.
 
-    SOURCE is the usual store unless it is given. Every entry is checked on its way. What the
-    target holds already is left alone, so a copy that was interrupted is finished by starting
-    it again; a different run by the same id is an error.
+    SOURCE is the usual store unless it is given. Every entry is checked on its way, and read
+    back. What the target holds already is checked and left alone, so a copy that was interrupted is
+    finished by starting it again; a different run by the same id is an error.
     """
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.urls import masked

@@ -10,6 +10,11 @@ from typing import Final, NamedTuple
 
 import ormsgpack
 
+from holdfast.stores._schema import refuse_newer
+
+FORMAT: Final = 1
+"""Of documents. A later holdfast brings a run's to its own when it first saves to the run."""
+
 _BLOB: Final = re.compile(r"(?:[0-9a-f]{32}-[0-9]{1,12})?")
 
 
@@ -54,17 +59,18 @@ class Document:
         gaps = [seq - before for before, seq in pairwise([0, *drop])]
         rewrite = [[seq, *new] for seq, new in self.rewrite.items()]
         return ormsgpack.packb([
-            self.version, self.head, self.floor, self.trims, list(map(list, self.newest)),
+            FORMAT, self.version, self.head, self.floor, self.trims, list(map(list, self.newest)),
             gaps, rewrite, self.erased, self.copied,
             list(self.doomed),
         ])  # fmt: skip
 
     @classmethod
-    def unpack(cls, packed: bytes) -> Document:
-        """Raises `ValueError` or `TypeError` for anything else."""
-        version, head, floor, trims, newest, gaps, rewrite, erased, copied, doomed = (
-            ormsgpack.unpackb(packed)
-        )
+    def unpack(cls, packed: bytes, url: str) -> Document:
+        """Raises `SchemaError` for a later format, `ValueError` or `TypeError` for anything else."""
+        made_as, *fields = ormsgpack.unpackb(packed)
+        _check(int, made_as)
+        refuse_newer(url, made_as, FORMAT)
+        version, head, floor, trims, newest, gaps, rewrite, erased, copied, doomed = fields
         _check(int, version, head, floor, trims, erased, copied, *gaps)
         items = tuple(Item(*item) for item in newest)
         for item in items:

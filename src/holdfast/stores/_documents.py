@@ -15,6 +15,7 @@ Whatever a crash leaves half done is done by the next writer. Items carry the nu
 they have been through: a copy that comes late never replaces a newer one, and a reader who finds
 one from the future reads again. So no transaction over several documents is needed, and no clock.
 A crash can leave the body of a save that never happened, which costs its room.
+A document of a later format is refused, also by whoever knew the one before: its version is another.
 """
 
 from __future__ import annotations
@@ -388,7 +389,7 @@ class DocumentStore(Store):
         if packed is None:
             return Document()
         try:
-            return Document.unpack(packed)
+            return Document.unpack(packed, self.url)
         except (ValueError, TypeError) as error:
             raise CheckpointCorruptedError(run, None, f"{self.url}: {error}") from error
 

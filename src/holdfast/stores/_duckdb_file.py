@@ -21,9 +21,9 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.model import Entry
-from holdfast.seams import on_fork
+from holdfast.seams import fault, on_fork
+from holdfast.stores._schema import refuse_newer
 
-VERSION: Final = 1
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
 NO_BODY: Final = COLUMNS.rpartition(", ")[0]
 
@@ -31,9 +31,9 @@ _TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "step_index": "BIGINT", "a
                  "size": "BIGINT", "duration": "DOUBLE", "entry_id": "BLOB", "digest": "BLOB",
                  "body": "BLOB"}  # fmt: skip
 _OPTIONAL: Final = ("parent", "step", "step_index", "type", "duration", "flow", "thread", "owner")
-_SCHEMA: Final = f"""
+_JOURNAL: Final = f"""
     CREATE TABLE holdfast (version INTEGER);
-    INSERT INTO holdfast VALUES ({VERSION});
+    INSERT INTO holdfast VALUES (0);
     CREATE TABLE entries ({
     ", ".join(
         f'"{name}" {_TYPES.get(name, "VARCHAR")}{"" if name in _OPTIONAL else " NOT NULL"}'
@@ -53,6 +53,7 @@ _SCHEMA: Final = f"""
         size AS state_bytes, octet_length(body) AS stored_bytes, lower(hex(digest)) AS digest
     FROM entries WHERE kind IN ('checkpoint', 'result') AND size > 0;
 """  # noqa: S608 - constants only
+MIGRATIONS: Final[tuple[str, ...]] = (_JOURNAL,)  # 1: the journal, and the view for people
 _MAX_HEADS: Final = 50_000
 _MAX_STATEMENTS: Final = 100
 _BEFORE_COMMIT: Final = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
@@ -177,21 +178,31 @@ class File:
         return self._db
 
     def _prepare(self, db: Any) -> None:
+        version = self._version(db)
+        refuse_newer(self.url, version, len(MIGRATIONS))
+        if version < len(MIGRATIONS):
+            db.execute("BEGIN")
+            for script in MIGRATIONS[version:]:
+                db.execute(script)
+                fault("schema.migrate")
+            db.execute("UPDATE holdfast SET version = ?", [len(MIGRATIONS)])
+            db.execute("COMMIT")
+
+    def _version(self, db: Any) -> int:
+        """Which schema is there; 0 if the file is new."""
         tables = {
             name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         }
         if not tables:
-            db.execute(f"BEGIN; {_SCHEMA} COMMIT")
-        elif "holdfast" not in tables:
+            return 0
+        if "holdfast" not in tables:
             raise SchemaError(self.url, "this DuckDB file was not made by holdfast; name another")
-        else:
-            try:
-                (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
-            except duckdb.BinderException as error:
-                text = "this DuckDB file has a table holdfast of someone else's; name another"
-                raise SchemaError(self.url, text) from error
-            if version != VERSION:
-                raise SchemaError(self.url, f"it has schema {version}; upgrade holdfast")
+        try:
+            (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
+        except duckdb.BinderException as error:
+            text = "this DuckDB file has a table holdfast of someone else's; name another"
+            raise SchemaError(self.url, text) from error
+        return int(version)
 
     def _disconnect(self) -> None:
         self.heads.clear()

@@ -55,12 +55,14 @@ class Connections:
         self,
         where: str | Callable[[], Connection],
         prepare: Callable[[Session], None],
+        recheck: Callable[[Session], object],
         *,
         size: int,
         pool_seconds: float,
         answer_seconds: float,
     ) -> None:
         self._prepare: Callable[[Session], None] | None = prepare
+        self._recheck = recheck  # raises `SchemaError` if a newer holdfast changed the schema
         if isinstance(where, str):
             settings = _settings(where, answer_seconds)
             self.url = _url(settings)
@@ -75,7 +77,13 @@ class Connections:
         self.close = self._pool.close
 
     def _connect(self) -> Connection:
-        db = self._make()
+        try:
+            db = self._make()
+        except RuntimeError as error:
+            if "cryptography" not in str(error):
+                raise
+            hint = "install it with: pip install 'PyMySQL[rsa]', or use TLS"
+            raise StoreError(f"{self.url}: {error}; {hint}") from error
         try:
             db.autocommit(True)
             # In others, such as GBK, a quote or backslash may be the half of a character, and what
@@ -97,7 +105,18 @@ class Connections:
             if prepare is not None:
                 prepare(session)
                 self._prepare = None
-            yield session
+            with self._rechecked(session):
+                yield session
+
+    @contextmanager
+    def _rechecked(self, session: Session) -> Iterator[None]:
+        """What a statement names may be gone because a newer holdfast changed it: then say so."""
+        try:
+            yield
+        except pymysql.Error as error:
+            if type(_translate(error, self.url)) is StoreError and _rests(session.db):
+                self._recheck(session)
+            raise
 
     @contextmanager
     def transaction(self, run: str) -> Iterator[Session]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import pymysql
 
 from holdfast.errors import SchemaError, StoreUnavailableError
-
-Query = Callable[..., list[tuple[Any, ...]]]
-"""Runs a statement with its parameters; what it found."""
+from holdfast.seams import fault
+from holdfast.stores._mysql_connections import Session, patient
+from holdfast.stores._schema import MIGRATION_SECONDS, refuse_newer
 
 _LOCK_SECONDS: Final = 30
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
@@ -21,7 +23,7 @@ _TABLE: Final = """
         status VARBINARY(64) NOT NULL, at BIGINT NOT NULL, duration DOUBLE, size BIGINT NOT NULL,
         flow VARBINARY(2048), thread VARBINARY(2048), owner VARBINARY(2048),
         meta LONGBLOB NOT NULL, body LONGBLOB NOT NULL,
-        stored BIGINT GENERATED ALWAYS AS (octet_length(body)) STORED,
+        `stored` BIGINT GENERATED ALWAYS AS (octet_length(body)) STORED,
         PRIMARY KEY (run, seq)
     ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC, COMMENT = 'holdfast schema 0'
 """
@@ -40,44 +42,66 @@ _VIEW: Final = """
             ELSE 'completed' END AS status,
         CONVERT(run USING utf8mb4) AS run_id, seq AS sequence,
         CONVERT(type USING utf8mb4) AS checkpoint_type, CONVERT(owner USING utf8mb4) AS owner_id,
-        duration, size AS state_bytes, stored AS stored_bytes, LOWER(HEX(digest)) AS digest
+        duration, size AS state_bytes, `stored` AS stored_bytes, LOWER(HEX(digest)) AS digest
     FROM {entries} WHERE kind IN ('checkpoint', 'result') AND size > 0
 """
-_META: Final = "NULLIF(CONVERT(meta USING utf8mb4), '')"
+# MySQL fails on what it does not take for JSON, such as half a surrogate pair.
+_META: Final = "IF(JSON_VALID(CONVERT(meta USING utf8mb4)), CONVERT(meta USING utf8mb4), NULL)"
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    # 1: the view for people. Each may be done again: a server that dies between two goes on there.
-    (_VIEW,),
+
+class Migration(NamedTuple):
+    """A way to the next version. Here every statement is committed by itself.
+
+    So first come those that may be done again, by whoever goes on where a client died. Then the
+    clauses of one ALTER TABLE, which sets the mark too: it is done once, or not at all.
+    """
+
+    first: tuple[str, ...] = ()
+    alter: tuple[str, ...] = ()
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (
+    Migration((_VIEW,)),  # 1: the view for people
 )
 
 
-def prepare(query: Query, prefix: str, url: str) -> None:
+def prepare(session: Session, prefix: str, url: str) -> None:
     """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
-    if _version(query, prefix, url) == len(MIGRATIONS):
+    if version_of(session, prefix, url) == len(MIGRATIONS):
         return
-    lock = "SHA1(CONCAT('holdfast ', DATABASE()))"
+    lock = "SHA2(CONCAT('holdfast ', DATABASE()), 224)"  # of at most 64 characters
+    if session.query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
+        raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
+    try:
+        version = version_of(session, prefix, url)  # another may have been faster
+        with patient(session.db, MIGRATION_SECONDS):
+            _migrate(session, prefix, version)
+    finally:
+        with suppress(pymysql.Error):  # who lost the connection has lost the lock
+            session.query(f"SELECT RELEASE_LOCK({lock})")
+
+
+def _migrate(session: Session, prefix: str, version: int | None) -> None:
     names = {
         "entries": f"`{prefix}entries`",
         "checkpoints": f"`{prefix}checkpoints`",
         "meta": _META,
     }
-    try:
-        if query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
-            raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
-        version = _version(query, prefix, url)  # another may have been faster
-        if version is None:
-            query(_TABLE.format(**names))
-        for number, script in enumerate(MIGRATIONS[version or 0 :], (version or 0) + 1):
-            for statement in script:
-                query(statement.format(**names))
-            query(f"ALTER TABLE {names['entries']} COMMENT = '{_MARK}{number}'")
-    finally:
-        query(f"SELECT RELEASE_LOCK({lock})")
+    if version is None:
+        session.query(_TABLE.format(**names))
+        fault("schema.migrate")
+    for number, migration in enumerate(MIGRATIONS[version or 0 :], (version or 0) + 1):
+        for statement in migration.first:
+            session.query(statement.format(**names))
+            fault("schema.migrate")
+        clauses = ", ".join((*migration.alter, f"COMMENT = '{_MARK}{number}'"))
+        session.query(f"ALTER TABLE {names['entries']} {clauses}")
+        fault("schema.migrate")
 
 
-def _version(query: Query, prefix: str, url: str) -> int | None:
-    """Which schema is there; None if there is none."""
-    found = query(
+def version_of(session: Session, prefix: str, url: str) -> int | None:
+    """Which schema is there; None if there is none. Raises `SchemaError` for one from the future."""
+    found = session.query(
         "SELECT table_comment FROM information_schema.tables "
         "WHERE table_schema = DATABASE() AND table_name = CONVERT(%s USING utf8mb4)",
         (f"{prefix}entries",),
@@ -88,9 +112,5 @@ def _version(query: Query, prefix: str, url: str) -> int | None:
     if not comment.startswith(_MARK):
         raise SchemaError(url, "there is a table that holdfast did not make; name another prefix=")
     version = int(comment.removeprefix(_MARK))
-    if version > len(MIGRATIONS):
-        raise SchemaError(
-            url,
-            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
-        )
+    refuse_newer(url, version, len(MIGRATIONS))
     return version

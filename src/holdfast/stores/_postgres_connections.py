@@ -60,12 +60,14 @@ class Connections:
         where: str | UsersPool,
         schema: str,
         prepare: Callable[[Cursor], None],
+        recheck: Callable[[Cursor], object],
         *,
         size: int,
         pool_seconds: float,
         answer_seconds: float,
     ) -> None:
         self._prepare: Callable[[Cursor], None] | None = prepare
+        self._recheck = recheck  # raises `SchemaError` if a newer holdfast changed the schema
         self._closed = False
         self._own: Pool[Connection] | None = None
         if isinstance(where, str):
@@ -111,12 +113,23 @@ class Connections:
                 if prepare is not None:
                     prepare(cursor)
                     self._prepare = None
-                yield cursor
+                with self._rechecked(cursor):
+                    yield cursor
             finally:
                 if _rests(db):
                     db.autocommit = before
                 else:
                     db.close()  # Ctrl-C may have struck inside of a transaction
+
+    @contextmanager
+    def _rechecked(self, cursor: Cursor) -> Iterator[None]:
+        """What a statement names may be gone because a newer holdfast changed it: then say so."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if type(_translate(error, self.url)) is StoreError and _rests(cursor.connection):
+                self._recheck(cursor)
+            raise
 
     def _connect(self) -> Connection:
         db = _Impatient.connect(**self._settings)

@@ -7,6 +7,9 @@ from typing import Any, Final
 import psycopg
 
 from holdfast.errors import SchemaError
+from holdfast.seams import fault
+from holdfast.stores._postgres_connections import patient
+from holdfast.stores._schema import MIGRATION_SECONDS, refuse_newer
 
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
 
@@ -87,26 +90,36 @@ def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
     """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
     if cursor.connection.info.parameter_status("server_encoding") != "UTF8":
         raise SchemaError(url, "its database can't hold every text; use one with ENCODING 'UTF8'")
-    if _version(cursor, schema, url) == len(MIGRATIONS):
+    if version_of(cursor, schema, url) == len(MIGRATIONS):
         return
-    name = f'"{schema}"'
     with cursor.connection.transaction():
+        # At another level we would see, after the wait, what was there before it.
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE")
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("holdfast",))
-        version = _version(cursor, schema, url)  # another may have been faster
-        if not cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall():
-            cursor.execute(f"CREATE SCHEMA {name}")
-        try:
-            for script in MIGRATIONS[version:]:
-                cursor.execute(script.format(schema=name))
-        except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateFunction) as error:
-            raise SchemaError(
-                url, "there are tables that holdfast did not make; name another schema="
-            ) from error
-        cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{_MARK}{len(MIGRATIONS)}'")
+        version = version_of(cursor, schema, url)
+        if version == len(MIGRATIONS):
+            return  # another was faster
+        with patient(cursor.connection, MIGRATION_SECONDS):
+            _migrate(cursor, schema, version, url)
 
 
-def _version(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
-    """Which schema is there; 0 if none of ours is."""
+def _migrate(cursor: psycopg.Cursor[Any], schema: str, version: int, url: str) -> None:
+    name = f'"{schema}"'
+    if not cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall():
+        cursor.execute(f"CREATE SCHEMA {name}")
+    try:
+        for script in MIGRATIONS[version:]:
+            cursor.execute(script.format(schema=name))
+            fault("schema.migrate")
+    except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateFunction) as error:
+        raise SchemaError(
+            url, "there are tables that holdfast did not make; name another schema="
+        ) from error
+    cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{_MARK}{len(MIGRATIONS)}'")
+
+
+def version_of(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
+    """Which schema is there; 0 if none of ours is. Raises `SchemaError` for one from the future."""
     # Not to_regclass: it may remember from before a wait that there was none.
     cursor.execute(
         "SELECT obj_description(c.oid, 'pg_class') FROM pg_class AS c JOIN pg_namespace AS n "
@@ -117,9 +130,5 @@ def _version(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
     if not comment or not comment.startswith(_MARK):
         return 0
     version = int(comment.removeprefix(_MARK))
-    if version > len(MIGRATIONS):
-        raise SchemaError(
-            url,
-            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
-        )
+    refuse_newer(url, version, len(MIGRATIONS))
     return version

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.seams import fault, on_fork
-from holdfast.stores._sqlite_schema import make_file, prepare
+from holdfast.stores._sqlite_schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
 _OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
@@ -188,11 +188,18 @@ class Connections:
         except HoldfastError:
             raise  # some are an OSError too
         except sqlite3.Error as error:
+            if code_of(error) == sqlite3.SQLITE_ERROR:
+                self._refuse_newer()
             raise _translate(error, self.url) from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
         except (OverflowError, UnicodeError) as error:  # a value that no column can hold
             raise StoreError(f"{self.url}: {error}") from error
+
+    def _refuse_newer(self) -> None:
+        """What our statements name may be gone because a newer holdfast changed it."""
+        with suppress(sqlite3.Error), closing(self._connect()) as db:
+            check_version(db, self.url)
 
 
 def roll_back(db: sqlite3.Connection) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import SchemaError, StoreError
+from holdfast.seams import fault
+from holdfast.stores._schema import refuse_newer
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 NAMES: Final = ("entries", "checkpoints")  # what is ours in the file; all else is the user's
@@ -70,16 +72,11 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
             raise SchemaError(url, "this is no SQLite database; name another file") from error
         raise
-    version = db.execute("PRAGMA user_version").fetchone()[0]
     application = db.execute("PRAGMA application_id").fetchone()[0]
-    db.execute("COMMIT")
     if tables and application != APPLICATION_ID:
         raise SchemaError(url, "this SQLite file was not made by holdfast; name another one")
-    if version > len(MIGRATIONS):
-        raise SchemaError(
-            url,
-            f"it has schema {version}, newer than this holdfast knows ({len(MIGRATIONS)}); upgrade",
-        )
+    version = check_version(db, url)
+    db.execute("COMMIT")
     if not tables:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must come before the first table
     mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
@@ -92,12 +89,18 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     if version == len(MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")
-    version = db.execute("PRAGMA user_version").fetchone()[
-        0
-    ]  # another process may have been faster
+    version = check_version(db, url)  # another process may have been faster, and may be newer
     for number, script in enumerate(MIGRATIONS[version:], version + 1):
         for statement in script.split(";"):
             db.execute(statement)
+            fault("schema.migrate")
         db.execute(f"PRAGMA user_version = {number}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute("COMMIT")
+
+
+def check_version(db: sqlite3.Connection, url: str) -> int:
+    """Which schema the file has; 0 if none of ours. Raises `SchemaError` for one from the future."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    refuse_newer(url, version, len(MIGRATIONS))
+    return version

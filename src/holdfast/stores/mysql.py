@@ -26,7 +26,7 @@ from holdfast.stores._mysql_connections import (
     literal,
     patient,
 )
-from holdfast.stores._mysql_schema import prepare
+from holdfast.stores._mysql_schema import prepare, version_of
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._sql import (
     COLUMNS,
@@ -59,7 +59,7 @@ class MySQLStore(SQLStore[Session]):
     would end it, as every change of a schema does here, is refused.
     """
 
-    _stored: ClassVar[str] = "stored"
+    _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
 
     def __init__(
         self,
@@ -83,6 +83,7 @@ class MySQLStore(SQLStore[Session]):
         self._db = Connections(
             where,
             self._first_use,
+            lambda session: version_of(session, prefix, self.url),
             size=int(connections),
             pool_seconds=float(pool_seconds),
             answer_seconds=float(answer_seconds),
@@ -130,7 +131,7 @@ class MySQLStore(SQLStore[Session]):
         self._db.check_open()
 
     def _first_use(self, session: Session) -> None:
-        prepare(session.query, self._prefix, self.url)
+        prepare(session, self._prefix, self.url)
         ((self._packet,),) = session.query("SELECT @@max_allowed_packet")
 
     def _transaction(self, run: str) -> AbstractContextManager[Session]:

@@ -23,7 +23,7 @@ from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._postgres_arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool, patient
-from holdfast.stores._postgres_schema import prepare
+from holdfast.stores._postgres_schema import prepare, version_of
 from holdfast.stores._sql import (
     NO_BODY,
     WORK_SECONDS,
@@ -92,6 +92,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             where,
             schema,
             self._first_use,
+            lambda cursor: version_of(cursor, schema, self.url),
             size=int(connections),
             pool_seconds=float(pool_seconds),
             answer_seconds=float(answer_seconds),

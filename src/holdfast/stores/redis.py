@@ -13,6 +13,9 @@ one place could not be written together with a run in another. Whoever lists mer
 All scores are 0, so members sort by their bytes: by seq, and for UTF-8 by code point. A run's id is
 the rest of its key, whatever it holds. Its verdicts live in its shard and expire with it.
 
+A later format will change the type of what stands at PREFIX:{SHARD}:r. Every script that writes looks there
+first, so programs that still run this one stop then, before they write, and see the version.
+
 **One save** is one script on a server, whatever runs it concerns; on a cluster one for each shard,
 so that runs of different shards may be saved without each other. A lost reply, or trouble with the
 second of two shards, is an `OutcomeUnknownError`.

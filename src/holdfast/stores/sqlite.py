@@ -22,7 +22,10 @@ BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
 _VACUUM_PAGES: Final = 2000  # given back to the disk at once
 _VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goes on from there
 _SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
-_NOTHING_WRITTEN: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY)
+_NOTHING_WRITTEN: Final = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_ERROR,  # a statement that does not fit the schema, and was not begun
+)  # fmt: skip
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
