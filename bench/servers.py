@@ -1,4 +1,4 @@
-"""Saving to servers, side by side with their own drivers and LangGraph's Postgres savers.
+"""Saving to servers, side by side with their own drivers and LangGraph's savers.
 
 python -m bench.servers [--quick] [--only WORD] [--json FILE]
 
@@ -32,7 +32,9 @@ from bench.report import (
 )
 from bench.server_systems import (
     HAS_LANGGRAPH,
+    HAS_REDIS_SAVER,
     NO_LANGGRAPH,
+    NO_REDIS_SAVER,
     SERVERS,
     Batches,
     Connected,
@@ -57,6 +59,8 @@ def main() -> None:
     options = parser.parse_args()
     if not HAS_LANGGRAPH:
         print(NO_LANGGRAPH)
+    if not HAS_REDIS_SAVER:
+        print(NO_REDIS_SAVER)
     before = environment()
     results: dict[str, Measured] = {}
     with scratch(options.dir) as directory:

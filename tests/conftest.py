@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,12 @@ settings.register_profile(  # no test is timed, and a loaded machine is no failu
 settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
+
+
+def pytest_collection_finish() -> None:
+    """Tests that ask the collector for leaks should not have it look at thousands of tests each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=STORES)

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Sequence
+
+EFFORT = int(os.environ.get("HOLDFAST_EFFORT", "1"))
 
 
 def examples(few: int) -> int:
     """How many examples a property is tried on."""
-    return few * int(os.environ.get("HOLDFAST_EFFORT", "1"))
+    return few * EFFORT
+
+
+def some(numbers: Sequence[int], one_in: int) -> Sequence[int]:
+    """One in so many, others each time; all of them when it is to try hard."""
+    return numbers if EFFORT > 1 else numbers[random.randrange(one_in) :: one_in]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+from holdfast.chains import SMALL_STATE
 from holdfast.checkpoint import CheckpointInfo, dump_meta
 from holdfast.core import Core, Op, Pending
 from holdfast.errors import (
@@ -21,7 +22,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.journal import SMALL_STATE, Draft, Tip
+from holdfast.journal import Draft, Tip
 from holdfast.model import Entry, Kind, Status, checkpoint_id, thread_journal
 
 _PAUSE: Final = 0.02

@@ -6,12 +6,33 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import delta, envelope
+from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, Store
 
+SMALL_STATE: Final = 4096
+"""Stored whole: cheaper than a delta, and any process can append after it."""
+
+REACH: Final = 400
+"""How many entries a delta may lie behind its landmark: after going far back, a chain would span all between."""
+
 _FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
+
+
+class Landmark(NamedTuple):
+    """A state that later ones are stored as changes to: a keyframe, or a span since another."""
+
+    seq: int
+    encoding: bytes
+    key_bytes: int  # of the keyframe that it goes back to
+    span_bytes: int = 0
+    spans: int = 0
+
+    def span(self, seq: int, encoding: bytes, size: int) -> Landmark:
+        """The landmark that a span of so many bytes makes of a later state."""
+        return Landmark(seq, encoding, self.key_bytes, self.span_bytes + size, self.spans + 1)
 
 
 class Chain(NamedTuple):
@@ -19,10 +40,9 @@ class Chain(NamedTuple):
 
     encoding: bytes
     kind: str  # of the entry it was asked for: a whole state, or a step's own value
-    key_seq: int
-    key_bytes: int
-    chain_bytes: int
-    links: int
+    landmark: Landmark
+    links: int = 0  # deltas since the landmark
+    link_bytes: int = 0
 
 
 class Reader:
@@ -148,38 +168,43 @@ class Reader:
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         kind = entry.kind
+        deltas: list[tuple[Entry, Content]] = []
+        found: dict[int, Entry] = {}
         content = envelope.unseal(self._bounded(entry))
-        if not content.is_delta:
-            encoding = self._checked(entry, content.payload)
-            return Chain(encoding, kind, seq, len(entry.body), 0, 0)
-        links: list[tuple[Entry, bytes]] = []
-        found = self._range(run, content.key, seq)
-        chain_bytes = 0
         while content.is_delta:
-            links.append((entry, content.payload))
-            chain_bytes += len(entry.body)
+            deltas.append((entry, content))
+            if content.base not in found:
+                found = self._range(run, min(content.landmark, content.base), content.base)
             base = found.get(content.base)
-            if base is None or len(links) > len(found):
+            if base is None:
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
             entry, content = base, envelope.unseal(self._bounded(base))
-        encoding = bytearray(self._checked(entry, content.payload))
-        key_seq, key_bytes = entry.seq, len(entry.body)
-        for entry, change in reversed(links):
+        whole = self._checked(entry, content.payload)
+        landmark = Landmark(entry.seq, whole, len(entry.body))
+        links = link_bytes = 0
+        encoding = bytearray(whole)
+        for entry, content in reversed(deltas):
             try:
-                delta.apply(encoding, change, entry.size)
+                encoding = delta.apply(encoding, content.payload, entry.size)
             except ValueError as error:
                 raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
             self._checked(entry, encoding)
-        return Chain(bytes(encoding), kind, key_seq, key_bytes, chain_bytes, len(links))
+            if content.landmark == entry.seq:
+                landmark = landmark.span(entry.seq, bytes(encoding), len(entry.body))
+                links = link_bytes = 0
+            else:
+                links += 1
+                link_bytes += len(entry.body)
+        return Chain(bytes(encoding), kind, landmark, links, link_bytes)
 
-    def _range(self, run: str, first: int, end: int) -> dict[int, Entry]:
-        """The live entries that carry state from `first` up to, not including, `end`."""
+    def _range(self, run: str, first: int, last: int) -> dict[int, Entry]:
+        """The live entries that carry state from `first` to `last`."""
         found: dict[int, Entry] = {}
         after = first - 1
-        while after < end - 1:
-            page = self.store.read(run, after=after, limit=min(PAGE, end - 1 - after))
+        while after < last:
+            page = self.store.read(run, after=after, limit=min(PAGE, last - after))
             if not page:
                 break
             found.update((e.seq, e) for e in page if e.size)
@@ -219,18 +244,23 @@ def is_live(entry: Entry) -> bool:
 
 
 def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
-    """New bodies for the checkpoints that stay but are stored as changes to one that goes."""
+    """New bodies for those of a run's entries that stay but are stored as changes to one that goes."""
+    stay = {e.seq for e in entries if is_live(e) and e.seq not in gone and e.size > SMALL_STATE}
+    if reader.store.form == "readable" or not stay or not gone:
+        return {}
     found = {}
-    at = {entry.seq: entry for entry in entries}
-    for entry in entries:
-        if not is_live(entry) or entry.seq in gone:
-            continue
-        base = entry.parent
-        while base in at and at[base].kind == Kind.RESULT:
-            base = at[base].parent
-        if base not in gone:
-            continue
-        chain = reader.chain(entry.run, entry.seq)
-        if chain.links:
-            found[entry.seq] = envelope.reseal(entry, *envelope.keyframe(chain.encoding))
+    for entry in reader.entries(entries[0].run, bodies=True, after=min(gone)):
+        if entry.seq >= max(gone) + REACH:
+            break
+        if entry.seq in stay and _base(entry) in gone:
+            encoding = reader.chain(entry.run, entry.seq, entry).encoding
+            found[entry.seq] = envelope.reseal(entry, *envelope.keyframe(encoding))
     return found
+
+
+def _base(entry: Entry) -> int | None:
+    """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
+    try:
+        return envelope.unseal(entry).base
+    except CheckpointCorruptedError:
+        return None

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
-from holdfast.chains import Chain, Reader, state_seq
+from holdfast.chains import REACH, SMALL_STATE, Chain, Landmark, Reader, state_seq
 from holdfast.codec import delta, envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
@@ -15,14 +15,16 @@ from holdfast.store import Store, Work
 from holdfast.ticket import Line, Ticket
 from holdfast.writer import Writer
 
-SMALL_STATE: Final = 4096  # stored whole: cheaper than a delta, and any process can append after it
-KEYFRAME_WORTH: Final = 2  # a keyframe is due once the deltas since the last weigh this much more
-MAX_LINKS: Final = 200  # deltas between keyframes: bounds what a cold load must read
+MAX_LINKS: Final = 100  # deltas to the state before, until a span bridges them
+MAX_SPANS: Final = 24  # until a keyframe; a cold load reads each of them by itself
+SPAN_SPLICES: Final = 1024
+SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
+DELTAS_WORTH: Final = 3  # and with the links behind them
 CACHE_BYTES: Final = 64 << 20
-MAX_DISTANCE: Final = (
-    4 * MAX_LINKS
-)  # after going far back, a chain would span all that came between
 KEEP: Final = -1
+
+
+Packed = tuple[int, bytes]  # an envelope's flags and content
 
 
 class Tip(Line):
@@ -32,7 +34,7 @@ class Tip(Line):
     """
 
     __slots__ = (
-        "base_seq", "chain_bytes", "damaged", "digest", "encoding", "exists", "flow", "key_bytes", "key_seq", "links", "owner",
+        "base_seq", "damaged", "digest", "encoding", "exists", "flow", "landmark", "link_bytes", "links", "owner",
         "run", "seq", "state_seq", "thread",
     )  # fmt: skip
 
@@ -60,10 +62,9 @@ class Tip(Line):
         for name in (
             "encoding",
             "base_seq",
-            "key_seq",
-            "key_bytes",
-            "chain_bytes",
+            "landmark",
             "links",
+            "link_bytes",
             "damaged",
         ):
             setattr(self, name, getattr(other, name))
@@ -71,10 +72,56 @@ class Tip(Line):
     def stand_on(self, chain: Chain | None) -> None:
         """Take over the state at `base_seq`, or forget it: the next save is then a keyframe."""
         self.encoding = chain.encoding if chain else None
-        self.key_seq = chain.key_seq if chain else -1
-        self.key_bytes = chain.key_bytes if chain else 0
-        self.chain_bytes = chain.chain_bytes if chain else 0
+        self.landmark = chain.landmark if chain else None
         self.links = chain.links if chain else 0
+        self.link_bytes = chain.link_bytes if chain else 0
+
+    @property
+    def weight(self) -> int:
+        """How many bytes of states it holds."""
+        if self.encoding is None:
+            return 0
+        other = self.landmark.encoding if self.landmark else self.encoding
+        return len(self.encoding) + (0 if other is self.encoding else len(other))
+
+    def rest_at(self, landmark: Landmark) -> None:
+        """Begin the links to come at this landmark."""
+        self.landmark = landmark
+        self.links = self.link_bytes = 0
+
+    def link(self, seq: int, encoding: bytes, moves: bool) -> Packed | None:
+        """A state as the change to the one before, unless a span or a keyframe is due."""
+        if moves and self.links >= MAX_LINKS:
+            return None
+        landmark, base, old = self.landmark, self.base_seq, self.encoding
+        assert landmark is not None
+        assert base is not None
+        assert old is not None
+        change = delta.diff(old, encoding)
+        spent = landmark.span_bytes + self.link_bytes
+        worth = DELTAS_WORTH * max(landmark.key_bytes, SMALL_STATE)
+        if change is None or spent + len(change) > worth:
+            return None
+        flags, content = envelope.delta(seq, base, landmark.seq, change)
+        if moves:
+            self.links += 1
+            self.link_bytes += len(content)
+        return flags, content
+
+    def span(self, seq: int, encoding: bytes) -> Packed | None:
+        """A state as the change since the landmark, which it follows as one, unless it weighs too much."""
+        landmark = self.landmark
+        assert landmark is not None
+        if not self.links or landmark.spans >= MAX_SPANS:
+            return None
+        change = delta.diff(landmark.encoding, encoding, SPAN_SPLICES)
+        if change is None:
+            return None
+        flags, content = envelope.delta(seq, landmark.seq, seq, change)
+        if landmark.span_bytes + len(content) > SPANS_WORTH * landmark.key_bytes:
+            return None
+        self.rest_at(landmark.span(seq, encoding, len(content)))
+        return flags, content
 
 
 class Draft(NamedTuple):
@@ -156,7 +203,7 @@ class Journals(Reader):
                 # Another task asked, too: two tips of one head would only get into each other's way.
                 if known.lacks_state and known.seq == tip.seq:
                     known.take_state_of(tip)
-                    self._held += len(known.encoding or b"")
+                    self._held += known.weight
                 return known
             self._keep(tip)
         return tip
@@ -187,7 +234,7 @@ class Journals(Reader):
         with self._lock:
             if tip.broken or only_at not in (None, tip.seq):
                 return None
-            held = len(tip.encoding or b"")
+            held = tip.weight
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
                 ticket = Ticket(entries, tip, deadline, work)
@@ -198,7 +245,7 @@ class Journals(Reader):
                     self._held -= held
                 raise
             if self._tips.get(tip.run) is tip:
-                self._held += len(tip.encoding or b"") - held
+                self._held += tip.weight - held
             self._keep(tip)
         return ticket, entries
 
@@ -227,7 +274,7 @@ class Journals(Reader):
             tip = self._tips.pop(run, None)
             if tip is not None:
                 tip.broken = True
-                self._held -= len(tip.encoding or b"")
+                self._held -= tip.weight
 
     def _place(self, tip: Tip, draft: Draft) -> Entry:
         """The next entry; the tip moves on to it."""
@@ -272,53 +319,42 @@ class Journals(Reader):
         )
         return front, back
 
-    def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> tuple[int, bytes]:
+    def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> Packed:
         """A delta where it pays, else a keyframe; the tip then stands on the new state.
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
-        old, base = tip.encoding, tip.base_seq
         moves = kind == Kind.CHECKPOINT
+        packed = None
+        if self._flags & envelope.READABLE:
+            packed = envelope.READABLE, encoding
+        elif (
+            len(encoding) > SMALL_STATE
+            and kind in CARRY_STATE
+            and tip.landmark is not None
+            and seq - tip.landmark.seq < REACH
+        ):
+            packed = tip.link(seq, encoding, moves) or (tip.span(seq, encoding) if moves else None)
+        if packed is None:
+            packed = envelope.keyframe(encoding)
+            if moves:
+                tip.rest_at(Landmark(seq, encoding, len(packed[1])))
         if moves:
             tip.encoding, tip.base_seq = encoding, seq
-        if self._flags & envelope.READABLE:
-            return envelope.READABLE, encoding
-        if (
-            len(encoding) > SMALL_STATE
-            and old is not None
-            and base is not None
-            and kind in CARRY_STATE
-            and tip.links < MAX_LINKS
-            and seq - tip.key_seq < MAX_DISTANCE
-        ):
-            change = delta.diff(old, encoding)
-            if change is not None and tip.chain_bytes + len(change) <= max(
-                KEYFRAME_WORTH * tip.key_bytes, SMALL_STATE
-            ):
-                flags, content = envelope.delta(seq, base, tip.key_seq, change)
-                if moves:
-                    tip.links += 1
-                    tip.chain_bytes += len(content)
-                return flags, content
-        if not moves:
-            return envelope.keyframe(encoding)
-        flags, content = envelope.keyframe(encoding)
-        tip.key_seq, tip.key_bytes = seq, len(content)
-        tip.links = tip.chain_bytes = 0
-        return flags, content
+        return packed
 
     def _keep(self, tip: Tip) -> None:
         """Make the tip the newest of the cache; evict the oldest beyond its size."""
         known = self._tips.get(tip.run)
         if known is not tip:
             if known is not None:
-                self._held -= len(known.encoding or b"")
+                self._held -= known.weight
             self._tips[tip.run] = tip
-            self._held += len(tip.encoding or b"")
+            self._held += tip.weight
         self._tips.move_to_end(tip.run)
         while self._held + 512 * len(self._tips) > self._cache_bytes and len(self._tips) > 1:
             _, oldest = self._tips.popitem(last=False)
-            self._held -= len(oldest.encoding or b"")
+            self._held -= oldest.weight
 
     # --- reading
 

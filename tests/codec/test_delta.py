@@ -10,9 +10,7 @@ from holdfast.codec import delta, values
 
 
 def patched(old: bytes, change: bytes, limit: int) -> bytes:
-    encoding = bytearray(old)
-    delta.apply(encoding, change, limit)
-    return bytes(encoding)
+    return bytes(delta.apply(bytearray(old), change, limit))
 
 
 @st.composite

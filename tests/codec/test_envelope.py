@@ -30,7 +30,7 @@ def test_what_is_sealed_comes_out_again(content: bytes) -> None:
 def test_a_delta_knows_its_base_and_its_keyframe(change: bytes) -> None:
     flags, content = envelope.delta(7, 6, 3, change)
     opened = envelope.unseal(sealed(content, flags, 10_000))
-    assert (opened.base, opened.key, opened.payload, opened.is_delta) == (6, 3, change, True)
+    assert (opened.base, opened.landmark, opened.payload, opened.is_delta) == (6, 3, change, True)
 
 
 @pytest.mark.parametrize("flags", [0, envelope.READABLE])

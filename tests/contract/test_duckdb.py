@@ -15,9 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast as hf
+from holdfast.errors import OutcomeUnknownError, StoreError
 from holdfast.store import Store
 from holdfast.stores.duckdb import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
+from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from tests.effort import examples
 
@@ -126,29 +128,67 @@ def test_an_entry_that_no_column_can_hold_leaves_nothing(store: Store) -> None:
         assert store.read("run") == []
 
 
+class Failing:
+    """A connection that raises once, before or after a statement that begins with a word."""
+
+    def __init__(self, db: Any, word: str, error: BaseException, *, after: bool) -> None:
+        self._db = db
+        self._word = word
+        self._errors = [error]
+        self._after = after
+
+    def execute(self, query: Any, *parameters: Any) -> Any:
+        text = query if isinstance(query, str) else query.query
+        fails = text.startswith(self._word) and self._errors
+        if fails and not self._after:
+            raise self._errors.pop()
+        found = self._db.execute(query, *parameters)
+        if fails:
+            raise self._errors.pop()
+        return found
+
+    def close(self) -> None:
+        self._db.close()
+
+
 def test_an_interrupt_just_after_a_transaction_began_leaves_the_store_usable(path: Path) -> None:
-    class Interrupted:
-        def __init__(self, db: Any) -> None:
-            self._db = db
-            self._left = 1
-
-        def execute(self, query: str, *parameters: Any) -> Any:
-            found = self._db.execute(query, *parameters)
-            if query == "BEGIN" and self._left:
-                self._left = 0
-                raise KeyboardInterrupt
-            return found
-
-        def close(self) -> None:
-            self._db.close()
-
     with closing(DuckDBStore(path)) as store:
         store.append([entry("run", 0)])
         assert store._file is not None
-        store._file._db = Interrupted(store._file._db)
+        store._file._db = Failing(store._file._db, "BEGIN", KeyboardInterrupt(), after=True)
         with pytest.raises(KeyboardInterrupt):
-            store.append([entry("run", 1)])
+            store.erase(tombstone("run", 1))
         assert store.append([entry("run", 1)]) == [True]
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (duckdb.IOException("no space left"), OutcomeUnknownError),
+        (duckdb.TransactionException("failed to commit"), OutcomeUnknownError),
+    ],
+)
+def test_an_append_that_broke_off_is_there_or_not_and_the_store_knows(
+    path: Path, error: BaseException, raised: type[BaseException], after: bool
+) -> None:
+    with closing(DuckDBStore(path)) as store:
+        store.append([entry("run", 0)])
+        assert store._file is not None
+        store._file._db = Failing(store._file._db, "INSERT", error, after=after)
+        with pytest.raises(raised):
+            store.append([entry("run", 1)])
+        assert len(store.read("run")) == 1 + after
+        assert store.append([entry("run", 1)]) == [not after]
+
+
+def test_an_append_of_what_no_column_can_hold_writes_nothing_and_says_so(path: Path) -> None:
+    with closing(DuckDBStore(path)) as store:
+        with pytest.raises(StoreError):
+            store.append([entry("run", 0), entry("run", 1, size=1 << 70)])
+        assert store.read("run") == []
+        assert store.append([entry("run", 0)]) == [True]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> None:

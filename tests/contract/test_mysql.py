@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pymysql._auth
 import pytest
 from hypothesis import HealthCheck, settings
 from pymysql.cursors import DictCursor
@@ -92,7 +93,8 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
 
         def let_one_in() -> None:
             late.append(pool.submit(other.append, [entry("run", 2), entry("run", 3)]))
-            while not sql(url, "SELECT 1 FROM information_schema.innodb_lock_waits"):
+            waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
+            while not sql(url, waiting):
                 pass
 
         with faults.at("mysql.commit.before", let_one_in):
@@ -231,6 +233,22 @@ def test_a_password_that_is_wrong_is_no_outage(url: str) -> None:
     with closing(open_store(wrong)) as store, pytest.raises(StoreError) as caught:
         store.last("run")
     assert not isinstance(caught.value, hf.StoreUnavailableError)
+
+
+def test_what_the_drivers_authentication_lacks_is_said_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """MySQL's own needs it on a connection without TLS."""
+    monkeypatch.setattr(pymysql._auth, "_have_cryptography", False)
+
+    def connect() -> Any:
+        pymysql._auth.sha2_rsa_encrypt(b"secret", b"salt", b"key")
+
+    with (
+        closing(MySQLStore(connect)) as store,
+        pytest.raises(StoreError, match=r"'PyMySQL\[rsa\]', or use TLS"),
+    ):
+        store.last("run")
 
 
 def test_connections_may_be_made_by_the_user(url: str) -> None:

@@ -117,9 +117,10 @@ def test_its_own_settings_say_what_it_survives(url: str) -> None:
             assert store.survives() == expected
 
 
+@pytest.mark.parametrize("seqs", [(2,), (2, 3), (2, 4)])
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
 def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
-    url: str, isolation: str
+    url: str, isolation: str, seqs: tuple[int, ...]
 ) -> None:
     """The row that it waited for is gone, and its place looks free."""
     isolation = isolation.replace(" ", "%5C%20")
@@ -130,14 +131,14 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
         with ThreadPoolExecutor(1) as pool:
 
             def let_one_in() -> None:
-                late.append(pool.submit(other.append, [entry("run", 2), entry("run", 3)]))
+                late.append(pool.submit(other.append, [entry("run", seq) for seq in seqs]))
                 while not sql(url, "SELECT 1 FROM pg_locks WHERE NOT granted"):
                     pass
 
             late: list[Any] = []
             with faults.at("postgres.commit.before", let_one_in):
                 assert store.erase(tombstone("run", 3))
-            assert late[0].result() == [False, False]
+            assert late[0].result() == [False] * len(seqs)
         assert [item.kind for item in store.read("run")] == ["tombstone"]
 
 
@@ -159,6 +160,25 @@ def test_a_lock_that_is_not_had_in_time_is_asked_for_again(
         assert store.append([entry("run", 1), entry("run", 2)]) == [True, True]
         assert len(pauses) == 1
         assert len(store.read("run")) == 3
+
+
+def test_an_append_does_not_scan_the_table_even_while_it_is_small(url: str) -> None:
+    """A session would go on doing so, with the plan that it keeps, when it is large."""
+    _, name = split(url)
+
+    def scans_after_appending(seq: int) -> list[Any]:
+        with closing(open_store(f"{url}&application_name={name}")) as store:
+            store.append([entry("run", seq)])
+        while sql(url, f"SELECT FROM pg_stat_activity WHERE application_name = '{name}'"):
+            pass  # what it did counts when it is gone
+        return sql(
+            url,
+            f"SELECT seq_scan FROM pg_stat_user_tables WHERE relid = '{name}.entries'::regclass",
+        )
+
+    before = scans_after_appending(0)
+    sql(url, f"ANALYZE {name}.entries")
+    assert scans_after_appending(1) == before
 
 
 def test_a_schema_from_the_future_is_refused_and_left_alone(url: str) -> None:

@@ -23,7 +23,6 @@ class Outcome(NamedTuple):
     """What one run came to."""
 
     kills: int
-    finished: int  # steps
     violations: list[Violation]
 
     def __str__(self) -> str:
@@ -106,8 +105,7 @@ def carry_out(
     notes.close()
     lines = notes.read()
     violations = found or check(lines, journals, **wanted)
-    finished = sum(len(journal.recorded) for journal in journals.values())
-    return Outcome(struck, finished, violations)
+    return Outcome(struck, violations)
 
 
 def _wait_for_growth(path: Path, size: int) -> None:

@@ -27,6 +27,9 @@ def setting(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
 
 
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 100)
+
+
 def first_seed() -> int:
     """Where the seeds of this test run begin."""
     given = os.environ.get("HOLDFAST_SEED")

@@ -11,7 +11,7 @@ from tests.crash.engine_check import Journal, check, dump
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 
-REQUESTS = setting("HOLDFAST_REQUESTS", 1000)
+REQUESTS = setting("HOLDFAST_REQUESTS", 300)
 WORKERS, LANES, SENDERS = 2, 3, 2
 WIDTH = 4  # steps that may be under way when a request comes
 ERRORS = ("completed", "RunPausedError", "RunCancelledError", "RunFinishedError")

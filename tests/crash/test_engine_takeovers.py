@@ -17,15 +17,15 @@ from holdfast.testing.history import Line, Violation
 from tests.crash.engine_check import UNFINISHED, check, dump, owners
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import (
+    CYCLES,
     ForkServer,
     first_seed,
     fork_server,
-    setting,
     url_of,
     wait_until_stopped,
 )
 
-TAKEOVERS = setting("HOLDFAST_CRASH_CYCLES", 300) // 6
+TAKEOVERS = CYCLES // 6
 STOPS = ("completed", "LeaseLostError")
 
 

@@ -15,7 +15,7 @@ import pytest
 import holdfast as hf
 from tests.crash.harness import first_seed, setting, url_of
 
-ROUNDS = setting("HOLDFAST_INTERRUPTS", 120)
+ROUNDS = setting("HOLDFAST_INTERRUPTS", 60)
 ROOT = Path(__file__).parents[2]
 PAD = [f"line {n}" for n in range(1500)]
 

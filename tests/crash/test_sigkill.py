@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harness import first_seed, fork_server, kill_cycles, setting
+from tests.crash.harness import CYCLES, first_seed, fork_server, kill_cycles
 
-CYCLES = setting("HOLDFAST_CRASH_CYCLES", 300)
 ROUND = 10  # cycles on one store
 
 

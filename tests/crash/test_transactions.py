@@ -14,6 +14,7 @@ import pytest
 
 import holdfast as hf
 from tests.crash.harness import (
+    CYCLES,
     ROOT,
     ForkServer,
     first_seed,
@@ -25,8 +26,7 @@ from tests.crash.harness import (
 from tests.crash.test_interrupts import interrupt
 from tests.crash.transactions import check_effects, save
 
-CYCLES = setting("HOLDFAST_CRASH_CYCLES", 300)
-INTERRUPTS = setting("HOLDFAST_INTERRUPTS", 120)
+INTERRUPTS = setting("HOLDFAST_INTERRUPTS", 60)
 ROUND = 10  # cycles on one store
 POINTS = 80  # fault points; a commit passes four
 

@@ -168,7 +168,7 @@ def test_nothing_can_be_written(database: Database, checker: EvidenceVerifier) -
     else:
         with mariadb.connect(database.url) as connection, connection.cursor() as cursor:
             cursor.execute(
-                "CREATE FUNCTION sly() RETURNS INT MODIFIES SQL DATA "
+                "CREATE FUNCTION sly() RETURNS INT DETERMINISTIC MODIFIES SQL DATA "
                 "BEGIN INSERT INTO tasks (id) VALUES (77); RETURN 77; END"
             )
             cursor.execute("CREATE VIEW sly AS SELECT sly() AS id")

@@ -1,8 +1,9 @@
-"""MariaDB for tests."""
+"""MariaDB for tests, or MySQL."""
 
 from __future__ import annotations
 
 import os
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 import pymysql
@@ -45,6 +46,24 @@ class MariaDB(Server):
         return f"mysql://root@{HOST}:{self.port}/mysql"
 
 
+class MySQL(MariaDB):
+    """A private MySQL, likewise, of the program that $HOLDFAST_TEST_MYSQLD names."""
+
+    package = "mysql-server"
+
+    def prepare(self) -> None:
+        self.run(*self.command(), "--initialize-insecure")
+
+    def command(self) -> list[str]:
+        program = os.environ["HOLDFAST_TEST_MYSQLD"]
+        own = ["--mysqlx=OFF", "--secure-file-priv=NULL"]
+        return [self.program(program), *super().command()[1:], *own]
+
+
+PRIVATE: Final = MySQL if os.environ.get("HOLDFAST_TEST_MYSQLD") else MariaDB
+"""What is started where tests need a server of their own."""
+
+
 def connect(url: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
     """The plain driver's connection."""
     parts = urlsplit(url)
@@ -60,7 +79,7 @@ def connect(url: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
 
 def server_url() -> str:
     """The server that tests use: ours, unless $HOLDFAST_TEST_MYSQL names another."""
-    return os.environ.get("HOLDFAST_TEST_MYSQL") or MariaDB.shared().url
+    return os.environ.get("HOLDFAST_TEST_MYSQL") or PRIVATE.shared().url
 
 
 def new_url(server: str | None = None) -> str:

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 
 KINDS = [
     Kind("postgres", postgres.Postgres, postgres.server_url, postgres.new_url, postgres.cut_connections),
-    Kind("mysql", mariadb.MariaDB, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
+    Kind("mysql", mariadb.PRIVATE, mariadb.server_url, mariadb.new_url, mariadb.cut_connections),
     Kind("redis", redis.Redis, redis.server_url, redis.new_url, redis.cut_connections),
 ]  # fmt: skip
 WITHOUT_WORK = ("redis",)  # they run no SQL of a user's in their transactions

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +16,14 @@ from holdfast.store import Notifying, Store
 from holdfast.stores.redis import RedisStore
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
-from tests.servers.redis import Redis, RedisCluster, VolatileRedis, new_url, server_url
+from tests.servers.redis import (
+    Redis,
+    RedisCluster,
+    VolatileRedis,
+    grant_what_the_guide_names,
+    new_url,
+    server_url,
+)
 
 Admin = Any  # redis-py's annotations promise both colours at once
 
@@ -457,9 +462,7 @@ def test_threads_that_watch_and_save_do_not_disturb_each_other(store: Store) -> 
 
 
 def test_a_user_with_the_rights_that_the_guide_names_can_do_everything(admin: Admin) -> None:
-    guide = Path(__file__).parents[2] / "docs" / "guides" / "redis.md"
-    (rights,) = re.findall(r"ACL SETUSER holdfast (.*?)```", guide.read_text(), re.DOTALL)
-    admin.execute_command("ACL", "SETUSER", "holdfast", *rights.split())
+    grant_what_the_guide_names(admin)
     url = server_url().replace("//", "//holdfast:password@")
     with closing(hf.open_store(url)) as store:
         assert isinstance(store, Notifying)

@@ -16,6 +16,7 @@ from typing import Final
 from holdfast.codec import varint
 
 MAX_SPLICES: Final = 64
+_FEW: Final = 8  # splices that are made in place
 _ANCHOR: Final = 24  # bytes that must agree before the two sides count as in step again
 _IN_PLACE: Final = (1, 2, 4, 8, 16, 36)
 _SEARCHES: Final = (  # how far to skip on one side, and how far it may then be on the other
@@ -24,12 +25,12 @@ _SEARCHES: Final = (  # how far to skip on one side, and how far it may then be 
 )
 
 
-def diff(old: bytes, new: bytes) -> bytes | None:
+def diff(old: bytes, new: bytes, splices: int = MAX_SPLICES) -> bytes | None:
     """The delta that turns `old` into `new`, or None when it would hardly be smaller than `new`."""
     out = bytearray()
     budget = len(new) // 2
     i = j = kept = 0
-    for _ in range(MAX_SPLICES):
+    for _ in range(splices):
         same = _agreement(old, i, new, j)
         i, j, kept = i + same, j + same, kept + same
         if i == len(old) and j == len(new):
@@ -45,8 +46,8 @@ def diff(old: bytes, new: bytes) -> bytes | None:
     return None
 
 
-def apply(encoding: bytearray, delta: bytes, limit: int) -> None:
-    """Turn the old encoding into the new one in place.
+def apply(encoding: bytearray, delta: bytes, limit: int) -> bytearray:
+    """The new encoding, made of the old one, which may be changed in place.
 
     Raises `ValueError` when the delta does not fit it or would grow it past `limit` bytes.
     """
@@ -66,8 +67,22 @@ def apply(encoding: bytearray, delta: bytes, limit: int) -> None:
         grown += length - leave
     if len(encoding) + grown > limit:
         raise ValueError("a delta grows the state past its recorded size")
+    if len(splices) > _FEW:
+        return _spliced(encoding, splices)
     for position, leave, insert in reversed(splices):  # from the end: earlier offsets stay true
         encoding[position : position + leave] = insert
+    return encoding
+
+
+def _spliced(encoding: bytearray, splices: list[tuple[int, int, bytes]]) -> bytearray:
+    """All splices in one go, where moving the rest for each of them would take longer."""
+    with memoryview(encoding) as old:
+        parts: list[bytes | memoryview] = []
+        at = 0
+        for position, leave, insert in splices:
+            parts += old[at:position], insert
+            at = position + leave
+        return bytearray().join([*parts, old[at:]])
 
 
 def _agreement(old: bytes, i: int, new: bytes, j: int) -> int:

@@ -51,7 +51,7 @@ class Content(NamedTuple):
 
     flags: int
     base: int  # the seq whose state a delta is applied to; the entry's own for a keyframe
-    key: int  # the seq of the keyframe at the start of the chain
+    landmark: int  # the seq its links begin at; the entry's own for a keyframe or a span
     payload: bytes
 
     @property
@@ -69,11 +69,11 @@ def keyframe(encoding: bytes) -> tuple[int, bytes]:
     return 0, encoding
 
 
-def delta(seq: int, base: int, key: int, change: bytes) -> tuple[int, bytes]:
+def delta(seq: int, base: int, landmark: int, change: bytes) -> tuple[int, bytes]:
     """Flags and content for a state given as a change to the one at `base`."""
     head = bytearray()
     varint.put(head, seq - base)
-    varint.put(head, seq - key)
+    varint.put(head, seq - landmark)
     if len(change) >= COMPRESS_DELTA:
         packed = compress.compress(change)
         if len(packed) < len(change):
@@ -109,8 +109,8 @@ def unseal(entry: Entry) -> Content:
                 content = compress.decompress(content, entry.size)
             return Content(flags, entry.seq, entry.seq, content)
         back, at = varint.take(content, 0)
-        to_key, at = varint.take(content, at)
-        if not 0 < back <= to_key <= entry.seq:
+        to_landmark, at = varint.take(content, at)
+        if not 0 < back <= (to_landmark or back) <= entry.seq:
             raise ValueError("a delta points outside its run")
         if flags & ZSTD:
             size, at = varint.take(content, at)
@@ -119,7 +119,7 @@ def unseal(entry: Entry) -> Content:
             payload = compress.decompress(content[at:], size)
         else:
             payload = content[at:]
-        return Content(flags, entry.seq - back, entry.seq - to_key, payload)
+        return Content(flags, entry.seq - back, entry.seq - to_landmark, payload)
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 

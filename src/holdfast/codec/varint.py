@@ -13,14 +13,18 @@ def put(out: bytearray, number: int) -> None:
 
 def take(data: bytes, at: int) -> tuple[int, int]:
     """The number that starts at `at`, and the offset behind it. Raises `ValueError`."""
-    if at < len(data) and data[at] < 0x80:  # nearly all of them
-        return data[at], at + 1
-    number = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
+    try:
+        number = data[at]
         at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
+        if number < 0x80:  # nearly all of them
             return number, at
-        shift += 7
+        number &= 0x7F
+        for shift in range(7, 64, 7):
+            byte = data[at]
+            at += 1
+            if byte < 0x80:
+                return number | byte << shift, at
+            number |= (byte & 0x7F) << shift
+    except IndexError:
+        pass
     raise ValueError("a number is cut short")

@@ -77,7 +77,13 @@ class Connections:
         self.close = self._pool.close
 
     def _connect(self) -> Connection:
-        db = self._make()
+        try:
+            db = self._make()
+        except RuntimeError as error:
+            if "cryptography" not in str(error):
+                raise
+            hint = "install it with: pip install 'PyMySQL[rsa]', or use TLS"
+            raise StoreError(f"{self.url}: {error}; {hint}") from error
         try:
             db.autocommit(True)
             # In others, such as GBK, a quote or backslash may be the half of a character, and what

@@ -23,7 +23,7 @@ _TABLE: Final = """
         status VARBINARY(64) NOT NULL, at BIGINT NOT NULL, duration DOUBLE, size BIGINT NOT NULL,
         flow VARBINARY(2048), thread VARBINARY(2048), owner VARBINARY(2048),
         meta LONGBLOB NOT NULL, body LONGBLOB NOT NULL,
-        stored BIGINT GENERATED ALWAYS AS (octet_length(body)) STORED,
+        `stored` BIGINT GENERATED ALWAYS AS (octet_length(body)) STORED,
         PRIMARY KEY (run, seq)
     ) ENGINE = InnoDB, ROW_FORMAT = DYNAMIC, COMMENT = 'holdfast schema 0'
 """
@@ -42,10 +42,11 @@ _VIEW: Final = """
             ELSE 'completed' END AS status,
         CONVERT(run USING utf8mb4) AS run_id, seq AS sequence,
         CONVERT(type USING utf8mb4) AS checkpoint_type, CONVERT(owner USING utf8mb4) AS owner_id,
-        duration, size AS state_bytes, stored AS stored_bytes, LOWER(HEX(digest)) AS digest
+        duration, size AS state_bytes, `stored` AS stored_bytes, LOWER(HEX(digest)) AS digest
     FROM {entries} WHERE kind IN ('checkpoint', 'result') AND size > 0
 """
-_META: Final = "NULLIF(CONVERT(meta USING utf8mb4), '')"
+# MySQL fails on what it does not take for JSON, such as half a surrogate pair.
+_META: Final = "IF(JSON_VALID(CONVERT(meta USING utf8mb4)), CONVERT(meta USING utf8mb4), NULL)"
 
 
 class Migration(NamedTuple):
@@ -68,7 +69,7 @@ def prepare(session: Session, prefix: str, url: str) -> None:
     """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
     if version_of(session, prefix, url) == len(MIGRATIONS):
         return
-    lock = "SHA1(CONCAT('holdfast ', DATABASE()))"
+    lock = "SHA2(CONCAT('holdfast ', DATABASE()), 224)"  # of at most 64 characters
     if session.query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
         raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -181,7 +182,7 @@ class Connections:
             raise _translate(error, self.url) from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
+        except (OverflowError, UnicodeError, struct.error) as error:  # a value no column can hold
             raise StoreError(f"{self.url}: {error}") from error
 
 

@@ -14,7 +14,7 @@ from holdfast.stores._schema import MIGRATION_SECONDS, refuse_newer
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
 
 MIGRATIONS: Final[tuple[str, ...]] = (
-    # 1: the journal; who watches it; what tells a writer that it was beaten; the view for people
+    # 1: the journal; who watches it; the view for people
     """
     CREATE TABLE {schema}.entries (
         run text COLLATE "C" NOT NULL, seq bigint NOT NULL, kind text NOT NULL,
@@ -27,22 +27,6 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     ALTER TABLE {schema}.entries ALTER body SET STORAGE EXTERNAL;
 
     CREATE TABLE {schema}.watchers (pid integer PRIMARY KEY);
-
-    -- Whoever waited for a run to be erased inserts below its tombstone, which the statement that
-    -- waited can't see. A volatile function can: its queries see what is committed by then.
-    CREATE FUNCTION {schema}.check_unbeaten(runs text[], seqs bigint[]) RETURNS void
-    LANGUAGE plpgsql VOLATILE AS $check$
-    BEGIN
-        IF EXISTS (
-            SELECT FROM unnest(runs, seqs) AS own(run, seq) GROUP BY own.run
-            HAVING count(*) <> (
-                SELECT count(*) FROM {schema}.entries AS e
-                WHERE e.run = own.run AND e.seq >= min(own.seq)
-            )
-        ) THEN
-            RAISE EXCEPTION 'a later entry is there' USING ERRCODE = 'unique_violation';
-        END IF;
-    END $check$;
 
     -- Texts that PostgreSQL can't show are passed over, so that one does not hide all the others.
     CREATE VIEW {schema}.checkpoints AS SELECT
@@ -60,6 +44,44 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         CASE WHEN meta <> '' AND meta !~ '\\\\u(0000|[dD][89a-fA-F])' THEN meta::json END
     ) AS json(shown)
     WHERE kind IN ('checkpoint', 'result') AND size > 0;
+    """,
+    # 2: how entries are appended. Columns come in the order of `Entry`, as NULL if they hold nothing
+    # else; the answer is whether somebody watches.
+    """
+    -- Three rows a page, not four, before bodies are stored elsewhere: that takes as long again.
+    ALTER TABLE {schema}.entries SET (toast_tuple_target = 2712);
+
+    -- A session keeps the plans of a function, also where no statement can be prepared. So one made
+    -- for a small table must do for a large one.
+    CREATE FUNCTION {schema}.append(
+        text[], bigint[], text[], bytea[], bigint[], bytea[], text[], bigint[], text[], text[],
+        bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[]
+    ) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $append$
+    BEGIN
+        INSERT INTO {schema}.entries (
+            run, seq, kind, entry_id, parent, digest, step, step_index, type, status, at,
+            duration, size, flow, thread, owner, meta, body
+        ) SELECT
+            unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7),
+            unnest($8), unnest($9), unnest($10), unnest($11), unnest($12), unnest($13),
+            unnest($14), unnest($15), unnest($16), unnest($17), unnest($18);
+
+        -- Whoever waited for a run to be erased has inserted below its tombstone, which a statement
+        -- that waited can't see, but the next one can: an entry of another's behind one of ours.
+        IF EXISTS (
+            SELECT FROM (
+                SELECT run, seq, lead(seq, 1, 9223372036854775807)
+                    OVER (PARTITION BY run ORDER BY seq) AS next
+                FROM unnest($1, $2) AS new(run, seq)
+            ) AS own, LATERAL (
+                SELECT FROM {schema}.entries AS e
+                WHERE e.run = own.run AND e.seq > own.seq AND e.seq < own.next LIMIT 1
+            ) AS other
+        ) THEN
+            RAISE EXCEPTION 'a later entry is there' USING ERRCODE = 'unique_violation';
+        END IF;
+        RETURN EXISTS (SELECT FROM {schema}.watchers);
+    END $append$;
     """,
 )
 

@@ -9,7 +9,7 @@ from redis import exceptions as rx
 from holdfast.errors import HoldfastError, SchemaError, StoreError, StoreUnavailableError
 
 _TEMPORARY: Final = (
-    "LOADING", "BUSY", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "UNKILLABLE",
+    "LOADING", "BUSY", "MISCONF", "NOREPLICAS", "CLUSTERDOWN", "MASTERDOWN", "UNKILLABLE",
 )  # fmt: skip
 
 
@@ -22,6 +22,8 @@ def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
         return StoreUnavailableError(f"{said} This is a replica: connect to its primary")
     if isinstance(error, rx.AskError | rx.ClusterCrossSlotError) and not clustered:
         return StoreError(f"{url}: this server is part of a cluster; add ?cluster=true to the URL")
+    if isinstance(error, rx.AskError | rx.TryAgainError):
+        return StoreUnavailableError(f"{url}: the cluster is moving a slot ({error}); try again")
     if isinstance(
         error,
         rx.AuthenticationError
@@ -34,7 +36,7 @@ def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
         return StoreUnavailableError(
             f"{url}: all connections were in use; open the store with connections=, or do less at a time"
         )
-    if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ClusterError | rx.AskError):
+    if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ClusterError):
         if "WRONGTYPE" in said:
             return SchemaError(
                 url, "another program keeps data under these keys; use another prefix"

@@ -130,14 +130,32 @@ class Link:
         with self.translated():
             pool = self._pool_for(keys[0])
             try:
-                return self._send(pool, _evalsha(script, keys, arguments), run)
-            except rx.NoScriptError:
-                return self._send(pool, _eval(script, keys, arguments), run)
+                return self._run(pool, script, keys, arguments, run)
+            except rx.MovedError as moved:
+                if not self.clustered:
+                    raise
+                pool = self._pool_for(keys[0], moved)
+                return self._run(pool, script, keys, arguments, run)
 
-    def _pool_for(self, key: bytes) -> Any:
+    def _run(
+        self,
+        pool: Any,
+        script: Script,
+        keys: Sequence[bytes],
+        arguments: Sequence[object],
+        run: str,
+    ) -> Any:
+        try:
+            return self._send(pool, _evalsha(script, keys, arguments), run)
+        except rx.NoScriptError:
+            return self._send(pool, _eval(script, keys, arguments), run)
+
+    def _pool_for(self, key: bytes, moved: rx.MovedError | None = None) -> Any:
+        """Those of the server that has the key, as far as we know or were told just now."""
         client = self._client
         if self.clustered:
-            client = client.get_redis_connection(client.get_node_from_key(key))
+            node = client.get_node(moved.host, moved.port) if moved else None
+            client = client.get_redis_connection(node or client.get_node_from_key(key))
         return client.connection_pool
 
     def _send(self, pool: Any, command: Sequence[object], run: str) -> Any:

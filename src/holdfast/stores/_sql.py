@@ -226,12 +226,6 @@ def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
     return " AND ".join(parts), wanted
 
 
-def columns_of(entries: Iterable[Entry]) -> list[list[Any] | None]:
-    """What `unnest` makes rows of; for it, NULL is a column of nothing but NULLs, and takes no time."""
-    columns = map(list, zip(*entries, strict=True))
-    return [None if column.count(None) == len(column) else column for column in columns]
-
-
 def entries_of(rows: Iterable[Row], *, bodies: bool) -> list[Entry]:
     """Rows of `COLUMNS`, or of `NO_BODY`, as entries."""
     if bodies:

@@ -8,6 +8,7 @@ To analyse what another store holds, export it (`export_checkpoints`) rather tha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from holdfast.stores._server import missing_extra
 from holdfast.stores._sql import bounds
 
 try:
-    from holdfast.stores._duckdb_file import COLUMNS, NO_BODY, File, connect, insert, shared
+    from holdfast.stores._duckdb_file import COLUMNS, NO_BODY, File, connect, shared
 except ModuleNotFoundError as error:
     raise missing_extra("duckdb", error) from error
 
@@ -63,15 +64,21 @@ class DuckDBStore(Store):
         file = self._opened()
         if not entries:
             return []
-        with file.transaction(entries[0].run) as db:
-            return self._append(file, db, entries)
+        with file.using() as db:
+            outcomes = self._outcomes(file, db, entries)
+            winners = list(compress(entries, outcomes))
+            if winners:
+                with file.committing(winners[0].run):
+                    file.insert(winners)
+        return outcomes
 
-    def _append(self, file: File, db: Any, entries: Sequence[Entry]) -> list[bool]:
+    def _outcomes(self, file: File, db: Any, entries: Sequence[Entry]) -> list[bool]:
+        """Which entries win their place; the heads are theirs from now on."""
         heads = file.heads
         unknown = sorted({entry.run for entry in entries} - heads.keys())
         if unknown:
-            heads.update(dict.fromkeys(unknown, -1))
-            heads.update(db.execute(_HEADS, [unknown]).fetchall())
+            found = db.execute(_HEADS, [unknown]).fetchall()
+            heads.update(dict.fromkeys(unknown, -1) | dict(found))
         lost: set[str] = set()
         outcomes = []
         for entry in entries:
@@ -81,10 +88,14 @@ class DuckDBStore(Store):
             else:
                 lost.add(entry.run)
             outcomes.append(won)
-        winners = [entry for entry, won in zip(entries, outcomes, strict=True) if won]
-        if winners:
-            insert(db, winners)
         return outcomes
+
+    def _insert(self, file: File, db: Any, entry: Entry) -> bool:
+        """Insert one entry, inside of a transaction, if it wins its place."""
+        (won,) = self._outcomes(file, db, [entry])
+        if won:
+            file.insert([entry])
+        return won
 
     def read(
         self,
@@ -125,7 +136,7 @@ class DuckDBStore(Store):
         file = self._opened()
         run = marker.run
         with file.transaction(run) as db:
-            if not self._append(file, db, [marker])[0]:
+            if not self._insert(file, db, marker):
                 return False
             changes = dict(rewrite or {})
             seqs = sorted(seq for seq in {*changes, *drop} if seq < marker.seq)
@@ -139,13 +150,13 @@ class DuckDBStore(Store):
                 for entry in map(Entry._make, found)
             ]
             if changed:
-                insert(db, changed)
+                file.insert(changed)
         return True
 
     def erase(self, tombstone: Entry) -> bool:
         file = self._opened()
         with file.transaction(tombstone.run) as db:
-            if not self._append(file, db, [tombstone])[0]:
+            if not self._insert(file, db, tombstone):
                 return False
             db.execute(
                 "DELETE FROM entries WHERE run = ? AND seq < ?", [tombstone.run, tombstone.seq]

@@ -59,7 +59,7 @@ class MySQLStore(SQLStore[Session]):
     would end it, as every change of a schema does here, is refused.
     """
 
-    _stored: ClassVar[str] = "stored"
+    _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
 
     def __init__(
         self,

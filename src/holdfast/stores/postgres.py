@@ -21,17 +21,16 @@ from holdfast.model import Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
+from holdfast.stores._postgres_arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores._postgres_connections import Connections, Cursor, UsersPool, patient
 from holdfast.stores._postgres_schema import prepare, version_of
 from holdfast.stores._sql import (
-    COLUMNS,
     NO_BODY,
     WORK_SECONDS,
     BeatenError,
     Row,
     SQLStore,
     bounds,
-    columns_of,
     conditions,
     entries_of,
 )
@@ -39,21 +38,7 @@ from holdfast.stores._sql_work import Rules, WorkCursor, run_work
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints)"?'
-_TYPES: Final = (
-    dict.fromkeys(Entry._fields, "text")
-    | dict.fromkeys(("seq", "parent", "step_index", "at", "size"), "int8")
-    | dict.fromkeys(("entry_id", "digest", "body"), "bytea")
-    | {"duration": "float8"}
-)
-_ARRAYS: Final = ", ".join(f"%b::{of}[]" for of in _TYPES.values())
-_INSERT: Final = f"""
-    WITH new AS (
-        INSERT INTO {{schema}}.entries ({COLUMNS}) SELECT * FROM unnest({_ARRAYS})
-        RETURNING run, seq
-    )
-    SELECT {{schema}}.check_unbeaten(array_agg(run), array_agg(seq)),
-        EXISTS (SELECT FROM {{schema}}.watchers) FROM new
-"""  # noqa: S608 - constants
+_APPEND: Final = f"SELECT {{schema}}.append({ARRAYS})"
 # A loose index scan: two look-ups a run, however many entries it has. It goes from run to run in
 # order, and stops at the limit; ORDER BY would have it go to the end first.
 _RUNS: Final = f"""
@@ -97,7 +82,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         self._name = schema
         self._entries = f"{quoted}.entries"
         self._watchers = f"{quoted}.watchers"
-        self._insert_sql = _INSERT.format(schema=quoted)
+        self._append_sql = _APPEND.format(schema=quoted)
         self._runs_sql = partial(_RUNS.format, schema=quoted)
         self._work_seconds = float(work_seconds)
         self._rules = Rules(_OURS.format(schema=schema), "listen", "unlisten")
@@ -163,10 +148,11 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
     def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
         try:
-            cursor.execute(self._insert_sql, columns_of(entries))
+            takes_arrays(cursor)
+            cursor.execute(self._append_sql, arrays_of(entries))
         except psycopg.errors.UniqueViolation as error:
             raise BeatenError from error
-        (_, self._watched) = cursor.fetchone() or (None, False)
+        (self._watched,) = cursor.fetchone() or (False,)
 
     def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
         if rows:

@@ -1,0 +1,107 @@
+"""States stored as changes: to the one before, to a landmark, and what is left when some go."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import holdfast as hf
+from holdfast import chains, journal
+from holdfast.model import Entry
+from holdfast.stores import MemoryStore
+from tests.effort import examples
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("save"), st.integers(0, 99)),
+        st.tuples(st.just("go back"), st.integers(0, 99)),
+        st.tuples(st.just("delete"), st.integers(0, 99)),
+        st.tuples(st.just("start afresh"), st.just(0)),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+class Counting(MemoryStore):
+    """Another's entries, and how many of them were read."""
+
+    def __init__(self, other: MemoryStore) -> None:
+        super().__init__()
+        for entry in other.read("run", limit=10_000):
+            assert self.append([entry]) == [True]
+        self.read_so_far = 0
+
+    def read(self, run: str, **options: Any) -> list[Entry]:
+        found = super().read(run, **options)
+        self.read_so_far += len(found)
+        return found
+
+
+def grown(rng: random.Random, before: list[str]) -> list[str]:
+    return [*before, *(f"{rng.getrandbits(64):x}" for _ in range(30))]
+
+
+@settings(max_examples=examples(60))
+@given(operations, st.integers(1, 4), st.integers(0, 3))
+def test_every_checkpoint_that_is_left_can_be_loaded(
+    steps: list[tuple[str, int]], links: int, spans: int
+) -> None:
+    """Whatever was deleted from under it, wherever the run went back to, whoever saved it."""
+    store, rng = MemoryStore(), random.Random(links)
+    with (
+        patch.multiple(journal, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
+        patch.object(chains, "SMALL_STATE", 64),
+    ):
+        cp = hf.SyncCheckpointer(store)
+        expected: dict[int, Any] = {cp.save("run", ["first"] * 40).seq: ["first"] * 40}
+        state: list[str] = ["first"] * 40
+        for what, number in steps:
+            chosen = sorted(expected)[number % len(expected)]
+            if what == "save":
+                state = grown(rng, state)
+                expected[cp.save("run", state).seq] = state
+            elif what == "go back":
+                cp.rollback("run", seq=chosen)
+                state = expected[chosen]
+            elif what == "delete" and len(expected) > 1:
+                cp.delete("run", f"run@{chosen}")
+                del expected[chosen]
+                current = cp.load("run")
+                state = [] if current is None else current.state
+            else:
+                cp = hf.SyncCheckpointer(store)
+        found = {seq: cp.load("run", seq=seq) for seq in expected}
+    assert {seq: ck.state for seq, ck in found.items() if ck} == expected
+
+
+def test_a_long_conversation_takes_space_in_proportion_to_its_length() -> None:
+    rng = random.Random("chat")
+    words = [f"{rng.getrandbits(20):x}" for _ in range(3000)]
+    messages: list[str] = []
+    sizes = {}
+    with hf.SyncCheckpointer("memory://") as cp:
+        for turn in range(1, 1201):
+            messages.append(" ".join(rng.choices(words, k=40)))
+            cp.save("chat", {"messages": messages, "turn": turn})
+            if turn in (300, 1200):
+                sizes[turn] = cp.stats().stored_bytes
+    assert sizes[1200] < 5 * sizes[300]
+
+
+def test_a_load_reads_few_entries_however_long_the_run_is() -> None:
+    store, rng = MemoryStore(), random.Random("few")
+    state: list[str] = []
+    with hf.SyncCheckpointer(store) as cp:
+        for _ in range(700):
+            state = grown(rng, state)[-2000:]
+            cp.save("run", state)
+    counting = Counting(store)
+    loaded = hf.SyncCheckpointer(counting).load("run")
+    assert loaded is not None
+    assert loaded.state == state
+    assert counting.read_so_far <= 2 + journal.MAX_LINKS + journal.MAX_SPANS
