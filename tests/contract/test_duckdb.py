@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast as hf
-from holdfast.errors import OutcomeUnknownError, StoreError
+from holdfast.errors import OutcomeUnknownError
 from holdfast.store import Store
 from holdfast.stores.duckdb import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
@@ -181,14 +181,6 @@ def test_an_append_that_broke_off_is_there_or_not_and_the_store_knows(
             store.append([entry("run", 1)])
         assert len(store.read("run")) == 1 + after
         assert store.append([entry("run", 1)]) == [not after]
-
-
-def test_an_append_of_what_no_column_can_hold_writes_nothing_and_says_so(path: Path) -> None:
-    with closing(DuckDBStore(path)) as store:
-        with pytest.raises(StoreError):
-            store.append([entry("run", 0), entry("run", 1, size=1 << 70)])
-        assert store.read("run") == []
-        assert store.append([entry("run", 0)]) == [True]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> None:

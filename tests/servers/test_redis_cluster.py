@@ -91,7 +91,7 @@ def test_a_save_waits_for_a_slot_that_is_being_moved(
         cp.save("run", {"n": 1})
         slot, giver, taker = slot_of(cluster, url, "run")
         cluster.begin_moving(slot, giver, taker)
-        with pytest.raises(hf.StoreUnavailableError):
+        with pytest.raises(hf.StoreUnavailableError, match="moving a slot"):
             store.append([entry("run", 2)])
         later = pool.submit(cp.save, "run", {"n": 2})
         cluster.move_slot(slot, giver, taker)

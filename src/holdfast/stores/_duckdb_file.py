@@ -224,6 +224,8 @@ class File:
             raise self._translate(error) from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except RuntimeError as error:  # what DuckDB 1 says of a value that no column can hold
+            raise StoreError(f"{self.url}: {error}") from error
 
     def _translate(self, error: duckdb.Error) -> HoldfastError:
         said = " ".join(str(error).split())

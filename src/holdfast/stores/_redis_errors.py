@@ -22,7 +22,7 @@ def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
         return StoreUnavailableError(f"{said} This is a replica: connect to its primary")
     if isinstance(error, rx.AskError | rx.ClusterCrossSlotError) and not clustered:
         return StoreError(f"{url}: this server is part of a cluster; add ?cluster=true to the URL")
-    if isinstance(error, rx.AskError | rx.TryAgainError):
+    if isinstance(error, rx.AskError | rx.TryAgainError) or "TTL exhausted" in said:
         return StoreUnavailableError(f"{url}: the cluster is moving a slot ({error}); try again")
     if isinstance(
         error,
