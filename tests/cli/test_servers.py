@@ -51,6 +51,13 @@ def test_watching_is_told_of_what_happens(cli: Cli, server: str) -> None:
     assert [moment["seq"] for moment in done.lines] == list(range(6))
 
 
+def test_a_server_that_keeps_nothing_is_warned_of(cli: Cli) -> None:
+    done = cli("doctor", "--json", "--store", redis.new_url(redis.VolatileRedis.shared().url))
+    (finding,) = [found for found in done.json["findings"] if found["what"] == "durability"]
+    assert finding["status"] == "warning"
+    assert "survives nothing" in finding["found"]
+
+
 def test_a_server_that_is_away_is_said_so(cli: Cli) -> None:
     done = cli("runs", "--store", "postgresql://ann:s3cret@127.0.0.1:1/runs?connect_timeout=1")
     assert done.code == Exit.UNAVAILABLE

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pymysql._auth
@@ -120,6 +122,9 @@ def test_an_entry_that_the_server_does_not_take_says_what_to_set(url: str) -> No
             store.append([entry("small", 0), entry("run", 0, bytes(taken))])
         assert store.runs() == []
         assert store.append([entry("run", 0, bytes(taken - 5000))]) == [True]
+        with pytest.raises(StoreError, match="max_allowed_packet"):
+            store.trim(entry("run", 1), rewrite={0: bytes(taken)})
+        assert len(store.read("run", bodies=False)) == 1
 
 
 def test_a_schema_from_the_future_is_refused_and_left_alone(url: str) -> None:
@@ -140,6 +145,30 @@ def test_tables_of_others_are_not_taken_for_ours(url: str) -> None:
     with closing(open_store(f"{url}?prefix=other_")) as store:
         assert store.append([entry("run", 0)]) == [True]
     assert sql(url, "SELECT * FROM holdfast_entries") == []
+
+
+def test_the_rights_that_the_guide_names_are_enough(url: str) -> None:
+    database = url.rpartition("/")[2]
+    guide = (Path(__file__).parents[2] / "docs/guides/mysql.md").read_text()
+    (making,) = re.findall(r"That takes (.*?)\. Afterwards", guide)
+    making = making.replace("`", "").replace(" and", ",")
+    (using,) = re.findall(r"GRANT (.*) ON shop", guide)
+
+    def user(name: str, rights: str) -> str:
+        sql(url, f"CREATE USER {name}_{database}")
+        sql(url, f"GRANT {rights} ON {database}.* TO {name}_{database}")
+        return url.replace("root@", f"{name}_{database}@")
+
+    with closing(open_store(user("made", making))) as store:
+        assert store.runs() == []
+    with closing(open_store(user("used", using))) as store:
+        assert store.append([entry("run", seq) for seq in range(3)]) == [True] * 3
+        assert store.trim(entry("run", 3), rewrite={2: b"x"}, drop=[1])
+        assert store.erase(tombstone("run", 4))
+        assert store.survives()
+    other = open_store(f"{store.url}?prefix=other_")
+    with closing(other), pytest.raises(StoreError, match="denied"):
+        other.last("run")
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(url: str, store: MySQLStore) -> None:

@@ -142,6 +142,26 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
         assert [item.kind for item in store.read("run")] == ["tombstone"]
 
 
+def test_a_lock_that_is_not_had_in_time_is_asked_for_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = url.replace("options=", "options=-clock_timeout=50%20")
+    with closing(open_store(asked)) as store, psycopg.connect(split(url)[0]) as other:
+        store.append([entry("run", 0)])
+        table = f"{split(url)[1]}.entries"
+        other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
+        pauses: list[float] = []
+
+        def let_go(seconds: float) -> None:
+            pauses.append(seconds)
+            other.rollback()
+
+        monkeypatch.setattr("holdfast.stores._sql.time.sleep", let_go)
+        assert store.append([entry("run", 1), entry("run", 2)]) == [True, True]
+        assert len(pauses) == 1
+        assert len(store.read("run")) == 3
+
+
 def test_an_append_does_not_scan_the_table_even_while_it_is_small(url: str) -> None:
     """A session would go on doing so, with the plan that it keeps, when it is large."""
     _, name = split(url)

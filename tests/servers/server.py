@@ -156,6 +156,10 @@ def _free_port() -> int:
 
 
 def wait_for_death(pid: int) -> None:
-    """Until a process that was killed does nothing any more, collected or not."""
-    while Path(f"/proc/{pid}/exe").exists():
-        time.sleep(0.005)
+    """Until a process that was killed does nothing any more, collected or not.
+
+    Its program is gone from it before its connections are: only then it is a zombie.
+    """
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+            time.sleep(0.005)

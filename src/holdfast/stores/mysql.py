@@ -160,11 +160,7 @@ class MySQLStore(SQLStore[Session]):
         size = _SPARE
         for entry in entries:
             row = b"(%s)" % b", ".join(map(literal, entry))
-            if len(row) + _SPARE > self._packet:
-                raise StoreError(
-                    f"{self.url}: an entry of {len(row):,} bytes is more than the server takes; set "
-                    f"its max_allowed_packet (now {self._packet:,}) to at least {len(row) + _SPARE:,}"
-                )
+            self._check_fits(len(row))
             if rows and size + len(row) > self._packet:
                 yield b", ".join(rows)
                 rows, size = [], _SPARE
@@ -172,8 +168,16 @@ class MySQLStore(SQLStore[Session]):
             size += len(row) + 2
         yield b", ".join(rows)
 
+    def _check_fits(self, size: int) -> None:
+        if size + _SPARE > self._packet:
+            raise StoreError(
+                f"{self.url}: an entry of {size:,} bytes is more than the server takes; set "
+                f"its max_allowed_packet (now {self._packet:,}) to at least {size + _SPARE:,}"
+            )
+
     def _change(self, cursor: Session, statement: str, rows: Sequence[Sequence[object]]) -> None:
         for row in rows:
+            self._check_fits(sum(len(literal(value)) for value in row))
             cursor.query(statement, row)
 
     def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
