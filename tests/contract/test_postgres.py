@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -276,6 +277,18 @@ def test_an_entry_that_no_column_can_hold_is_an_error_of_the_store_and_leaves_no
     with pytest.raises(StoreError):
         store.append([entry("run", 0), entry("run", 1, **wrong)])
     assert store.read("run") == []
+
+
+@pytest.mark.parametrize("wrong", ["//nobody_here:pw@", "/no_such_database?"])
+def test_a_server_that_refuses_is_no_outage(wrong: str, url: str) -> None:
+    """Nobody waits for it until the deadline."""
+    found = re.sub(r"//[^@/]*@" if "@" in wrong else r"/\w+\?", wrong, url, count=1)
+    with (
+        closing(open_store(found)) as store,
+        pytest.raises(StoreError, match="does not exist") as e,
+    ):
+        store.last("run")
+    assert not isinstance(e.value, hf.StoreUnavailableError)
 
 
 def test_no_url_or_error_shows_a_password() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -42,6 +43,11 @@ _CONTENDED: Final = ("40001", "40P01", "55P03")  # serialisation, deadlock, lock
 _PASSING: Final = ("08", "53", "57", "58", "25")  # connection, resources, operator, system, standby
 _GRACE: Final = 5.0
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
+# A server that lets nobody in gives no code for it to a client that is not in yet, only words.
+_REFUSED: Final = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|permission denied"
+    r"|not permitted to log in|(role|database|user) .*does not exist|no such (user|database)"
+)
 _DAMAGED: Final = ("XX001", "XX002")
 
 
@@ -234,7 +240,8 @@ def _translate(error: psycopg.Error, url: str) -> Exception:
         return ContendedError(text)
     if code in _DAMAGED:
         return CheckpointCorruptedError(url, None, f"PostgreSQL says: {error}")
-    if code[:2] in _PASSING or (not code and isinstance(error, _LOST)):
+    lost = not code and isinstance(error, _LOST) and not _REFUSED.search(text)
+    if lost or code[:2] in _PASSING:
         return StoreUnavailableError(text)
     return StoreError(text)
 
