@@ -19,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault
 from holdfast.stores._pool import Pool
+from holdfast.stores._server import check_user_part
 from holdfast.stores._sql import BeatenError, ContendedError, Row
 
 if TYPE_CHECKING:
@@ -246,6 +247,7 @@ def _rests(db: Connection) -> bool:
 
 
 def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
+    check_user_part(url)
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     database = unquote(parts.path[1:])

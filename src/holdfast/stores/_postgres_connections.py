@@ -26,6 +26,7 @@ from holdfast.errors import (
 from holdfast.seams import fault
 from holdfast.store import WorkFailedError
 from holdfast.stores._pool import ANSWER_SECONDS, Pool
+from holdfast.stores._server import check_user_part, has_secret_options
 from holdfast.stores._sql import BeatenError, ContendedError
 
 T = TypeVar("T")
@@ -174,7 +175,7 @@ class Connections:
             yield
         except psycopg.Error as error:
             if cursor.connection.closed:
-                raise OutcomeUnknownError(run, str(error).strip()) from error
+                raise OutcomeUnknownError(run, _said(error)) from error
             raise
 
     @contextmanager
@@ -235,7 +236,7 @@ def patient(db: Connection, seconds: float) -> Iterator[None]:
 
 def _translate(error: psycopg.Error, url: str) -> Exception:
     code = error.sqlstate or ""
-    text = f"{url}: {str(error).strip()}"
+    text = f"{url}: {_said(error)}"
     if code in _CONTENDED:
         return ContendedError(text)
     if code in _DAMAGED:
@@ -246,15 +247,25 @@ def _translate(error: psycopg.Error, url: str) -> Exception:
     return StoreError(text)
 
 
+def _said(error: psycopg.Error) -> str:
+    """On one line, for logs."""
+    return " ".join(str(error).split())
+
+
 def _rests(db: Connection) -> bool:
     return db.info.transaction_status == TransactionStatus.IDLE
 
 
 def _settings(where: str) -> dict[str, Any]:
+    if "://" in where:
+        check_user_part(where)
     try:
         return _DEFAULTS | conninfo_to_dict(where)
     except psycopg.Error as error:
-        raise ValueError(str(error).strip()) from error
+        # What libpq could not read it repeats, and that may be half a password.
+        if "://" not in where or has_secret_options(where):
+            raise ValueError("libpq can't read it; encode what is special in its values") from None
+        raise ValueError(_said(error)) from None
 
 
 def _url(settings: dict[str, Any], schema: str) -> str:

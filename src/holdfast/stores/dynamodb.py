@@ -54,6 +54,8 @@ class DynamoDBStore(DocumentStore):
     about a hundred of one, are not saved as one: some may be there and others not.
     """
 
+    lasting = "use Amazon's own service: what else answers can't be judged"
+
     inline_bytes = 8 << 10  # a write is paid for by the kilobyte
     heavy_bytes = 16 << 10
     document_bytes = 390_000  # of an item, and it has more to hold
@@ -67,6 +69,8 @@ class DynamoDBStore(DocumentStore):
         client: Any = None,
     ) -> None:
         super().__init__()
+        if endpoint is not None and "@" in endpoint:
+            raise ValueError("endpoint names no user; credentials come from where boto3 finds them")
         self._table = table
         self._region = region
         self._endpoint = endpoint

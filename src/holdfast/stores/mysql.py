@@ -59,6 +59,11 @@ class MySQLStore(SQLStore[Session]):
     would end it, as every change of a schema does here, is refused.
     """
 
+    lasting: ClassVar[str] = (
+        "set the server's `innodb_flush_log_at_trx_commit = 1`, `innodb_doublewrite = ON` and, "
+        "with a binary log, `sync_binlog = 1`"
+    )
+
     _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
 
     def __init__(

@@ -66,6 +66,8 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     for `work_seconds` at the most.
     """
 
+    lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
+
     def __init__(
         self,
         where: str | UsersPool,

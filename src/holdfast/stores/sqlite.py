@@ -89,6 +89,8 @@ class SQLiteStore(Store, Transactional):
     `work_seconds` at the most: nobody else can write meanwhile.
     """
 
+    lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
+
     def __init__(
         self,
         path: str | Path,
