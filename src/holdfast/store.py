@@ -159,6 +159,10 @@ class Store(ABC):
     def survives(self) -> Survives:
         """What an acknowledged append outlives, as probed at the store itself."""
 
+    def exists(self) -> bool:
+        """Whether there is a store already, where the first call would make one. Asking makes none."""
+        return True
+
     @abstractmethod
     def close(self) -> None:
         """Release everything. A second call does nothing; other calls then raise `StoreClosedError`."""

@@ -69,6 +69,7 @@ class Writer:
         self._asleep = False
         self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
         self._working = 0  # the thread that runs a ticket's work right now
+        self._held_up = False  # whether an outage was logged that is not over yet
         self._closed = False
 
     def submit(self, ticket: Ticket) -> None:
@@ -250,7 +251,11 @@ class Writer:
                 raise
             self._tell(batch)
             if all(ticket.done for ticket in batch):
+                if self._held_up and any(ticket.error is None for ticket in batch):
+                    self._goes_on()
                 return
+            if trouble is not None:
+                self.held_up(trouble)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -387,6 +392,19 @@ class Writer:
             told.__cause__ = error
             ticket.resolve(told)
 
+    # --- outages
+
+    def held_up(self, error: HoldfastError) -> None:
+        """The store can't be reached, and whoever saves tries again: said once for each outage."""
+        if not self._held_up:
+            self._held_up = True
+            reason = getattr(error, "reason", None) or error
+            _warn("saving is held up, and tried again: %s", reason)
+
+    def _goes_on(self) -> None:
+        self._held_up = False
+        _warn("saving goes on: %s answers again", self._store.url)
+
     def resolve(self, ticket: Ticket) -> None:
         """Give a ticket that stands in for something else its outcome."""
         ticket.resolve(None)
@@ -414,6 +432,12 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
         _get_running_loop = asyncio.get_running_loop
     return _get_running_loop()
+
+
+def _warn(text: str, what: object) -> None:
+    import logging  # which takes its time to import, and is hardly ever needed here
+
+    logging.getLogger("holdfast").warning(text, what)
 
 
 def _one_commit(tickets: list[Ticket]) -> list[Ticket]:

@@ -50,6 +50,11 @@ _REFUSED: Final = re.compile(
     r"|not permitted to log in|(role|database|user) .*does not exist|no such (user|database)"
 )
 _DAMAGED: Final = ("XX001", "XX002")
+_NO_RIGHT: Final = "42501"
+_RIGHTS: Final = (
+    "let an administrator open the store once, which makes its schema, and grant this role USAGE on "
+    "that and SELECT, INSERT, UPDATE, DELETE on its tables: see Rights in the guide on PostgreSQL"
+)
 
 
 class UsersPool(Protocol):
@@ -107,8 +112,8 @@ class Connections:
             self._own.close()
 
     @contextmanager
-    def cursor(self, *, pooled: bool = True) -> Iterator[Cursor]:
-        """A cursor whose every statement is its own transaction."""
+    def cursor(self, *, pooled: bool = True, prepared: bool = True) -> Iterator[Cursor]:
+        """A cursor whose every statement is its own transaction; the first makes what is missing."""
         self.check_open()
         lend = self._lend if pooled or self._own is None else self._connect_alone
         with self.translated(), lend() as db:
@@ -116,7 +121,9 @@ class Connections:
             db.autocommit = True
             try:
                 cursor = psycopg.Cursor(db, row_factory=tuple_row)
-                prepare = self._prepare  # which another thread may be through with any moment
+                prepare = (
+                    self._prepare if prepared else None
+                )  # which another thread may be through with any moment
                 if prepare is not None:
                     prepare(cursor)
                     self._prepare = None
@@ -241,6 +248,8 @@ def _translate(error: psycopg.Error, url: str) -> Exception:
         return ContendedError(text)
     if code in _DAMAGED:
         return CheckpointCorruptedError(url, None, f"PostgreSQL says: {error}")
+    if code == _NO_RIGHT:
+        return StoreError(f"{url}: {error.diag.message_primary}; {_RIGHTS}")
     lost = not code and isinstance(error, _LOST) and not _REFUSED.search(text)
     if lost or code[:2] in _PASSING:
         return StoreUnavailableError(text)

@@ -98,10 +98,19 @@ class Link:
         self.refuse_if_closed()
         if not self._fits:
             with self._lock, self.translated():
-                self._made = self._made or self._connect()
-                self._first_use(self._made)
+                self._first_use(self._connected())
                 self._fits = True
         return self._made
+
+    def _connected(self) -> Any:
+        self._made = self._made or self._connect()
+        return self._made
+
+    def glance(self, *command: object) -> Any:
+        """One command that only reads, before the server is asked whether it fits."""
+        self.refuse_if_closed()
+        with self._lock, self.translated():
+            return self._connected().execute_command(*command, NEVER_DECODE=True)
 
     def write(
         self, script: Script, keys: Sequence[bytes], arguments: Sequence[object], run: str

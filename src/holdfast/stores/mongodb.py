@@ -77,6 +77,11 @@ class MongoDBStore(DocumentStore):
             return "nothing"
         return "power-loss" if status.get("storageEngine", {}).get("persistent") else "nothing"
 
+    def exists(self) -> bool:
+        self._check_open()
+        with self._translated():
+            return f"{self._prefix}_runs" in self._database().list_collection_names()
+
     def close(self) -> None:
         super().close()
         if self._url is not None and self._client is not None:

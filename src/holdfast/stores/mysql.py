@@ -129,6 +129,10 @@ class MySQLStore(SQLStore[Session]):
         kept = flush == 1 and doublewrite not in _VOLATILE and (not logged or synced == 1)
         return "power-loss" if kept else "process-crash"
 
+    def exists(self) -> bool:
+        with self._db.session(prepared=False) as session:
+            return version_of(session, self._prefix, self.url) is not None
+
     def close(self) -> None:
         self._db.close()
 

@@ -115,6 +115,10 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         )
         return "process-crash" if "off" in row else "power-loss"
 
+    def exists(self) -> bool:
+        with self._db.cursor(prepared=False) as cursor:
+            return version_of(cursor, self._name, self.url) > 0
+
     def watch(self, run: str | None = None) -> Watch:
         """Watch one run, or all of them; this takes a connection of its own that is not pooled."""
         return PostgresWatch(self._db, self._watchers, self._channel, run)

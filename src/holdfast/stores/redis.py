@@ -263,6 +263,9 @@ class RedisStore(Store, Notifying):
                     self.url, self.lasting,
                 )  # fmt: skip
 
+    def exists(self) -> bool:
+        return self._link.glance("GET", self._prefix + b":format") is not None
+
     def watch(self, run: str | None = None) -> Watch:
         """Watch one run, or all of them; this takes one of the store's connections."""
         return self._link.watch(self._channel, run)

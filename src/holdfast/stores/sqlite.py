@@ -262,6 +262,9 @@ class SQLiteStore(Store, Transactional):
             full = self._db.writer().execute("PRAGMA synchronous").fetchone()[0] >= 2
         return "power-loss" if full and not volatile_file_system(self.path) else "process-crash"
 
+    def exists(self) -> bool:
+        return self.path.exists()
+
     def close(self) -> None:
         self._db.close()
 
