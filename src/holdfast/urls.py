@@ -110,9 +110,10 @@ def local_path(where: str) -> Path | None:
     """The file or directory that a URL or path of a local store names; None for any other store."""
     scheme, separator, _ = where.partition("://")
     if not separator:
-        return Path(where).expanduser()
-    path = unquote(urlsplit(where).path)
-    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
+        path = Path(where).expanduser()
+        return None if _is_no_path(where) or path.suffix.lower() == ".duckdb" else path
+    named = unquote(urlsplit(where).path)
+    local = {"sqlite": named[1:], "duckdb": named[1:], "file": named}.get(scheme.lower())
     return None if not local else Path(local)
 
 
@@ -130,7 +131,7 @@ def _open_path(text: str, options: dict[str, Any]) -> Store:
     suffix = path.suffix.lower()
     if suffix == ".duckdb":
         raise StoreURLError(masked(text), f"use duckdb:///{masked(text)}")
-    if not text or ":" in text.partition("/")[0]:
+    if _is_no_path(text):
         pass
     elif suffix in _SQLITE_SUFFIXES:
         required = options.get("survives")
@@ -141,6 +142,11 @@ def _open_path(text: str, options: dict[str, Any]) -> Store:
     raise StoreURLError(
         masked(text), "name a .db file, a directory that exists or ends in /, or a URL"
     )
+
+
+def _is_no_path(text: str) -> bool:
+    """A URL that lacks its scheme, perhaps, with a password in it."""
+    return not text or ":" in text.partition("/")[0]
 
 
 def _requiring(required: str | None, store: Store) -> Store:

@@ -11,6 +11,7 @@ are only ever taken by `with`.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 import weakref
@@ -37,6 +38,8 @@ from holdfast.ticket import Line, Ticket
 
 if TYPE_CHECKING:
     import asyncio
+
+log: Final = logging.getLogger("holdfast")
 
 MAX_BATCH_ENTRIES: Final = 512
 MAX_BATCH_BYTES: Final = 16 << 20
@@ -206,9 +209,7 @@ class Writer:
                     self._write_some()
                 except Exception:
                     # Everyone who waited was told. The thread must live: others count on it.
-                    import logging
-
-                    logging.getLogger("holdfast").exception("a store failed in an unexpected way")
+                    log.exception("a store failed in an unexpected way")
 
     def _more_comes(self) -> bool:
         """Wait for the bell; False when there was nothing to do for a while, and the thread ends."""
@@ -399,11 +400,11 @@ class Writer:
         if not self._held_up:
             self._held_up = True
             reason = getattr(error, "reason", None) or error
-            _warn("saving is held up, and tried again: %s", reason)
+            log.warning("saving is held up, and tried again: %s", reason)
 
     def _goes_on(self) -> None:
         self._held_up = False
-        _warn("saving goes on: %s answers again", self._store.url)
+        log.warning("saving goes on: %s answers again", self._store.url)
 
     def resolve(self, ticket: Ticket) -> None:
         """Give a ticket that stands in for something else its outcome."""
@@ -432,12 +433,6 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
         _get_running_loop = asyncio.get_running_loop
     return _get_running_loop()
-
-
-def _warn(text: str, what: object) -> None:
-    import logging  # which takes its time to import, and is hardly ever needed here
-
-    logging.getLogger("holdfast").warning(text, what)
 
 
 def _one_commit(tickets: list[Ticket]) -> list[Ticket]:

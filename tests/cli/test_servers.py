@@ -82,7 +82,7 @@ def contents(kind: str, url: str) -> object:
         with psycopg.connect(url) as db:
             return db.execute("SELECT nspname FROM pg_namespace ORDER BY 1").fetchall()
     if kind == "mysql":
-        with mariadb.connect(url) as db, db.cursor() as cursor:
+        with mariadb.connect(url) as own, own.cursor() as cursor:
             cursor.execute("SHOW TABLES")
             return cursor.fetchall()
     if kind == "redis":

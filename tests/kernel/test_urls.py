@@ -182,6 +182,8 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
         ("sqlite:////x/a%20b.db?survives=power-loss", "/x/a b.db"),
         ("file:///x/y", "/x/y"),
         ("a.db", "a.db"),
+        ("ann:s3cret@db/runs", None),
+        ("a.duckdb", None),
         ("memory://", None),
         ("postgresql://db/runs", None),
     ],

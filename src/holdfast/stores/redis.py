@@ -68,7 +68,7 @@ from holdfast.stores._redis_scripts import (
 )
 from holdfast.stores._redis_url import Client, check, shown
 
-_log: Final = logging.getLogger("holdfast")
+log: Final = logging.getLogger("holdfast")
 
 FORMAT: Final = b"1"
 SHARDS: Final = 64
@@ -258,7 +258,7 @@ class RedisStore(Store, Notifying):
         """Who keeps runs where nothing is kept should know; asking must not fail a save."""
         with suppress(HoldfastError):
             if self.survives() == "nothing":
-                _log.warning(
+                log.warning(
                     "%s: what is saved here survives nothing, not even a restart of the server; %s",
                     self.url, self.lasting,
                 )  # fmt: skip
