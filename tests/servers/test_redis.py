@@ -348,6 +348,22 @@ def test_keys_of_another_program_are_refused_and_left_alone(admin: Admin) -> Non
         assert store.read("other") == []
 
 
+def test_keys_of_another_program_are_refused_also_if_the_format_is_one_of_them(
+    admin: Admin,
+) -> None:
+    url = new_url()
+    prefix = url.partition("prefix=")[2]
+    with closing(hf.open_store(url)) as store:
+        store.append([entry("run", 0)])
+        for key in admin.keys(f"{prefix}:*"):
+            admin.delete(key)
+            admin.lpush(key, "theirs")
+        with pytest.raises(hf.SchemaError, match="use another prefix"):
+            store.append([entry("run", 1)])
+        with pytest.raises(hf.SchemaError, match="use another prefix"):
+            store.read("run")
+
+
 def test_a_format_from_the_future_is_refused(admin: Admin) -> None:
     url = new_url()
     admin.set(url.partition("prefix=")[2] + ":format", "2")
