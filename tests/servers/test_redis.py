@@ -231,7 +231,9 @@ def test_a_watcher_hears_of_appends_by_others(clustered: bool) -> None:
             other.append([entry("a", 0), entry("b", 0)])
             heard: set[str] = set()
             while heard != {"a", "b"}:
-                heard |= every.wait(60)
+                more = every.wait(60)
+                assert more
+                heard |= more
             assert one.wait(60) == {"b"}
             assert one.wait(0.01) == set()
 
@@ -473,7 +475,9 @@ def test_threads_that_watch_and_save_do_not_disturb_each_other(store: Store) -> 
     with store.watch() as watch, ThreadPoolExecutor(8) as pool:
         saves = [pool.submit(store.append, [entry(f"run-{n}", 0)]) for n in range(50)]
         while len(heard) < 50:
-            heard |= watch.wait(60)
+            more = watch.wait(60)
+            assert more
+            heard |= more
         assert all(save.result() == [True] for save in saves)
 
 

@@ -21,8 +21,8 @@ from tests.servers.redis import (
     RedisCluster,
     grant_what_the_guide_names,
     new_url,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 RUNS = [f"run-{n}" for n in range(30)]
 
