@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import holdfast as hf
@@ -63,6 +64,29 @@ def test_an_export_takes_the_runs_within_along(cli: Cli) -> None:
     assert cli("export", "--owner", "bob").out == "no runs\n"
     assert cli("export").code == Exit.USAGE
     assert cli("export", "etl", "--all").code == Exit.USAGE
+
+
+@pytest.mark.parametrize("form", ["parquet", "duckdb"])
+def test_a_table_for_other_tools_is_written_as_the_files_name_ends(
+    cli: Cli, plain: hf.SyncCheckpointer, form: str
+) -> None:
+    plain.save("second", 2)
+    done = cli("export", "--all", "--to", f"all.{form}")
+    assert done.out == f"2 runs written to all.{form}\n"
+    cli("export", "second", "--to", "dir/", "--format", form)
+    for file, count in ((f"all.{form}", 5), (f"dir/second.{form}", 1)):
+        with duckdb.connect() as db:
+            if form == "duckdb":
+                db.execute(f"ATTACH '{file}' AS file (READ_ONLY)")
+            table = f"'{file}'" if form == "parquet" else "file.checkpoints"
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchall() == [(count,)]
+    refused = cli("import", f"all.{form}")
+    assert refused.code == Exit.FAILED
+    for wrong in (["x.jsonl", "--format", form], [f"x.{form}", "--format", "jsonl"]):
+        refused = cli("export", "--all", "--to", *wrong)
+        assert refused.code == Exit.USAGE
+        assert "leave it out, or name a file that ends in ." in refused.err
+        assert not Path(wrong[0]).exists()
 
 
 def test_a_file_that_can_not_be_written_is_named(cli: Cli, plain: hf.SyncCheckpointer) -> None:
@@ -243,3 +267,12 @@ def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:
 def test_forgetting_needs_to_be_told_whom(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     assert cli("forget", "--yes").code == Exit.USAGE
     assert cli("forget", "--owner", "a", "--thread", "b", "--yes").code == Exit.USAGE
+    assert cli("forget", "plain-run", "--owner", "ann", "--yes").code == Exit.USAGE
+
+
+def test_a_run_is_forgotten_by_its_whole_id(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("plain-run-2", 1)
+    assert cli("forget", "plain", "--yes").code == Exit.NOT_FOUND
+    assert "1 run would be deleted" in cli("forget", "plain-run", "--dry-run").out
+    assert "1 run deleted" in cli("forget", "plain-run", "--yes").out
+    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["plain-run-2"]
