@@ -28,9 +28,12 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
 
     SOURCE is the usual store unless it is given. Every entry is checked on its way, and read
     back. What the target holds already is checked and left alone, so a copy that was interrupted is
-    finished by starting it again; a different run by the same id is an error.
+    finished by starting it again. A run that was deleted in the source is left alone in the target. So
+    is one that the target may have gone on with by itself, or that is a different one by the same
+    id: all others are copied, and then those are an error.
     """
     from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.errors import CopyRefusedError
     from holdfast.urls import masked
 
     if len(stores) > 2:
@@ -46,14 +49,31 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
             names = list(dict.fromkeys([*found, *within]))
         else:
             names = [run.run_id for run in all_runs(cp)]
+        copied: list[str] = []
+        refused: CopyRefusedError | None = None
         with progress("copying", len(names)) as advance, SyncCheckpointer(stores[-1]) as there:
             before = [there.run(name) for name in names]
-            count = cp.copy_to(there.store, names, progress=lambda _: advance())
+
+            def note(run: str) -> None:
+                copied.append(run)
+                advance()
+
+            try:
+                cp.copy_to(there.store, names if runs else None, progress=note)
+            except CopyRefusedError as error:
+                refused = error
             new = sum(there.run(name) != run for name, run in zip(names, before, strict=True))
     target = masked(stores[-1])
     session.show(
-        {"runs": count, "new": new, "target": target},
+        {
+            "runs": len(copied),
+            "new": new,
+            "refused": refused.run_ids if refused else (),
+            "target": target,
+        },
         lambda: _show.say(
-            f"{_show.plural(count, 'run')} copied to {_show.clean(target)}, {new:,} of them new"
+            f"{_show.plural(len(copied), 'run')} copied to {_show.clean(target)}, {new:,} of them new"
         ),
     )
+    if refused:
+        raise refused
