@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import duckdb
 import pytest
 
 import holdfast as hf
+from holdfast import urls
 from holdfast.cli._exits import Exit
+from holdfast.model import Entry
+from holdfast.stores.sqlite import SQLiteStore
 from tests.cli.conftest import Cli
 
 
@@ -120,14 +124,40 @@ def test_an_import_over_another_run_of_that_name_is_refused(
 
 def test_a_copy_goes_from_one_store_to_another(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
-    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/, 2 of them new\n"
+    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/: 2 new\n"
     again = cli("copy", ".holdfast/holdfast.db", "other/", "--json").json
-    assert (again["runs"], again["new"]) == (3, 1)
+    assert (again["runs"], again["new"], again["unchanged"]) == (3, 1, 2)
+    plain.save("plain-run", {"n": 4})
+    plain.save("later", 1)
+    assert cli("copy", "other/").out == (
+        "4 runs copied to other/: 1 new, 1 brought up to date, 2 unchanged\n"
+    )
     assert states(cli, "plain", "--store", "other/") == states(cli, "plain")
     assert cli("verify", "--store", "other/").code == 0
     assert cli("copy", "a", "b", "c").code == Exit.USAGE
     assert cli("copy", "nothere.db", "other/").code == Exit.NOT_FOUND
     assert cli("copy", "a.db", "b.db", "--store", "c.db").code == Exit.USAGE
+
+
+class Interrupted(SQLiteStore):
+    """Ctrl-C comes while a run is written."""
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if entries[0].run == "second":
+            raise KeyboardInterrupt
+        return super().append(entries)
+
+
+def test_ctrl_c_says_how_far_a_copy_came(
+    cli: Cli, plain: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(urls, "_openers", dict(urls._openers))
+    hf.register_store("interrupted", lambda url: Interrupted("other.db"))
+    plain.save("second", 2)
+    stopped = cli("copy", "interrupted://")
+    assert stopped.code == Exit.INTERRUPTED
+    assert "1 of 2 runs copied; start it again to finish it\n" in stopped.err
+    assert cli("copy", "other.db").out == "2 runs copied to other.db: 1 new, 1 unchanged\n"
 
 
 # --- prune

@@ -30,7 +30,7 @@ def test_runs_are_looked_at_carried_out_and_copied(
     done = cli("doctor")
     assert done.code == 0
     assert "secret" not in done.out
-    assert cli("copy", server, "local.db").out == "3 runs copied to local.db, 3 of them new\n"
+    assert cli("copy", server, "local.db").out == "3 runs copied to local.db: 3 new\n"
     assert cli("forget", "--owner", "ann", "--yes", "--json").code == 0
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["review"]
 
