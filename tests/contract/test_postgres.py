@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -224,6 +225,7 @@ def test_the_schema_is_made_once_whatever_the_usual_isolation(url: str, isolatio
 
 def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
     _, name = split(url)
+    guide = (Path(__file__).parents[2] / "docs/guides/postgresql.md").read_text()
     with closing(open_store(url)) as store:
         store.append([entry("run", 0)])
     role = f"role_{name}"
@@ -231,9 +233,16 @@ def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
     with closing(open_store(url.replace("postgres:secret@", f"{role}@"))) as store:
         with pytest.raises(StoreError, match="permission denied"):
             store.last("run")
-        sql(url, f"GRANT USAGE ON SCHEMA {name} TO {role}")
-        sql(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {role}")
+        sql(url, f"REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {name} FROM PUBLIC")
+        grants = re.findall("GRANT (.+) SCHEMA holdfast TO app;", guide)
+        assert len(grants) == 3
+        for rights in grants:
+            sql(url, f"GRANT {rights} SCHEMA {name} TO {role}")
         assert store.append([entry("run", 1)]) == [True]
+        assert isinstance(store, Notifying)
+        with store.watch() as watch:
+            assert store.append([entry("other", 0)]) == [True]
+            assert watch.wait(10) == {"other"}
         assert store.erase(tombstone("run", 2))
 
 
