@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from holdfast.errors import StoreURLError
+from holdfast.errors import HoldfastError, StoreURLError
 from holdfast.store import Store, require
 from holdfast.stores._server import check_user_part
 from holdfast.stores._server import masked as masked
@@ -21,8 +21,9 @@ DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
 _NUMBERS: Final = {
     "connections": int, "replicas": int, "ttl": float, "pool_seconds": float,
-    "answer_seconds": float, "work_seconds": float,
+    "answer_seconds": float, "work_seconds": float, "busy_seconds": float, "lock_seconds": float,
 }  # fmt: skip
+_LOCAL: Final = ("sqlite", "duckdb", "file")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -64,12 +65,14 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         options["survives"] = required
     try:
         return _requiring(required, opener(url, **query | options))
-    except StoreURLError:
+    except HoldfastError:
         raise
     except ImportError as error:  # the driver is an extra, and the error says which
         raise StoreURLError(f"{scheme}://", str(error)) from error
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
+    except ValueError as error:
+        raise StoreURLError(masked(text), str(error)) from None
 
 
 def register_store(scheme: str, opener: Opener) -> None:
@@ -112,9 +115,11 @@ def local_path(where: str) -> Path | None:
     if not separator:
         path = Path(where).expanduser()
         return None if _is_no_path(where) or path.suffix.lower() == ".duckdb" else path
-    named = unquote(urlsplit(where).path)
-    local = {"sqlite": named[1:], "duckdb": named[1:], "file": named}.get(scheme.lower())
-    return None if not local else Path(local)
+    if scheme.lower() not in _LOCAL:
+        return None
+    local = unquote(urlsplit(where).path)
+    local = local if scheme.lower() == "file" else local[1:]
+    return Path(local) if local else None
 
 
 def _beside(project: Path, store: str) -> str:
@@ -166,6 +171,7 @@ def _open_sqlite(url: str, **options: Any) -> Store:
         raise StoreURLError(masked(url), "use sqlite:///relative.db or sqlite:////absolute.db")
     if path == "/:memory:":
         raise StoreURLError(masked(url), "an in-memory SQLite keeps nothing; use memory://")
+    _check_numbers(options)
     return _store_class("sqlite", "SQLiteStore")(path[1:], **options)
 
 
@@ -173,6 +179,7 @@ def _open_file(url: str, **options: Any) -> Store:
     path = unquote(urlsplit(url).path)
     if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
         raise StoreURLError(masked(url), "use file:///absolute/directory")
+    _check_numbers(options)
     return _store_class("file", "FileStore")(path, **options)
 
 
@@ -228,19 +235,18 @@ def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[
     query = dict(parse_qsl(urlsplit(url).query))
     rest = {name: value for name, value in query.items() if name not in names}
     own = {name: value for name, value in options.items() if name in names or name not in query}
-    for name, kind in _NUMBERS.items():
-        _check_number(name, own.get(name), kind)
+    _check_numbers(own)
     place = url.partition("?")[0]
     return (f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place), own
 
 
-def _check_number(name: str, value: object, kind: type[int] | type[float]) -> None:
+def _check_numbers(options: dict[str, Any]) -> None:
     """What stands in a URL is text: name the option that should have been a number."""
-    try:
-        if isinstance(value, str):
-            kind(value)
-    except ValueError:
-        raise ValueError(f"{name} must be a number, not {value!r}") from None
+    for name, kind in _NUMBERS.items():
+        try:
+            kind(options.get(name, 0) or 0)
+        except ValueError:
+            raise ValueError(f"{name} must be a number, not {options[name]!r}") from None
 
 
 def _store_class(module: str, name: str) -> Opener:

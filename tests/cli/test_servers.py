@@ -184,6 +184,16 @@ def test_a_server_that_is_away_is_said_so(cli: Cli) -> None:
     assert "run '*'" not in done.err
 
 
+@pytest.mark.parametrize("password", ["s3cret/1", "s3cret@", "s3cret%", "s3cret[", "s3cret\u2100"])
+def test_a_password_that_was_not_encoded_is_never_shown(cli: Cli, password: str) -> None:
+    url = f"postgresql://ann:{password}@127.0.0.1:1/runs"
+    for command in (["runs", "--store", url], ["copy", "a.db", url], ["config", "--store", url]):
+        done = cli(*command)
+        assert "s3cret" not in done.out + done.err
+        assert "Traceback" not in done.err
+    assert cli("runs", "--store", url).code == Exit.USAGE
+
+
 def test_a_list_that_could_not_be_read_is_of_no_run() -> None:
     with hf.SyncCheckpointer("postgresql://127.0.0.1:1/runs?connect_timeout=1") as cp:
         for ask in (cp.runs, cp.stats):

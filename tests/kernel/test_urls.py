@@ -54,6 +54,7 @@ def test_urls_and_paths_open_the_store_they_name(
         ("postgresql+psycopg://db/runs", "use postgresql://"),
         ("mysql+pymysql://db/runs", "use mysql://"),
         ("postgresql://db/runs?connections=abc", "connections must be a number, not 'abc'"),
+        ("sqlite:///x.db?busy_seconds=abc", "busy_seconds must be a number, not 'abc'"),
         ("redis://db?ttl=soon", "ttl must be a number, not 'soon'"),
         ("redis://db?tttl=3", "no option of this store: tttl"),
         ("redis://db?tttl=3&cluster=true", "no option of this store: tttl"),
