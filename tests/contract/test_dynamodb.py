@@ -101,7 +101,6 @@ def test_nobody_knows_what_a_stand_in_survives() -> None:
         assert store.survives() == "nothing"
     client = boto3.client("dynamodb", region_name="eu-central-1")
     with closing(DynamoDBStore("runs", client=client)) as amazons:
-        amazons._client = client
         assert amazons.survives() == "power-loss"
 
 
