@@ -68,14 +68,14 @@ def copy_to(
     """Copy runs, or all there are, into another store; returns the number of runs.
 
     `progress` is called with the id of each run that was copied. Every entry is checked on its way,
-    and again as the target gives it back. What was deleted from a run is deleted in the target, and
-    so is a run that was cleared and begun anew, if the target has nothing but that run up to its
-    end. Verdicts on evidence that were given in the target itself stay.
+    and again as the target gives it back. What was deleted from a run is deleted in the target. Where
+    a run was cleared and begun anew, its old copy goes if it is known to be that very run: it was
+    complete, or has been deleted there. Verdicts on evidence that the target found itself stay.
 
     Raises `CheckpointNotFoundError` for a named run that is not there or was deleted, and
-    `CheckpointCorruptedError` rather than copy damage or leave it in the target. A run is left alone
-    where the target holds another one by its id, or may have gone on with it by itself: once all
-    others are copied, `CopyRefusedError` names those.
+    `CheckpointCorruptedError` rather than copy damage or leave it in the target. Where the target
+    holds another run by an id, or may have gone on with it by itself, that is left alone: once all
+    other runs are copied, `CopyRefusedError` names these.
     """
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
@@ -123,11 +123,11 @@ def add(store: Store, entries: list[Entry], states: set[int]) -> None:
     run, known = entries[0].run, -1
     while True:
         found = store.read(run, after=entries[0].seq - 1, limit=len(entries))
-        for ours, wanted in zip(found, entries, strict=False):
-            with _blaming(store):
-                _check_base(ours, states)
-            if _name(ours) != _name(wanted):
-                raise RunExistsError(run)
+        with _blaming(store):
+            for ours, wanted in zip(found, entries, strict=False):
+                _check(ours, states)
+                if _name(ours) != _name(wanted):
+                    raise RunExistsError(run)
         if len(found) == len(entries):
             return
         if len(found) == known:  # there is no room for the next one
@@ -207,9 +207,9 @@ class _Copy:
                 if self._read(after, len(page)) == page:
                     raise
                 self.tip = Tip(self.name, None)  # it was deleted meanwhile
-            else:
-                for marker in page[len(plain) : len(plain) + 1]:
-                    self._follow(marker)
+                continue
+            if len(plain) < len(page):
+                self._follow(page[len(plain)])
         copied = self.target.head(self.name)
         if self.last is None or copied is None or _name(copied) != _name(self.last):
             raise RunExistsError(self.name)
@@ -247,11 +247,10 @@ class _Copy:
 
     def _follow(self, marker: Entry) -> None:
         """Delete in the target what is deleted in the source."""
-        marker = self._recoded(marker)
         if _erases(marker):
-            self._erase(marker)
+            self._erase(self._recoded(marker))
         else:
-            self._trim(marker)
+            self._trim(self._recoded(marker))
         self.tip = Tip(self.name, None)
         self._add([marker])
 
@@ -283,8 +282,8 @@ def _erases(entry: Entry) -> bool:
     return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
 
 
-def _check_base(entry: Entry, states: set[int]) -> None:
-    """Whether the entry is whole, and what its state is a change to is there."""
+def _check(entry: Entry, states: set[int]) -> None:
+    """Raise unless the entry is whole, and the state that its own is a change to is there."""
     if is_stub(entry):
         return
     base = envelope.base(entry)

@@ -24,6 +24,7 @@ from holdfast.engine import running
 from holdfast.engine.options import Options
 from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
+from tests.waiting import wait_until
 
 
 def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpointer) -> None:
@@ -235,8 +236,7 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
 
 def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
     assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
-    while not cli("questions", "--overdue", "--json").out:
-        pass
+    wait_until(lambda: cli("questions", "--overdue", "--json").out)
     (row,) = cli("recover", "--flow", "jobs:impatient", "--json").json
     assert (row["run_id"], row["status"], row["result"]) == ("i", "completed", "no answer")
 

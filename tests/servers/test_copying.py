@@ -309,11 +309,16 @@ ACTS = st.sampled_from(["save", "back", "delete", "prune 1", "prune 2", "prune 4
     since=st.lists(ACTS, max_size=5),
     meanwhile=st.dictionaries(st.integers(0, 30), ACTS, max_size=5),
 )
-@example(  # two trims at different moments of one copy
+@example(  # trimmed again while the target is
     kinds=(Shared, Shared), copied=True, since=["prune 4", "save"], meanwhile={4: "prune 1"}
 )
-@example(kinds=(Shared, Readable), copied=True, since=[], meanwhile={8: "prune 2"})
-@example(kinds=(Readable, Shared), copied=True, since=["save"], meanwhile={3: "prune 1"})
+@example(  # the same, with a target whose changes are made anew
+    kinds=(Readable, Shared), copied=True, since=["prune 4", "save"], meanwhile={8: "prune 1"}
+)
+@example(  # what is being encoded anew goes
+    kinds=(Readable, Shared), copied=False, since=["back", "save"], meanwhile={6: "prune 1"}
+)
+@example(kinds=(Shared, Readable), copied=False, since=[], meanwhile={8: "prune 2"})
 def test_every_state_of_a_copy_can_be_loaded_whenever_its_source_was_changed(
     kinds: tuple[type[Shared], type[Shared]],
     copied: bool,
@@ -404,6 +409,8 @@ def test_a_copy_whose_states_do_not_fit_together_is_found_by_the_next(
     with closing(MemoryStore()) as target, hf.SyncCheckpointer(source) as cp:
         for n in range(3):
             cp.save("run", {"n": n, "log": [f"line {i:05}" for i in range(900 + n)]})
+        if what == "gone":
+            cp.save("run", "whole")  # the current one, which builds on none
         entries = source.read("run")
         first = entries[1]
         other = first._replace(body=envelope.reseal(first, *envelope.keyframe(b"other")))
