@@ -139,6 +139,21 @@ def test_a_copy_goes_from_one_store_to_another(cli: Cli, plain: hf.SyncCheckpoin
     assert cli("copy", "a.db", "b.db", "--store", "c.db").code == Exit.USAGE
 
 
+def test_a_copy_names_the_runs_that_it_left_alone(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("another", 1)
+    with hf.SyncCheckpointer("other.db") as other:
+        other.save("another", "theirs")
+    done = cli("copy", "other.db")
+    assert done.code == Exit.REFUSED
+    assert done.out == "1 run copied to other.db: 1 new\n"
+    assert "'another'; delete them there, then copy again" in done.err
+    again = cli("copy", "other.db", "--json")
+    assert again.code == Exit.REFUSED
+    assert (again.json["runs"], again.json["new"], again.json["refused"]) == (1, 0, ["another"])
+    with hf.SyncCheckpointer("other.db") as other:
+        assert [run.run_id for run in other.runs()] == ["another", "plain-run"]
+
+
 class Interrupted(SQLiteStore):
     """Ctrl-C comes while a run is written."""
 
@@ -158,21 +173,6 @@ def test_ctrl_c_says_how_far_a_copy_came(
     assert stopped.code == Exit.INTERRUPTED
     assert "1 of 2 runs copied; start it again to finish it\n" in stopped.err
     assert cli("copy", "other.db").out == "2 runs copied to other.db: 1 new, 1 unchanged\n"
-
-
-def test_a_copy_names_the_runs_that_it_left_alone(cli: Cli, plain: hf.SyncCheckpointer) -> None:
-    plain.save("another", 1)
-    with hf.SyncCheckpointer("other.db") as other:
-        other.save("another", "theirs")
-    done = cli("copy", "other.db")
-    assert done.code == Exit.REFUSED
-    assert done.out == "1 run copied to other.db: 1 new\n"
-    assert "'another'; delete them there, then copy again" in done.err
-    again = cli("copy", "other.db", "--json")
-    assert again.code == Exit.REFUSED
-    assert (again.json["runs"], again.json["new"], again.json["refused"]) == (1, 0, ["another"])
-    with hf.SyncCheckpointer("other.db") as other:
-        assert [run.run_id for run in other.runs()] == ["another", "plain-run"]
 
 
 # --- prune
