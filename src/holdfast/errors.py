@@ -170,7 +170,10 @@ class SyncFailedError(OutcomeUnknownError):
 
 
 class CheckpointLoadError(CheckpointError, OSError):
-    """The store could not be read. This never means that there is nothing to read."""
+    """The store could not be read. This never means that there is nothing to read.
+
+    `run_id` is empty where no one run was asked for.
+    """
 
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(run_id, reason)
@@ -178,7 +181,8 @@ class CheckpointLoadError(CheckpointError, OSError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"run {self.run_id!r} could not be read: {self.reason}"
+        what = f"run {self.run_id!r}" if self.run_id else "the store"
+        return f"{what} could not be read: {self.reason}"
 
 
 class CheckpointNotFoundError(CheckpointError, LookupError):

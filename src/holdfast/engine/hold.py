@@ -188,6 +188,7 @@ class Hold:
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(self.run, error) from error
+            journals.writer.held_up(error)
             tip = None
         if tip is None or tip.seq != self.seq:
             if journals.clock.monotonic() > deadline:
