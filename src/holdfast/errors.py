@@ -325,8 +325,9 @@ class CopyRefusedError(RunExistsError):
         shown = ", ".join(map(repr, self.run_ids[:5]))
         more = f" and {len(self.run_ids) - 5:,} more" if len(self.run_ids) > 5 else ""
         return (
-            f"{self.target} may hold other runs by these ids, and they were left alone: {shown}{more}; "
-            "delete them there, then copy again, or copy them to another store"
+            f"{self.target} may hold other runs by these ids, or have gone on with them, and they were "
+            f"left alone: {shown}{more}; copy them to another store, or, if nothing there went on with "
+            "them, delete them there and copy again"
         )
 
 
