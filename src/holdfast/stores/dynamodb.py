@@ -83,7 +83,7 @@ class DynamoDBStore(DocumentStore):
     def survives(self) -> Survives:
         self._check_open()
         with self._translated():
-            host = urlsplit(self._connected().meta.endpoint_url).hostname or ""
+            host = urlsplit(self._db.meta.endpoint_url).hostname or ""
         # Amazon keeps what it acknowledged on disks in several places; who else answers, nobody knows.
         amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
         return "power-loss" if amazons else "nothing"
