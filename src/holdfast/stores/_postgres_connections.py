@@ -53,7 +53,8 @@ _DAMAGED: Final = ("XX001", "XX002")
 _NO_RIGHT: Final = "42501"
 _RIGHTS: Final = (
     "let an administrator open the store once, which makes its schema, and grant this role USAGE on "
-    "that and SELECT, INSERT, UPDATE, DELETE on its tables: see Rights in the guide on PostgreSQL"
+    "that, SELECT, INSERT, UPDATE, DELETE on its tables and EXECUTE on its functions: see Rights in "
+    "the guide on PostgreSQL"
 )
 
 
