@@ -117,7 +117,7 @@ def test_whatever_a_crash_leaves_half_done_is_finished_by_the_next_writer(count:
         Mortal(client).erase(grave)
     assert healthy.read("run") in (done, [grave])
     done = healthy.read("run")
-    assert healthy.append([entry("run", 9, b"next")]) == [True]
+    assert healthy.append([entry("run", done[-1].seq + 1, b"next")]) == [True]
     assert healthy.read("run")[:-1] == done
     assert check_store(healthy) == []
 
@@ -281,7 +281,7 @@ def test_a_trim_that_is_too_much_at_once_says_so_and_does_nothing() -> None:
         document_bytes = 5000
 
     store = Tiny(mongomock.MongoClient())
-    store.append([entry("run", 5_000_000)])
+    store.append([tombstone("run", 5_000_000)])
     assert store.trim(entry("run", 5_000_001), drop=range(4000))
     with pytest.raises(hf.StoreError, match="trim fewer"):
         store.trim(entry("run", 5_000_002), drop=range(0, 4_000_000, 1000))
