@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+# Tests wait for the disk more than for a processor; but each worker starts servers of its own.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 
@@ -17,7 +19,7 @@ demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not b
 	$(BIN)/holdfast demo
 
 test: tools $(VENV)/tools lint  ## everything, on every Python >= 3.11 that is installed
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 	$(MAKE) test-pythons
 
 test-pythons:  # what differs between Pythons: values, and how code is run
@@ -28,7 +30,7 @@ test-pythons:  # what differs between Pythons: values, and how code is run
 			$$python -m venv .venv-$$version && \
 			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
 			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group pythons && \
-			.venv-$$version/bin/python -m pytest -q -n auto --dist worksteal \
+			.venv-$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal \
 				-k "not file and not sqlite and not postgres and not redis" \
 				tests/kernel tests/codec tests/golden tests/workflow/test_forms.py tests/workflow/test_resuming.py \
 				tests/graph/test_resuming.py tests/graph/test_states.py tests/pipeline/test_running.py || exit 1; \
@@ -60,7 +62,7 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(BIN)/python -m pytest -n auto --dist worksteal tests/crash tests/servers tests/contract
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/crash tests/servers tests/contract
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -137,6 +137,7 @@ def _settle(driver: Together, usual: float) -> None:
         if quantile([driver.together(["settle"], step) for _ in range(50)], 0.5) < 1.1 * usual:
             return
         sleep(1)
+    print(f"commits are still slower than at first, after {_SETTLE_SECONDS:g} s", flush=True)
 
 
 def _state(run: str, number: int) -> State:

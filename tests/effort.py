@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Sequence
 
 EFFORT = int(os.environ.get("HOLDFAST_EFFORT", "1"))
@@ -14,6 +13,6 @@ def examples(few: int) -> int:
     return few * EFFORT
 
 
-def some(numbers: Sequence[int], one_in: int) -> Sequence[int]:
-    """One in so many, others each time; all of them when it is to try hard."""
-    return numbers if EFFORT > 1 else numbers[random.randrange(one_in) :: one_in]
+def some(numbers: Sequence[int], one_in: int, seed: int) -> Sequence[int]:
+    """One in so many, others with each seed; all of them when it is to try hard."""
+    return numbers if EFFORT > 1 else numbers[seed % one_in :: one_in]

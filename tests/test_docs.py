@@ -27,12 +27,15 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import duckdb
 import psycopg
 import pytest
 
+import holdfast as hf
 from holdfast import urls
 from tests.servers import mariadb, postgres, redis
 
@@ -91,6 +94,46 @@ def test_every_block_of_a_page_runs_and_prints_what_it_says(
         gc.collect()  # what a page leaves open is said here, and not in another test
     for path in sorted(tmp_path.glob("test_*.py")):
         run_pytest(page, path)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "duckdb", "postgresql", "mysql"])
+def test_the_ready_questions_can_be_asked_on_every_store_with_sql(
+    kind: str, tmp_path: Path
+) -> None:
+    """The page asks them of SQLite; these are their answers there, too."""
+    text = (ROOT / "docs/guides/stores.md").read_text()
+    page = list(blocks(text))
+    (fill,) = [block.text for block in page if '"sqlite:///shop.db"' in block.text]
+    asked = [
+        (block.text, answer.text)
+        for block, answer in pairwise(page)
+        if block.mark == ("database", "shop.db")
+    ]
+    assert len(asked) == 2
+    url = {
+        "sqlite": lambda: f"sqlite:///{tmp_path}/shop.db",
+        "duckdb": lambda: f"duckdb:///{tmp_path}/shop.duckdb",
+    }.get(kind, DATABASES.get(kind, str))()
+    exec(fill.replace("sqlite:///shop.db", url), {"hf": hf})
+    view = {"postgresql": "holdfast.checkpoints", "mysql": "holdfast_checkpoints"}.get(kind)
+    for question, answer in asked:
+        if view is not None:
+            assert f"`{view}`" in text
+            question = question.replace("FROM checkpoints", f"FROM {view}")
+        with closing(connect_to(url)) as db, closing(db.cursor()) as cursor:
+            cursor.execute(question)
+            rows = cursor.fetchall()
+        assert [tuple(map(_number, row)) for row in rows] == [
+            tuple(map(_number, line.split("|"))) for line in answer.splitlines()
+        ]
+
+
+def _number(cell: Any) -> Any:
+    """Stores differ in how they write truth and numbers."""
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def test_every_block_says_its_language() -> None:
@@ -202,9 +245,18 @@ def run_commands(block: Block, page: Path) -> None:
 
 
 def connect(database: str) -> Any:
-    if database != "$DATABASE_URL":
-        return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
-    url = os.environ["DATABASE_URL"]
+    if database == "$DATABASE_URL":
+        return connect_to(os.environ["DATABASE_URL"])
+    return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+
+
+def connect_to(url: str) -> Any:
+    """The plain driver's connection to a store's database."""
+    path = urls.local_path(url)
+    if url.startswith("duckdb:"):
+        return duckdb.connect(str(path), read_only=True)
+    if path is not None:
+        return connect(str(path))
     return psycopg.connect(url) if url.startswith("postgres") else mariadb.connect(url)
 
 

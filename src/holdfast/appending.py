@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from holdfast.chains import SMALL_STATE
 from holdfast.checkpoint import CheckpointInfo, dump_meta
 from holdfast.core import Core, Op, Pending
 from holdfast.errors import (
@@ -24,6 +23,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.journal import Draft, Tip
+from holdfast.landmarks import SMALL_STATE
 from holdfast.model import Entry, Kind, Status, checkpoint_id, thread_journal
 
 _PAUSE: Final = 0.02

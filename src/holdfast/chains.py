@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from holdfast.codec import delta, envelope
 from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.landmarks import SMALL_STATE, Chain, Landmark
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, Store
 
-SMALL_STATE: Final = 4096
-"""Stored whole: cheaper than a delta, and any process can append after it."""
-
-REACH: Final = 400
-"""How many entries a delta may lie behind its landmark: after going far back, a chain would span all between."""
-
 _FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
-
-
-class Landmark(NamedTuple):
-    """A state that later ones are stored as changes to: a keyframe, or a span since another."""
-
-    seq: int
-    encoding: bytes
-    key_bytes: int  # of the keyframe that it goes back to
-    span_bytes: int = 0
-    spans: int = 0
-
-    def span(self, seq: int, encoding: bytes, size: int) -> Landmark:
-        """The landmark that a span of so many bytes makes of a later state."""
-        return Landmark(seq, encoding, self.key_bytes, self.span_bytes + size, self.spans + 1)
-
-
-class Chain(NamedTuple):
-    """A state put together from its keyframe and deltas, and what that took."""
-
-    encoding: bytes
-    kind: str  # of the entry it was asked for: a whole state, or a step's own value
-    landmark: Landmark
-    links: int = 0  # deltas since the landmark
-    link_bytes: int = 0
+_FARTHEST: Final = 800  # entries that any delta there is may lie behind its base
 
 
 class Reader:
@@ -177,12 +149,17 @@ class Reader:
                 found = self._range(run, min(content.landmark, content.base), content.base)
             base = found.get(content.base)
             if base is None:
+                if self._is_rewritten(entry):
+                    return self.chain(run, seq)
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
             entry, content = base, envelope.unseal(self._bounded(base))
-        whole = self._checked(entry, content.payload)
+        whole = bytes(self._checked(entry, content.payload))
         landmark = Landmark(entry.seq, whole, len(entry.body))
+        if not deltas:
+            return Chain(whole, kind, landmark)
+        last_landmark = deltas[0][1].landmark
         links = link_bytes = 0
         encoding = bytearray(whole)
         for entry, content in reversed(deltas):
@@ -192,12 +169,19 @@ class Reader:
                 raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
             self._checked(entry, encoding)
             if content.landmark == entry.seq:
-                landmark = landmark.span(entry.seq, bytes(encoding), len(entry.body))
+                held = bytes(encoding) if entry.seq == last_landmark else b""
+                landmark = landmark.span(entry.seq, held, len(entry.body))
                 links = link_bytes = 0
             else:
                 links += 1
                 link_bytes += len(entry.body)
-        return Chain(bytes(encoding), kind, landmark, links, link_bytes)
+        state = bytes(encoding) if links else landmark.encoding
+        return Chain(state, kind, landmark, links, link_bytes)
+
+    def _is_rewritten(self, entry: Entry) -> bool:
+        """Whether it has another body by now, as what it built on was deleted."""
+        found = self.store.read(entry.run, after=entry.seq - 1, limit=1)
+        return bool(found) and found[0].seq == entry.seq and found[0].body != entry.body
 
     def _range(self, run: str, first: int, last: int) -> dict[int, Entry]:
         """The live entries that carry state from `first` to `last`."""
@@ -218,7 +202,7 @@ class Reader:
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
         return entry
 
-    def _checked(self, entry: Entry, encoding: bytes | bytearray) -> Any:
+    def _checked(self, entry: Entry, encoding: bytes | bytearray) -> bytes | bytearray:
         if len(encoding) != entry.size:
             raise CheckpointCorruptedError(
                 entry.run, entry.seq, "its state does not have its recorded size"
@@ -245,12 +229,20 @@ def is_live(entry: Entry) -> bool:
 
 def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
     """New bodies for those of a run's entries that stay but are stored as changes to one that goes."""
-    stay = {e.seq for e in entries if is_live(e) and e.seq not in gone and e.size > SMALL_STATE}
-    if reader.store.form == "readable" or not stay or not gone:
+    if reader.store.form == "readable" or not gone:
         return {}
-    found = {}
-    for entry in reader.entries(entries[0].run, bodies=True, after=min(gone)):
-        if entry.seq >= max(gone) + REACH:
+    nearest, farthest = min(gone), max(gone) + _FARTHEST
+    stay = {
+        entry.seq
+        for entry in entries
+        if is_live(entry) and entry.seq not in gone and entry.size > SMALL_STATE
+        if nearest < entry.seq < farthest
+    }
+    found: dict[int, bytes] = {}
+    if not stay:
+        return found
+    for entry in reader.entries(entries[0].run, bodies=True, after=min(stay) - 1):
+        if entry.seq > max(stay):
             break
         if entry.seq in stay and _base(entry) in gone:
             encoding = reader.chain(entry.run, entry.seq, entry).encoding

@@ -267,7 +267,7 @@ class RunInfo(NamedTuple):
 class Stats(NamedTuple):
     """What one run, or a whole store, holds."""
 
-    runs: int
+    runs: int  # that have a checkpoint
     checkpoints: int
     state_bytes: int  # as if each state were stored whole
     stored_bytes: int  # what they take

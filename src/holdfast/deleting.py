@@ -121,13 +121,24 @@ def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int
     """Clear a run, if its head still meets the condition at that very moment; else return 0."""
 
     def attempt() -> int | None:
-        head = _head_to_delete(core, run_id)
+        head = head_to_delete(core, run_id)
         if head is None or head.status == Status.DELETED or not condition(head):
             return 0
         count = _count(core, run_id)
         return count if _erase(core, head) else None
 
     return until_it_holds(core, run_id, attempt)
+
+
+def head_to_delete(core: Core, run: str) -> Entry | None:
+    """The run's head, or what stands for one that can't be read: it must be possible to delete it."""
+    try:
+        return core.journals.head(run)
+    except CheckpointCorruptedError as error:
+        if error.seq is None:
+            raise
+        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
+        return blank._replace(seq=error.seq)
 
 
 def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
@@ -250,17 +261,6 @@ def _erase(core: Core, head: Entry) -> bool:
     if done and not head.run.startswith(HIDDEN):
         clear_if(core, verdict_journal(head.run), lambda head: True)
     return done
-
-
-def _head_to_delete(core: Core, run: str) -> Entry | None:
-    """The run's head, or what stands for one that can't be read: it must be possible to delete it."""
-    try:
-        return core.journals.head(run)
-    except CheckpointCorruptedError as error:
-        if error.seq is None:
-            raise
-        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
-        return blank._replace(seq=error.seq)
 
 
 def _count(core: Core, run: str) -> int:

@@ -14,6 +14,7 @@ HoldfastError
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
+│   │   └── CopyRefusedError          runs by these ids are in the target and may not be the copied ones
 │   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
 │   ├── StoreRequiredError            the run would wait for people, and is kept nowhere (also a ValueError)
@@ -69,6 +70,7 @@ __all__ = [
     "ClaimFailedError",
     "CommandFailedError",
     "ConflictError",
+    "CopyRefusedError",
     "DurabilityError",
     "EndedWithFailureError",
     "EntriesLostError",
@@ -303,6 +305,27 @@ class RunExistsError(CheckpointError):
 
     def __str__(self) -> str:
         return f"run {self.run_id!r} exists already; resume it, or choose another id"
+
+
+class CopyRefusedError(RunExistsError):
+    """The target holds other runs by these ids, or went on with them; they are unchanged.
+
+    All other runs that were to be copied are. `run_id` is the first of `run_ids`.
+    """
+
+    def __init__(self, run_ids: tuple[str, ...], target: str) -> None:
+        super().__init__(run_ids[0])
+        self._fields = (run_ids, target)
+        self.run_ids = run_ids
+        self.target = target
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(repr, self.run_ids[:5]))
+        more = f" and {len(self.run_ids) - 5:,} more" if len(self.run_ids) > 5 else ""
+        return (
+            f"{self.target} may hold other runs by these ids, and they were left alone: {shown}{more}; "
+            "delete them there, then copy again, or copy them to another store"
+        )
 
 
 class RunMismatchError(CheckpointError, ValueError):

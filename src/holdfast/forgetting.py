@@ -1,4 +1,4 @@
-"""Deleting all that is kept of an owner or a thread, with a receipt. Everything here blocks."""
+"""Deleting all that is kept of an owner, a thread or a run, with a receipt. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from holdfast import reading
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.core import Core
-from holdfast.deleting import clear_if, is_active
+from holdfast.deleting import clear_if, head_to_delete, is_active
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointSaveError,
@@ -42,6 +42,7 @@ class Receipt(NamedTuple):
 
     owner: str | None
     thread_id: str | None
+    run_id: str | None
     store: str
     at: datetime
     runs: tuple[Forgotten, ...]
@@ -62,11 +63,12 @@ def forget(
     *,
     owner: str | None = None,
     thread_id: str | None = None,
+    run_id: str | None = None,
     archive: str | os.PathLike[str] | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> Receipt:
-    """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
+    """Delete every run of an owner or a thread, or one run; the runs within, and all that stands beside.
 
     With `archive`, they are first exported to that file, as `export_runs` does it. Raises
     `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
@@ -74,15 +76,14 @@ def forget(
     that is not in the receipt and the archive. What stops it halfway carries as `receipt` what
     was deleted by then; the rest goes when it is called again, with another archive.
     """
-    if (owner is None) == (thread_id is None):
-        raise ValueError("forget needs an owner or a thread_id")
-    for what, value in (("owner", owner), ("thread_id", thread_id)):
-        if value is not None:
-            check_id(what, value)
-    runs = _runs(core, owner, thread_id)
+    given = {"owner": owner, "thread_id": thread_id, "run_id": run_id}
+    named = [check_id(what, value) for what, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise ValueError("forget needs one of these: an owner, a thread_id or a run_id")
+    runs = _runs(core, owner, thread_id, run_id)
     if not force:
         for run in runs:
-            head = core.journals.head(run)
+            head = head_to_delete(core, run)
             if head is not None and is_active(head):
                 raise RunActiveError(run, head.status)
     forgotten = [_looked_at(core, run) for run in runs]
@@ -91,7 +92,7 @@ def forget(
 
     def receipt(of: Sequence[Forgotten]) -> Receipt:
         url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
-        return Receipt(owner, thread_id, url, now, tuple(of), dry_run)
+        return Receipt(owner, thread_id, run_id, url, now, tuple(of), dry_run)
 
     if dry_run:
         return receipt(forgotten)
@@ -101,17 +102,19 @@ def forget(
             _forget(core, found, gone)
         if thread_id is not None:
             clear_if(core, thread_journal(thread_id), lambda head: True)
-        if _runs(core, owner, thread_id):
-            raise CheckpointSaveError(
-                owner or str(thread_id), "others began runs meanwhile; forget it again"
-            )
+        if _runs(core, owner, thread_id, run_id):
+            raise CheckpointSaveError(named[0], "others began runs meanwhile; forget it again")
     except HoldfastError as error:
         error.receipt = receipt(gone)  # type: ignore[attr-defined]
         raise
     return receipt(gone)
 
 
-def _runs(core: Core, owner: str | None, thread_id: str | None) -> list[str]:
+def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[str]:
+    if run_id is not None:
+        head = head_to_delete(core, run_id)
+        there = [] if head is None or head.status == Status.DELETED else [run_id]
+        return there + [child.run_id for child in reading.within(core, run_id)]
     found: set[str] = set()
     after = ""
     while page := reading.runs(core, owner=owner, thread_id=thread_id, after=after):

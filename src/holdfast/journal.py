@@ -6,25 +6,18 @@ import threading
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
-from holdfast.chains import REACH, SMALL_STATE, Chain, Landmark, Reader, state_seq
-from holdfast.codec import delta, envelope, readable, values
+from holdfast.chains import Reader, state_seq
+from holdfast.codec import envelope, readable, values
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.landmarks import Chain, Packed, pack, whole
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Store, Work
 from holdfast.ticket import Line, Ticket
 from holdfast.writer import Writer, entries_lost
 
-MAX_LINKS: Final = 100  # deltas to the state before, until a span bridges them
-MAX_SPANS: Final = 24  # until a keyframe; a cold load reads each of them by itself
-SPAN_SPLICES: Final = 1024
-SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
-DELTAS_WORTH: Final = 3  # and with the links behind them
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
-
-
-Packed = tuple[int, bytes]  # an envelope's flags and content
 
 
 class Tip(Line):
@@ -34,8 +27,7 @@ class Tip(Line):
     """
 
     __slots__ = (
-        "base_seq", "damaged", "digest", "encoding", "exists", "flow", "landmark", "link_bytes", "links", "owner",
-        "run", "seq", "state_seq", "thread",
+        "base_seq", "chain", "damaged", "digest", "exists", "flow", "owner", "run", "seq", "state_seq", "thread",
     )  # fmt: skip
 
     def __init__(self, run: str, head: Entry | None) -> None:
@@ -50,78 +42,28 @@ class Tip(Line):
         self.state_seq = state_seq(head) if head else None
         self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
         self.damaged = False  # the state could not be read: the next one must be whole
-        self.stand_on(None)
+        self.chain: Chain | None = (
+            None  # the state at `base_seq`; without it the next is a keyframe
+        )
 
     @property
-    def lacks_state(self) -> bool:
-        """Whether a delta could be written if only the store were asked for the current state."""
-        return self.encoding is None and self.base_seq is not None and not self.damaged
-
-    def take_state_of(self, other: Tip) -> None:
-        """Take over what another tip of the same head knows about the state there."""
-        for name in (
-            "encoding",
-            "base_seq",
-            "landmark",
-            "links",
-            "link_bytes",
-            "damaged",
-        ):
-            setattr(self, name, getattr(other, name))
-
-    def stand_on(self, chain: Chain | None) -> None:
-        """Take over the state at `base_seq`, or forget it: the next save is then a keyframe."""
-        self.encoding = chain.encoding if chain else None
-        self.landmark = chain.landmark if chain else None
-        self.links = chain.links if chain else 0
-        self.link_bytes = chain.link_bytes if chain else 0
+    def encoding(self) -> bytes | None:
+        """The state at `base_seq`, if it is known."""
+        return self.chain.encoding if self.chain else None
 
     @property
     def weight(self) -> int:
         """How many bytes of states it holds."""
-        if self.encoding is None:
-            return 0
-        other = self.landmark.encoding if self.landmark else self.encoding
-        return len(self.encoding) + (0 if other is self.encoding else len(other))
+        return self.chain.weight if self.chain else 0
 
-    def rest_at(self, landmark: Landmark) -> None:
-        """Begin the links to come at this landmark."""
-        self.landmark = landmark
-        self.links = self.link_bytes = 0
+    @property
+    def lacks_state(self) -> bool:
+        """Whether a delta could be written if only the store were asked for the current state."""
+        return self.chain is None and self.base_seq is not None and not self.damaged
 
-    def link(self, seq: int, encoding: bytes, moves: bool) -> Packed | None:
-        """A state as the change to the one before, unless a span or a keyframe is due."""
-        if moves and self.links >= MAX_LINKS:
-            return None
-        landmark, base, old = self.landmark, self.base_seq, self.encoding
-        assert landmark is not None
-        assert base is not None
-        assert old is not None
-        change = delta.diff(old, encoding)
-        spent = landmark.span_bytes + self.link_bytes
-        worth = DELTAS_WORTH * max(landmark.key_bytes, SMALL_STATE)
-        if change is None or spent + len(change) > worth:
-            return None
-        flags, content = envelope.delta(seq, base, landmark.seq, change)
-        if moves:
-            self.links += 1
-            self.link_bytes += len(content)
-        return flags, content
-
-    def span(self, seq: int, encoding: bytes) -> Packed | None:
-        """A state as the change since the landmark, which it follows as one, unless it weighs too much."""
-        landmark = self.landmark
-        assert landmark is not None
-        if not self.links or landmark.spans >= MAX_SPANS:
-            return None
-        change = delta.diff(landmark.encoding, encoding, SPAN_SPLICES)
-        if change is None:
-            return None
-        flags, content = envelope.delta(seq, landmark.seq, seq, change)
-        if landmark.span_bytes + len(content) > SPANS_WORTH * landmark.key_bytes:
-            return None
-        self.rest_at(landmark.span(seq, encoding, len(content)))
-        return flags, content
+    def take_state_of(self, other: Tip) -> None:
+        """Take over what another tip of the same head knows about the state there."""
+        self.chain, self.base_seq, self.damaged = other.chain, other.base_seq, other.damaged
 
 
 class Draft(NamedTuple):
@@ -196,7 +138,7 @@ class Journals(Reader):
             if with_state and tip.state_seq is not None:
                 chain = self.chain(run, tip.state_seq, head)
                 if chain.kind == Kind.CHECKPOINT:
-                    tip.stand_on(chain)
+                    tip.chain = chain
                 else:
                     tip.base_seq = None  # a result is no state to build on
         except CheckpointCorruptedError:
@@ -272,7 +214,7 @@ class Journals(Reader):
         if encoding is None:
             return entry._replace(body=envelope.reseal(entry, self._flags, b""))
         if entry.parent != tip.state_seq:
-            tip.stand_on(None)  # a delta's base is on its own branch, always
+            tip.chain = None  # a delta's base is on its own branch, always
         entry = entry._replace(size=len(encoding))
         content = self._content(tip, entry.kind, entry.seq, encoding)
         if entry.kind in CARRY_STATE:
@@ -299,7 +241,7 @@ class Journals(Reader):
             tip.state_seq = entry.seq
         elif tip.state_seq != entry.parent:
             tip.state_seq = tip.base_seq = entry.parent
-            tip.stand_on(None)
+            tip.chain = None
         tip.seq = entry.seq
         tip.digest = entry.digest
         if not tip.exists:  # this opens the run
@@ -335,23 +277,12 @@ class Journals(Reader):
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
-        moves = kind == Kind.CHECKPOINT
-        packed = None
         if self._flags & envelope.READABLE:
-            packed = envelope.READABLE, encoding
-        elif (
-            len(encoding) > SMALL_STATE
-            and kind in CARRY_STATE
-            and tip.landmark is not None
-            and seq - tip.landmark.seq < REACH
-        ):
-            packed = tip.link(seq, encoding, moves) or (tip.span(seq, encoding) if moves else None)
-        if packed is None:
-            packed = envelope.keyframe(encoding)
-            if moves:
-                tip.rest_at(Landmark(seq, encoding, len(packed[1])))
-        if moves:
-            tip.encoding, tip.base_seq = encoding, seq
+            packed, chain = whole(kind, seq, encoding, (envelope.READABLE, encoding))
+        else:
+            packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding)
+        if kind == Kind.CHECKPOINT:
+            tip.chain, tip.base_seq = chain, seq
         return packed
 
     def _keep(self, tip: Tip) -> None:
@@ -393,7 +324,7 @@ class Journals(Reader):
         chain = self.chain(head.run, tip.state_seq)
         if chain.kind != Kind.CHECKPOINT:
             return chain.encoding
-        tip.stand_on(chain)
+        tip.chain = chain
         with self._lock:
             known = self.tip(head.run)
             if known is None or known.seq <= tip.seq:  # else saves are under way behind it

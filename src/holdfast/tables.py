@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
+from holdfast.copying import Progress, unseen
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.model import CARRY_STATE, Entry, Status, check_id
@@ -39,13 +40,14 @@ def export_checkpoints(
     *,
     run_ids: Iterable[str] | None = None,
     states: bool = True,
+    progress: Progress = unseen,
 ) -> int:
     """Write a row for every checkpoint of some runs, or of all, to a file; returns how many.
 
     The file's suffix chooses its form: `.jsonl`, `.parquet`, or `.duckdb` with a table
     `checkpoints`. The last two need the extra `duckdb`. It appears whole or not at all; one that is
-    there already is replaced. Without `states` only what is known about them is written. For a copy
-    that can be read back use `export_run` or `copy_to`.
+    there already is replaced. Without `states` only what is known about them is written. `progress`
+    is called with the id of each run. For a copy that can be read back use `export_run` or `copy_to`.
 
     Raises `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
     """
@@ -68,6 +70,7 @@ def export_checkpoints(
                     if entry.kind in CARRY_STATE and entry.status != Status.DELETED:
                         add(_row(core, entry, states))
                         count += 1
+                progress(name)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(target)

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import readable
-from holdfast.copying import PAGE, Progress, add, join_thread, keep_aliases, unseen
+from holdfast.copying import Progress, add, join_thread, keep_aliases, pieces, unseen
 from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.journal import Journals, Tip
@@ -166,9 +166,9 @@ def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:
             raise ValueError(f"{path}:{number}: not an entry: {error}") from None
         entries.append(entry)
     for _, of_one in groupby(entries, lambda entry: entry.run):
-        journal = list(of_one)
-        for at in range(0, len(journal), PAGE):
-            add(core.journals.store, journal[at : at + PAGE])
+        states: set[int] = set()
+        for piece in pieces(of_one):
+            add(core.journals.store, piece, states)
     core.journals.forget(run_id)
     join_thread(core, run_id)
     keep_aliases(core, run_id)

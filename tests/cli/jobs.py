@@ -34,9 +34,11 @@ def fail() -> None:
 
 
 def wait_for(path: str) -> str:
-    while not Path(path).exists():
+    for _ in range(3000):
+        if Path(path).exists():
+            return path
         time.sleep(0.02)
-    return path
+    raise TimeoutError(path)
 
 
 @workflow("inner")

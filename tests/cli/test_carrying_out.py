@@ -7,6 +7,7 @@ import importlib
 import json
 import shlex
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from holdfast.engine import running
 from holdfast.engine.options import Options
 from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
+from tests.waiting import wait_until
 
 
 def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpointer) -> None:
@@ -195,6 +197,23 @@ def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
             worker.kill()
 
 
+def test_a_copy_of_a_run_that_somebody_carries_out_is_warned_of(cli: Cli) -> None:
+    warning = f"1 run is being carried out by {socket.gethostname()}:"
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    with at_work(cli) as worker:
+        done = cli("copy", "other.db")
+        assert done.code == 0
+        assert done.err == f"{warning}{worker.pid}; copy again when it has ended\n"
+        assert list(cli("copy", "other.db", "--json").json["live"]) == ["slow"]
+        assert cli("copy", "third.db", "--run", "etl").err == ""
+        Path("go").touch()
+        assert worker.wait() == 0
+    again = cli("copy", "other.db")
+    assert again.out == "3 runs copied to other.db: 1 brought up to date, 2 unchanged\n"
+    assert again.err == ""
+    assert cli("recover", "--store", "other.db").out == "no orphaned runs\n"
+
+
 def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     with at_work(cli):
         assert cli("recover").out == "no orphaned runs\n", "its worker lives"
@@ -217,8 +236,7 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
 
 def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
     assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
-    while not cli("questions", "--overdue", "--json").out:
-        pass
+    wait_until(lambda: cli("questions", "--overdue", "--json").out)
     (row,) = cli("recover", "--flow", "jobs:impatient", "--json").json
     assert (row["run_id"], row["status"], row["result"]) == ("i", "completed", "no answer")
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import holdfast as hf
+from holdfast import urls
 from holdfast.cli._exits import Exit
+from holdfast.model import Entry
+from holdfast.stores.sqlite import SQLiteStore
 from tests.cli.conftest import Cli
 
 
@@ -65,6 +70,29 @@ def test_an_export_takes_the_runs_within_along(cli: Cli) -> None:
     assert cli("export", "etl", "--all").code == Exit.USAGE
 
 
+@pytest.mark.parametrize("form", ["parquet", "duckdb"])
+def test_a_table_for_other_tools_is_written_as_the_files_name_ends(
+    cli: Cli, plain: hf.SyncCheckpointer, form: str
+) -> None:
+    plain.save("second", 2)
+    done = cli("export", "--all", "--to", f"all.{form}")
+    assert done.out == f"2 runs written to all.{form}\n"
+    cli("export", "second", "--to", "dir/", "--format", form)
+    for file, count in ((f"all.{form}", 5), (f"dir/second.{form}", 1)):
+        with duckdb.connect() as db:
+            if form == "duckdb":
+                db.execute(f"ATTACH '{file}' AS file (READ_ONLY)")
+            table = f"'{file}'" if form == "parquet" else "file.checkpoints"
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchall() == [(count,)]
+    refused = cli("import", f"all.{form}")
+    assert refused.code == Exit.FAILED
+    for wrong in (["x.jsonl", "--format", form], [f"x.{form}", "--format", "jsonl"]):
+        refused = cli("export", "--all", "--to", *wrong)
+        assert refused.code == Exit.USAGE
+        assert "leave it out, or name a file that ends in ." in refused.err
+        assert not Path(wrong[0]).exists()
+
+
 def test_a_file_that_can_not_be_written_is_named(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     done = cli("export", "plain", "--to", "nowhere/x.jsonl")
     assert done.code == Exit.UNAVAILABLE
@@ -96,14 +124,55 @@ def test_an_import_over_another_run_of_that_name_is_refused(
 
 def test_a_copy_goes_from_one_store_to_another(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
-    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/, 2 of them new\n"
+    assert cli("copy", "other/", "--run", "etl").out == "2 runs copied to other/: 2 new\n"
     again = cli("copy", ".holdfast/holdfast.db", "other/", "--json").json
-    assert (again["runs"], again["new"]) == (3, 1)
+    assert (again["runs"], again["new"], again["unchanged"]) == (3, 1, 2)
+    plain.save("plain-run", {"n": 4})
+    plain.save("later", 1)
+    assert cli("copy", "other/").out == (
+        "4 runs copied to other/: 1 new, 1 brought up to date, 2 unchanged\n"
+    )
     assert states(cli, "plain", "--store", "other/") == states(cli, "plain")
     assert cli("verify", "--store", "other/").code == 0
     assert cli("copy", "a", "b", "c").code == Exit.USAGE
     assert cli("copy", "nothere.db", "other/").code == Exit.NOT_FOUND
     assert cli("copy", "a.db", "b.db", "--store", "c.db").code == Exit.USAGE
+
+
+def test_a_copy_names_the_runs_that_it_left_alone(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("another", 1)
+    with hf.SyncCheckpointer("other.db") as other:
+        other.save("another", "theirs")
+    done = cli("copy", "other.db")
+    assert done.code == Exit.REFUSED
+    assert done.out == "1 run copied to other.db: 1 new\n"
+    assert "'another'; delete them there, then copy again" in done.err
+    again = cli("copy", "other.db", "--json")
+    assert again.code == Exit.REFUSED
+    assert (again.json["runs"], again.json["new"], again.json["refused"]) == (1, 0, ["another"])
+    with hf.SyncCheckpointer("other.db") as other:
+        assert [run.run_id for run in other.runs()] == ["another", "plain-run"]
+
+
+class Interrupted(SQLiteStore):
+    """Ctrl-C comes while a run is written."""
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if entries[0].run == "second":
+            raise KeyboardInterrupt
+        return super().append(entries)
+
+
+def test_ctrl_c_says_how_far_a_copy_came(
+    cli: Cli, plain: hf.SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(urls, "_openers", dict(urls._openers))
+    hf.register_store("interrupted", lambda url: Interrupted("other.db"))
+    plain.save("second", 2)
+    stopped = cli("copy", "interrupted://")
+    assert stopped.code == Exit.INTERRUPTED
+    assert "1 of 2 runs copied; start it again to finish it\n" in stopped.err
+    assert cli("copy", "other.db").out == "2 runs copied to other.db: 1 new, 1 unchanged\n"
 
 
 # --- prune
@@ -243,3 +312,12 @@ def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:
 def test_forgetting_needs_to_be_told_whom(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     assert cli("forget", "--yes").code == Exit.USAGE
     assert cli("forget", "--owner", "a", "--thread", "b", "--yes").code == Exit.USAGE
+    assert cli("forget", "plain-run", "--owner", "ann", "--yes").code == Exit.USAGE
+
+
+def test_a_run_is_forgotten_by_its_whole_id(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    plain.save("plain-run-2", 1)
+    assert cli("forget", "plain", "--yes").code == Exit.NOT_FOUND
+    assert "1 run would be deleted" in cli("forget", "plain-run", "--dry-run").out
+    assert "1 run deleted" in cli("forget", "plain-run", "--yes").out
+    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["plain-run-2"]

@@ -30,9 +30,21 @@ def test_runs_are_looked_at_carried_out_and_copied(
     done = cli("doctor")
     assert done.code == 0
     assert "secret" not in done.out
-    assert cli("copy", server, "local.db").out == "3 runs copied to local.db, 3 of them new\n"
+    assert cli("copy", server, "local.db").out == "3 runs copied to local.db: 3 new\n"
     assert cli("forget", "--owner", "ann", "--yes", "--json").code == 0
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["review"]
+
+
+def test_a_command_that_is_offered_shows_no_secret_and_can_be_pasted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.new_url()
+    asked = cli("run", "jobs:anything", "--run-id", "a", "--store", url).err
+    assert "holdfast answer a  # with --store as before, or HOLDFAST_STORE set to it\n" in asked
+    monkeypatch.setenv("HOLDFAST_STORE", url)
+    again = cli("run", "jobs:anything", "--run-id", "b", "--store", url).err
+    assert "holdfast answer b\n" in again
+    assert "secret" not in asked + again
 
 
 def test_watching_is_told_of_what_happens(cli: Cli, server: str) -> None:

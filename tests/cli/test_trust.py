@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
@@ -153,6 +156,39 @@ def test_damage_is_found_and_what_can_be_saved_is_said(
     assert shown.code == Exit.FAILED
     assert "s3" in shown.out, "what can be told is told"
     assert "plain-run@4 is corrupted" in shown.err
+
+
+@pytest.mark.parametrize("store", ["sqlite:///runs.db", "files/"])
+def test_a_run_of_which_nothing_is_left_is_deleted_as_the_doctor_says(cli: Cli, store: str) -> None:
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("it's lost", 1)
+        cp.save("whole", 1)
+    if store == "files/":
+        (newest,) = Path("files").glob("it*/*1.json")
+        newest.write_bytes(b"{}")
+    else:
+        with sqlite3.connect("runs.db") as db:
+            db.execute("UPDATE entries SET body = x'00' WHERE run = 'it''s lost'")
+        db.close()
+    examined = cli("doctor", "--store", store)
+    assert examined.code == Exit.FAILED
+    (advice,) = [line for line in examined.out.splitlines() if "delete it: holdfast" in line]
+    command = shlex.split(advice.partition("delete it: holdfast ")[2])
+    assert cli(*command, "--yes").code == 0
+    assert cli("doctor", "--store", store).code == 0
+    assert [run["run_id"] for run in cli("runs", "--json", "--store", store).lines] == ["whole"]
+
+
+def test_everybody_counts_the_same_runs(cli: Cli, plain: hf.SyncCheckpointer) -> None:
+    cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
+    cli("run", "jobs:review", "-i", "what=x", "--run-id", "no-checkpoint-yet")
+    count = len(cli("runs", "--within", "--json").lines)
+    assert plain.stats().runs < count
+    assert cli("stats", "--json").json["runs"] == count
+    examined = cli("doctor").out
+    assert f"✓ damage: {count} runs," in examined
+    assert f"✓ size: {count} runs," in examined
+    assert len(cli("export", "--all", "--to", "all.jsonl", "--json").json) == count
 
 
 def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckpointer) -> None:

@@ -27,10 +27,17 @@ def test_what_is_sealed_comes_out_again(content: bytes) -> None:
 
 
 @given(st.binary(max_size=5000))
-def test_a_delta_knows_its_base_and_its_keyframe(change: bytes) -> None:
+def test_a_delta_knows_its_base_and_its_landmark(change: bytes) -> None:
     flags, content = envelope.delta(7, 6, 3, change)
     opened = envelope.unseal(sealed(content, flags, 10_000))
     assert (opened.base, opened.landmark, opened.payload, opened.is_delta) == (6, 3, change, True)
+
+
+@given(st.binary(max_size=5000))
+def test_a_span_is_a_landmark_itself(change: bytes) -> None:
+    flags, content = envelope.delta(7, 3, 7, change)
+    opened = envelope.unseal(sealed(content, flags, 10_000))
+    assert (opened.base, opened.landmark, opened.payload, opened.is_delta) == (3, 7, change, True)
 
 
 @pytest.mark.parametrize("flags", [0, envelope.READABLE])

@@ -168,6 +168,8 @@ def test_an_interrupt_just_after_a_transaction_began_leaves_the_store_usable(pat
         (KeyboardInterrupt(), KeyboardInterrupt),
         (duckdb.IOException("no space left"), OutcomeUnknownError),
         (duckdb.TransactionException("failed to commit"), OutcomeUnknownError),
+        (RuntimeError("std::system_error"), OutcomeUnknownError),
+        (MemoryError("std::bad_alloc"), OutcomeUnknownError),
     ],
 )
 def test_an_append_that_broke_off_is_there_or_not_and_the_store_knows(
@@ -181,6 +183,17 @@ def test_an_append_that_broke_off_is_there_or_not_and_the_store_knows(
             store.append([entry("run", 1)])
         assert len(store.read("run")) == 1 + after
         assert store.append([entry("run", 1)]) == [not after]
+
+
+def test_a_value_that_cannot_be_bound_is_known_not_to_be_written(path: Path) -> None:
+    """DuckDB 1 has no error of its own for it."""
+    error = RuntimeError("Unable to cast Python instance of type <class 'str'> to C++ type '?'")
+    with closing(DuckDBStore(path)) as store:
+        assert store._file is not None
+        store._file._db = Failing(store._file._db, "INSERT", error, after=False)
+        with pytest.raises(hf.StoreError, match="Unable to cast"):
+            store.append([entry("run", 0)])
+        assert store.append([entry("run", 0)]) == [True]
 
 
 def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> None:

@@ -33,6 +33,7 @@ from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
 from tests.effort import examples
 from tests.servers import mariadb
+from tests.waiting import wait_until
 
 
 class TestMySQLStore(PersistentStoreContract, TransactionalContract):
@@ -93,9 +94,12 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
 
         def let_one_in() -> None:
             late.append(pool.submit(other.append, [entry("run", 2), entry("run", 3)]))
-            waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-            while not sql(url, waiting):
-                pass
+            waiting = (
+                "SELECT 1 FROM information_schema.innodb_trx "
+                "JOIN information_schema.processlist AS p ON p.id = trx_mysql_thread_id "
+                "WHERE trx_state = 'LOCK WAIT' AND p.db = DATABASE()"
+            )
+            wait_until(lambda: sql(url, waiting))
 
         with faults.at("mysql.commit.before", let_one_in):
             assert store.erase(tombstone("run", 3))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -34,6 +36,7 @@ from holdfast.urls import open_store
 from tests.effort import examples
 from tests.servers import postgres
 from tests.servers.pgbouncer import PgBouncer
+from tests.waiting import wait_until
 
 
 class TestPostgresStore(PersistentStoreContract, TransactionalContract):
@@ -126,17 +129,21 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
     """The row that it waited for is gone, and its place looks free."""
     isolation = isolation.replace(" ", "%5C%20")
     asked = url.replace("options=", f"options=-cdefault_transaction_isolation={isolation}%20")
-    with closing(open_store(asked)) as store, closing(open_store(asked)) as other:
+    late_ones = f"{asked}&application_name={split(url)[1]}"
+    with closing(open_store(asked)) as store, closing(open_store(late_ones)) as other:
         store.append([entry("run", seq) for seq in range(3)])
         other.last("run")
         with ThreadPoolExecutor(1) as pool:
 
             def let_one_in() -> None:
                 late.append(pool.submit(other.append, [entry("run", seq) for seq in seqs]))
-                while not sql(url, "SELECT 1 FROM pg_locks WHERE NOT granted"):
-                    pass
+                wait_until(lambda: sql(url, waiting))
 
             late: list[Any] = []
+            waiting = (
+                "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) "
+                f"WHERE NOT granted AND application_name = '{split(url)[1]}'"
+            )
             with faults.at("postgres.commit.before", let_one_in):
                 assert store.erase(tombstone("run", 3))
             assert late[0].result() == [False] * len(seqs)
@@ -157,7 +164,7 @@ def test_a_lock_that_is_not_had_in_time_is_asked_for_again(
             pauses.append(seconds)
             other.rollback()
 
-        monkeypatch.setattr("holdfast.stores._sql.time.sleep", let_go)
+        monkeypatch.setattr("holdfast.stores._sql.time", SimpleNamespace(sleep=let_go))
         assert store.append([entry("run", 1), entry("run", 2)]) == [True, True]
         assert len(pauses) == 1
         assert len(store.read("run")) == 3
@@ -170,8 +177,8 @@ def test_an_append_does_not_scan_the_table_even_while_it_is_small(url: str) -> N
     def scans_after_appending(seq: int) -> list[Any]:
         with closing(open_store(f"{url}&application_name={name}")) as store:
             store.append([entry("run", seq)])
-        while sql(url, f"SELECT FROM pg_stat_activity WHERE application_name = '{name}'"):
-            pass  # what it did counts when it is gone
+        mine = f"SELECT FROM pg_stat_activity WHERE application_name = '{name}'"
+        wait_until(lambda: not sql(url, mine))  # what it did counts when it is gone
         return sql(
             url,
             f"SELECT seq_scan FROM pg_stat_user_tables WHERE relid = '{name}.entries'::regclass",
@@ -218,6 +225,7 @@ def test_the_schema_is_made_once_whatever_the_usual_isolation(url: str, isolatio
 
 def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
     _, name = split(url)
+    guide = (Path(__file__).parents[2] / "docs/guides/postgresql.md").read_text()
     with closing(open_store(url)) as store:
         store.append([entry("run", 0)])
     role = f"role_{name}"
@@ -225,9 +233,16 @@ def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
     with closing(open_store(url.replace("postgres:secret@", f"{role}@"))) as store:
         with pytest.raises(StoreError, match="permission denied"):
             store.last("run")
-        sql(url, f"GRANT USAGE ON SCHEMA {name} TO {role}")
-        sql(url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {name} TO {role}")
+        sql(url, f"REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA {name} FROM PUBLIC")
+        grants = re.findall("GRANT (.+) SCHEMA holdfast TO app;", guide)
+        assert len(grants) == 3
+        for rights in grants:
+            sql(url, f"GRANT {rights} SCHEMA {name} TO {role}")
         assert store.append([entry("run", 1)]) == [True]
+        assert isinstance(store, Notifying)
+        with store.watch() as watch:
+            assert store.append([entry("other", 0)]) == [True]
+            assert watch.wait(10) == {"other"}
         assert store.erase(tombstone("run", 2))
 
 
@@ -424,7 +439,9 @@ def test_whoever_watches_is_told_of_appends_by_others(url: str, store: PostgresS
         assert one.wait(60) == {"a"}
         told = every.wait(60)
         while told != {"a", "c"}:
-            told |= every.wait(60)
+            more = every.wait(60)
+            assert more
+            told |= more
         other.erase(tombstone("b", 1))
         assert every.wait(60) == {"b"}
         assert one.wait(0.01) == set()

@@ -306,8 +306,8 @@ def check(
 ) -> list[Violation]:
     """Every promise that was not kept.
 
-    `ends` are the statuses that runs may have come to, if they are over, and `errors` what a
-    worker may have stopped with. Too few acknowledged steps or kills are a violation, too.
+    `ends` are the statuses that runs must have come to, and `errors` what a worker may have
+    stopped with. Too few acknowledged steps or kills are a violation, too.
     """
     checker = _Checker()
     checker.read(lines)

@@ -245,7 +245,8 @@ def test_no_bit_of_a_file_can_be_flipped_unseen(which: int | str, file_specimen:
     seq = which if isinstance(which, int) else specimen.head
     path = _file(specimen, seq)
     content = path.read_bytes()
-    bits = some(range(0, 8 * len(content), 41 if which == WHOLE else 1), 4)
+    seed = first_seed()
+    bits = some(range(0, 8 * len(content), 41 if which == WHOLE else 1), 4, seed)
     with specimen.reader() as reader:
         store = reader.store
         try:
@@ -256,7 +257,8 @@ def test_no_bit_of_a_file_can_be_flipped_unseen(which: int | str, file_specimen:
                 wrong = specimen.wrong(
                     hf.SyncCheckpointer(store), seq if seq in specimen.seqs else None
                 )
-                assert not wrong, f"bit {bit % 8} of byte {bit // 8}: wrong at {wrong}"
+                flipped = f"bit {bit % 8} of byte {bit // 8}"
+                assert not wrong, f"HOLDFAST_SEED={seed} {flipped}: wrong at {wrong}"
         finally:
             path.write_bytes(content)
 

@@ -39,4 +39,5 @@ def test_no_kill_repeats_or_loses_a_finished_step(
         )
         assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{outcome}"
         kills, runs, seed = kills + outcome.kills, runs + 1, seed + 1
-    assert kills > runs, f"{kills} kills in {runs} runs: none was killed halfway"
+    # Each came to its end; on average, through more than one kill.
+    assert kills > runs, f"only {kills} kills in {runs} runs: they were hardly interrupted"

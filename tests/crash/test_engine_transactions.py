@@ -51,7 +51,8 @@ def test_no_kill_parts_a_step_from_its_row(tmp_path: Path, server: ForkServer) -
         outcome = _carry_out(server, tmp_path / str(seed), seed)
         assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{outcome}"
         kills, runs, seed = kills + outcome.kills, runs + 1, seed + 1
-    assert kills > runs, f"{kills} kills in {runs} runs: none was killed halfway"
+    # Each came to its end; on average, through more than one kill.
+    assert kills > runs, f"only {kills} kills in {runs} runs: they were hardly interrupted"
 
 
 def test_a_commit_beside_the_result_is_found_out(tmp_path: Path, server: ForkServer) -> None:

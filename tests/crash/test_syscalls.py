@@ -15,7 +15,15 @@ import holdfast as hf
 from holdfast.testing.history import Violation, check, dump, read_history
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, Event, events, follow_all
-from tests.crash.harness import ROOT, RUNS, ForkServer, fork_server, judge, url_of
+from tests.crash.harness import (
+    ROOT,
+    RUNS,
+    ForkServer,
+    first_seed,
+    fork_server,
+    judge,
+    url_of,
+)
 from tests.crash.worker import COULD_NOT_OPEN
 from tests.effort import some
 
@@ -118,14 +126,15 @@ def test_a_kill_before_any_system_call_loses_nothing_acknowledged(
     assert [line["phase"] for line in clean.answers] == ["begin", "ack"]
     counts = _counts(clean.calls)
     assert sum(counts.values()) >= 4, "the trace saw the store being written"
-    killed = tries = 0
+    seed, killed, tries = first_seed(), 0, 0
     for call, count in counts.items():
-        for k in some(range(1, count + 1), ONE_IN):
+        for k in some(range(1, count + 1), ONE_IN, seed):
             tries += 1
             tried = bench.attempt(f"{call}:signal=SIGKILL:when={k}")
             killed += tried.status == -signal.SIGKILL
             found = tried.violations()
-            assert not found, f"killed before {call} {k}: {list(map(str, found))}"
+            what = f"HOLDFAST_SEED={seed} killed before {call} {k}"
+            assert not found, f"{what}: {list(map(str, found))}"
     assert killed >= tries - 2, "nearly every call was reached"
 
 
@@ -139,9 +148,9 @@ def test_no_system_call_that_fails_makes_a_false_acknowledgement(
     clean = bench.attempt()
     counts = _counts(clean.calls)
     notes = _notes(clean.calls)
-    problems = []
+    seed, problems = first_seed(), list[str]()
     for call, count in counts.items():
-        for k in some(range(1, count + 1), ONE_IN):
+        for k in some(range(1, count + 1), ONE_IN, seed):
             if (call, k) in notes:
                 continue
             for from_then_on in ("", "+") if call in SYNCS and error == "EIO" else ("",):
@@ -157,7 +166,7 @@ def test_no_system_call_that_fails_makes_a_false_acknowledgement(
                 if answer["phase"] != "ack" and not answer["error"].startswith(TYPED):
                     problems.append(f"{what}: {answer['error']}")
                 problems += [f"{what}: {violation}" for violation in tried.violations()]
-    assert not problems, "\n".join(problems)
+    assert not problems, "\n".join([f"HOLDFAST_SEED={seed}", *problems])
 
 
 def _notes(calls: list[Event]) -> set[tuple[str, int]]:

@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from holdfast.graph import END, Graph
 from holdfast.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine, ask, for_each, parallel, step, workflow
+from tests.waiting import wait_until
 
 Flow = Generator[Any, Any, Any]
 
@@ -207,8 +207,7 @@ def test_a_run_is_cancelled_from_another_thread(engine: WorkflowEngine) -> None:
     assert engine.checkpointer is not None
     thread = threading.Thread(target=carry_out)
     thread.start()
-    while asyncio.run(engine.checkpointer.run("r")) is None:  # type: ignore[arg-type]
-        time.sleep(0.005)
+    wait_until(lambda: asyncio.run(engine.checkpointer.run("r")))  # type: ignore[arg-type]
     asyncio.run(engine.cancel("r"))
     thread.join(10)
     assert len(outcome) == 1

@@ -40,8 +40,9 @@ def test_items_begun_before_one_failed_are_undone_after_a_crash(kept_url: str) -
     done: list[int] = []
 
     async def fail() -> None:
-        while 3 not in done:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(60):
+            while 3 not in done:
+                await asyncio.sleep(0)
         raise ValueError
 
     def item(n: int) -> Generator[Any, Any, None]:

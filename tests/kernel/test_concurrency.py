@@ -89,7 +89,8 @@ def test_reads_never_go_back_in_time(url: str) -> None:
                     await cp.save("run", n)
                     await asyncio.sleep(0)
 
-            await asyncio.gather(read(), write())
+            async with asyncio.timeout(60):
+                await asyncio.gather(read(), write())
             assert seen == sorted(seen)
 
     asyncio.run(main())

@@ -106,6 +106,17 @@ def test_live_runs_are_forgotten_only_by_force_and_before_anything_is_deleted(
     assert len(cp.forget(owner="ann", force=True).runs) == 2
 
 
+def test_one_run_goes_with_the_runs_within_it(cp: hf.SyncCheckpointer) -> None:
+    for name in ("run", "run-2"):
+        run(cp, name, owner="ann")
+    receipt = cp.forget(run_id="run")
+    assert [one.run_id for one in receipt.runs] == ["run", "run//" + "y" * 80]
+    assert (receipt.owner, receipt.run_id) == (None, "run")
+    assert [found.run_id for found in cp.runs()] == ["run-2", "run-2//" + "y" * 80]
+    for gone in ("run", "never"):
+        assert cp.forget(run_id=gone).runs == ()
+
+
 def test_a_receipt_proves_itself(cp: hf.SyncCheckpointer) -> None:
     cp.save("a", 1, owner="ann")
     told = cp.forget(owner="ann").to_dict()
@@ -114,9 +125,9 @@ def test_a_receipt_proves_itself(cp: hf.SyncCheckpointer) -> None:
 
 
 def test_whom_to_forget_must_be_said(cp: hf.SyncCheckpointer) -> None:
-    for owner, thread in ((None, None), ("a", "b")):
-        with pytest.raises(ValueError, match="an owner or a thread_id"):
-            cp.forget(owner=owner, thread_id=thread)
+    for owner, thread, name in ((None, None, None), ("a", "b", None), ("a", None, "c")):
+        with pytest.raises(ValueError, match="an owner, a thread_id or a run_id"):
+            cp.forget(owner=owner, thread_id=thread, run_id=name)
     with pytest.raises(hf.InvalidIdError):
         cp.forget(owner="")
 

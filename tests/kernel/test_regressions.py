@@ -258,8 +258,8 @@ def test_going_far_back_does_not_make_every_later_load_read_all_between(tmp_path
         cp.save("run", state | {"n": "back"})
         tip = cp._core.journals.tip("run")
         assert tip is not None
-        assert tip.landmark is not None
-        assert tip.landmark.seq == tip.seq, (
+        assert tip.chain is not None
+        assert tip.chain.landmark.seq == tip.seq, (
             "a whole state, not a change to one nine hundred entries ago"
         )
 

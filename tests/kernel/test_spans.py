@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import chains, journal
+from holdfast import chains, landmarks
+from holdfast.chains import Reader
+from holdfast.codec import values
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
 from tests.effort import examples
@@ -20,6 +23,7 @@ operations = st.lists(
         st.tuples(st.just("save"), st.integers(0, 99)),
         st.tuples(st.just("go back"), st.integers(0, 99)),
         st.tuples(st.just("delete"), st.integers(0, 99)),
+        st.tuples(st.just("prune"), st.integers(1, 9)),
         st.tuples(st.just("start afresh"), st.just(0)),
     ),
     min_size=5,
@@ -42,6 +46,19 @@ class Counting(MemoryStore):
         return found
 
 
+class Interrupted(MemoryStore):
+    """Something happens before one of its reads."""
+
+    reads_left = 0
+    then: Callable[[], object]
+
+    def read(self, run: str, **options: Any) -> list[Entry]:
+        self.reads_left -= 1
+        if self.reads_left == 0:
+            self.then()
+        return super().read(run, **options)
+
+
 def grown(rng: random.Random, before: list[str]) -> list[str]:
     return [*before, *(f"{rng.getrandbits(64):x}" for _ in range(30))]
 
@@ -54,15 +71,15 @@ def test_every_checkpoint_that_is_left_can_be_loaded(
     """Whatever was deleted from under it, wherever the run went back to, whoever saved it."""
     store, rng = MemoryStore(), random.Random(links)
     with (
-        patch.multiple(journal, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
+        patch.multiple(landmarks, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
         patch.object(chains, "SMALL_STATE", 64),
     ):
         cp = hf.SyncCheckpointer(store)
         expected: dict[int, Any] = {cp.save("run", ["first"] * 40).seq: ["first"] * 40}
         state: list[str] = ["first"] * 40
         for what, number in steps:
-            chosen = sorted(expected)[number % len(expected)]
-            if what == "save":
+            chosen = sorted(expected)[number % len(expected)] if expected else 0
+            if what == "save" or not expected:
                 state = grown(rng, state)
                 expected[cp.save("run", state).seq] = state
             elif what == "go back":
@@ -73,10 +90,29 @@ def test_every_checkpoint_that_is_left_can_be_loaded(
                 del expected[chosen]
                 current = cp.load("run")
                 state = [] if current is None else current.state
+            elif what == "prune":
+                cp.prune("run", keep_latest=number)
+                left = {info.seq for info in cp.list_checkpoints("run", limit=500)}
+                expected = {seq: known for seq, known in expected.items() if seq in left}
             else:
                 cp = hf.SyncCheckpointer(store)
         found = {seq: cp.load("run", seq=seq) for seq in expected}
     assert {seq: ck.state for seq, ck in found.items() if ck} == expected
+
+
+def test_what_is_deleted_while_a_state_is_put_together_is_no_damage() -> None:
+    """What built on it was rewritten, and is read again."""
+    for moment in range(1, 20):
+        store = Interrupted()
+        with hf.SyncCheckpointer(store) as cp, patch.object(landmarks, "MAX_LINKS", 3):
+            for n in range(12):
+                last = cp.save("run", {"n": n, "log": [f"line {i:05}" for i in range(900 + n)]})
+            store.reads_left, store.then = moment, lambda: cp.prune("run", keep_latest=1)
+            found = Reader(store, 1 << 30).chain("run", last.seq)
+            assert values.decode(found.encoding) == last.state
+        if store.reads_left > 0:
+            return
+    raise AssertionError("it never came to its end undisturbed")
 
 
 def test_a_long_conversation_takes_space_in_proportion_to_its_length() -> None:
@@ -104,4 +140,4 @@ def test_a_load_reads_few_entries_however_long_the_run_is() -> None:
     loaded = hf.SyncCheckpointer(counting).load("run")
     assert loaded is not None
     assert loaded.state == state
-    assert counting.read_so_far <= 2 + journal.MAX_LINKS + journal.MAX_SPANS
+    assert counting.read_so_far <= 2 + landmarks.MAX_LINKS + landmarks.MAX_SPANS

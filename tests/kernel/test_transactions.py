@@ -24,6 +24,7 @@ from holdfast.testing import faults
 from holdfast.testing.invariants import entry
 from holdfast.ticket import Ticket
 from holdfast.writer import Writer
+from tests.waiting import wait_until
 
 LONG = 30.0
 
@@ -211,8 +212,7 @@ def test_an_unavailable_store_is_tried_again(desk: Desk, store: Recording) -> No
         ticket = desk.submit("run", work)
         waiting = threading.Thread(target=desk.writer.wait, args=(ticket,))
         waiting.start()
-        while len(store.commits) < 3:
-            time.sleep(0.001)
+        wait_until(lambda: len(store.commits) >= 3)
         other.execute("ROLLBACK")
         waiting.join(LONG)
     ticket.raise_error()

@@ -10,6 +10,7 @@ import pymysql
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST, Server
+from tests.waiting import wait_until
 
 
 class MariaDB(Server):
@@ -93,18 +94,14 @@ def new_url(server: str | None = None) -> str:
 
 def cut_connections(url: str) -> int:
     """Hang up on everyone but us; how many that were."""
+    others = (
+        "SELECT id FROM information_schema.processlist "
+        "WHERE id <> connection_id() AND db = database()"
+    )
     with connect(url) as db, db.cursor() as cursor:
-        cursor.execute(
-            "SELECT id FROM information_schema.processlist "
-            "WHERE id <> connection_id() AND db = database()"
-        )
+        cursor.execute(others)
         found = cursor.fetchall()
         for (each,) in found:
             cursor.execute("KILL %s", (each,))
-        while True:
-            cursor.execute(
-                "SELECT count(*) FROM information_schema.processlist "
-                "WHERE id <> connection_id() AND db = database()"
-            )
-            if cursor.fetchone() == (0,):
-                return len(found)
+        wait_until(lambda: not cursor.execute(others))
+        return len(found)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -14,6 +12,7 @@ import redis
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST, Server
+from tests.waiting import wait_until
 
 SLOTS: Final = 16384
 
@@ -141,11 +140,6 @@ class RedisCluster:
             "ok",
             len(self.members),
         )
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    while not true():
-        time.sleep(0.02)
 
 
 def server_url() -> str:

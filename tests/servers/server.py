@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
+from tests.waiting import wait_until
+
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _USER: Final = "nobody"  # servers refuse to run as root
@@ -160,6 +162,6 @@ def wait_for_death(pid: int) -> None:
 
     Its program is gone from it before its connections are: only then it is a zombie.
     """
+    stat = Path(f"/proc/{pid}/stat")
     with suppress(FileNotFoundError, ProcessLookupError):
-        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-            time.sleep(0.005)
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] in "ZX")

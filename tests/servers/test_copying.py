@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import mongomock
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast import copying
+from holdfast.codec import envelope
 from holdfast.evidence import Evidence, EvidencePack
 from holdfast.manager import CheckpointManager
-from holdfast.model import Entry, verdict_journal
+from holdfast.model import Entry, stub, verdict_journal
 from holdfast.store import Store
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.stores.memory import MemoryStore
@@ -176,20 +183,241 @@ def test_what_is_deleted_after_a_copy_is_deleted_by_the_next(target: Store) -> N
         assert everything(target)["cleared"] == everything(source)["cleared"]
 
 
-def test_another_run_of_that_name_is_not_erased_with_it() -> None:
-    with closing(MemoryStore()) as source, closing(MemoryStore()) as target:
-        with hf.SyncCheckpointer(target) as there:
-            there.save("run", "theirs")
-        with hf.SyncCheckpointer(source) as cp:
-            for n in range(5):
-                cp.save("run", n)
-            cp.clear("run")
-            with pytest.raises(hf.RunExistsError):
-                cp.copy_to(target, ["run"])
-        with hf.SyncCheckpointer(target) as there:
-            loaded = there.load("run")
-            assert loaded is not None
-            assert loaded.state == "theirs"
+@pytest.fixture
+def source() -> Iterator[Store]:
+    with closing(MemoryStore()) as store:
+        yield store
+
+
+def state_of(store: Store, run: str) -> object:
+    with hf.SyncCheckpointer(store) as cp:
+        loaded = cp.load(run)
+        return loaded and loaded.state
+
+
+def test_another_run_of_that_name_is_not_erased_with_it(source: Store, target: Store) -> None:
+    with hf.SyncCheckpointer(target) as there:
+        there.save("run", "theirs")
+    with hf.SyncCheckpointer(source) as cp:
+        for n in range(5):
+            cp.save("run", n)
+        cp.clear("run")
+        cp.save("run", "anew")
+        with pytest.raises(hf.RunExistsError):
+            cp.copy_to(target, ["run"])
+    assert state_of(target, "run") == "theirs"
+
+
+def test_a_run_that_is_refused_keeps_no_other_from_being_copied(
+    source: Store, target: Store
+) -> None:
+    """It was saved to and cleared since: nobody knows whether the target went on from there."""
+    with hf.SyncCheckpointer(source) as cp, hf.SyncCheckpointer(target) as there:
+        for run in ("a", "b", "c"):
+            cp.save(run, 1)
+        cp.copy_to(target)
+        for run in ("a", "b"):
+            cp.save(run, 2)
+            cp.clear(run)
+            cp.save(run, "anew")
+        cp.save("c", 2)
+        cp.save("d", 1, thread_id="talk")
+        seen: list[str] = []
+        with pytest.raises(hf.CopyRefusedError, match="'a', 'b'; delete them there, then") as error:
+            cp.copy_to(target, progress=seen.append)
+        assert (error.value.run_ids, error.value.target) == (("a", "b"), target.url)
+        assert seen == ["c", "d"]
+        assert [state_of(target, run) for run in "abcd"] == [1, 1, 2, 1]
+        assert [run.run_id for run in there.thread("talk")] == ["d"]
+        for run in ("a", "b"):
+            there.clear(run)
+        assert cp.copy_to(target) == 4
+        assert everything(target) == everything(source)
+
+
+def test_a_deleted_run_can_be_named_no_more_and_stays_in_the_copy(
+    source: Store, target: Store
+) -> None:
+    with hf.SyncCheckpointer(source) as cp:
+        cp.save("run", 1)
+        cp.copy_to(target)
+        cp.clear("run")
+        assert cp.copy_to(target) == 0
+        with pytest.raises(hf.CheckpointNotFoundError, match="'run'"):
+            cp.copy_to(target, ["run"])
+    assert state_of(target, "run") == 1
+
+
+@pytest.mark.parametrize("cleared", [False, True])
+@pytest.mark.parametrize("verified", ["source", "target"])
+def test_verdicts_never_keep_a_run_from_being_copied(
+    verified: str, cleared: bool, source: Store, target: Store, tmp_path: Path
+) -> None:
+    """Each store has its own of them; those of a run that was cleared go with it."""
+    (tmp_path / "made").touch()
+    claim = Evidence("artifact_exists", "made", {"path": str(tmp_path / "made")})
+    with (
+        hf.SyncCheckpointer(source) as cp,
+        CheckpointManager(source, base_path=tmp_path) as manager,
+    ):
+        for name in ("first", "second"):
+            begun = manager.begin_step("task", "iteration_end", {"n": name})
+            manager.commit_step(begun, EvidencePack([claim]), checkpoint_id=name)
+        assert manager.verify_checkpoint("first")
+        cp.copy_to(target)
+        with CheckpointManager(
+            source if verified == "source" else target, base_path=tmp_path
+        ) as checking:
+            assert checking.verify_checkpoint("second")
+        assert manager.verify_checkpoint("second")
+        if cleared:
+            cp.clear("task")
+        cp.save("task", "more")
+        cp.copy_to(target)
+    assert state_of(target, "task") == "more"
+    left = [entry.status for entry in target.read(verdict_journal("task"))]
+    assert (left == ["deleted"]) == cleared
+
+
+class Shared(MemoryStore):
+    """Somebody else does something before the reads with these numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.acts: dict[int, Callable[[], object]] = {}
+
+    def read(self, run: str, **options: Any) -> list[Entry]:
+        if run == "run":
+            acts, self.acts = self.acts, {}
+            if 0 in acts:
+                acts.pop(0)()
+            self.acts = {number - 1: act for number, act in acts.items()}
+        return super().read(run, **options)
+
+
+class Readable(Shared):
+    form = "readable"
+
+
+ACTS = st.sampled_from(["save", "back", "delete", "prune 1", "prune 2", "prune 4"])
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    kinds=st.tuples(*[st.sampled_from([Shared, Readable])] * 2),
+    copied=st.booleans(),
+    since=st.lists(ACTS, max_size=5),
+    meanwhile=st.dictionaries(st.integers(0, 30), ACTS, max_size=5),
+)
+@example(  # trimmed again while the target is
+    kinds=(Shared, Shared), copied=True, since=["prune 4", "save"], meanwhile={4: "prune 1"}
+)
+@example(  # the same, with a target whose changes are made anew
+    kinds=(Readable, Shared), copied=True, since=["prune 4", "save"], meanwhile={8: "prune 1"}
+)
+@example(  # what is being encoded anew goes
+    kinds=(Readable, Shared), copied=False, since=["back", "save"], meanwhile={6: "prune 1"}
+)
+@example(kinds=(Shared, Readable), copied=False, since=[], meanwhile={8: "prune 2"})
+def test_every_state_of_a_copy_can_be_loaded_whenever_its_source_was_changed(
+    kinds: tuple[type[Shared], type[Shared]],
+    copied: bool,
+    since: list[str],
+    meanwhile: dict[int, str],
+) -> None:
+    states: dict[int, object] = {}
+
+    def act(what: str) -> None:
+        seqs = sorted(info.seq for info in cp.list_checkpoints("run"))
+        if what == "save":
+            state = {"n": len(states), "log": [f"line {n:05}" for n in range(900 + len(states))]}
+            states[cp.save("run", state).seq] = state
+        elif what == "back":
+            cp.rollback("run", seq=seqs[len(seqs) // 2])
+        elif what == "delete" and len(seqs) > 1:
+            cp.delete("run", seq=seqs[-1])
+        elif what.startswith("prune"):
+            cp.prune("run", keep_latest=int(what.split()[1]))
+
+    with (
+        patch.multiple(copying, _PAGE=5, _FEW=3),
+        closing(kinds[0]()) as source,
+        closing(kinds[1]()) as target,
+        hf.SyncCheckpointer(source) as cp,
+    ):
+        for _ in range(5):
+            act("save")
+        if copied:
+            cp.copy_to(target)
+        for what in since:
+            act(what)
+        source.acts = {number: partial(act, what) for number, what in meanwhile.items()}
+        cp.copy_to(target)
+        source.acts = {}
+        found = {seq: state for seq, state, *_ in everything(target)["run"][0]}
+        assert found.items() <= states.items()
+        cp.copy_to(target)
+        assert everything(target) == everything(source)
+
+
+class Weighed(MemoryStore):
+    """Knows how much it was given, or gave, at once."""
+
+    most = 0
+
+    def weigh(self, entries: Sequence[Entry]) -> None:
+        self.most = max(self.most, sum(len(entry.body) for entry in entries))
+
+    def read(self, run: str, **options: Any) -> list[Entry]:
+        found = super().read(run, **options)
+        self.weigh(found)
+        return found
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self.weigh(entries)
+        return super().append(entries)
+
+
+class WeighedReadable(Weighed):
+    form = "readable"
+
+
+def test_large_states_are_carried_few_at_a_time(tmp_path: Path) -> None:
+    noise = [f"{random.Random(n).randbytes(200_000).hex()}" for n in range(3)]
+    with closing(Weighed()) as source, hf.SyncCheckpointer(source) as cp:
+        for n in range(30):
+            cp.save("small", {"n": n, "noise": noise[0], "last": noise[n % 3]})
+        for n in range(30):
+            cp.save("large", random.Random(n).randbytes(900_000))
+        cp.export_run("small", tmp_path / "run.jsonl")
+        source.most = 0
+        for kind in (Weighed, WeighedReadable):
+            with closing(kind()) as target, hf.SyncCheckpointer(target) as there:
+                cp.copy_to(target)
+                assert target.most < 20_000_000
+                assert there.clear("small") == 30
+        assert source.most < 20_000_000
+    with closing(WeighedReadable()) as target, hf.SyncCheckpointer(target) as there:
+        there.import_run(tmp_path / "run.jsonl")
+        assert target.most < 20_000_000
+
+
+@pytest.mark.parametrize("what", ["gone", "another"])
+def test_a_copy_whose_states_do_not_fit_together_is_found_by_the_next(
+    what: str, source: Store
+) -> None:
+    with closing(MemoryStore()) as target, hf.SyncCheckpointer(source) as cp:
+        for n in range(3):
+            cp.save("run", {"n": n, "log": [f"line {i:05}" for i in range(900 + n)]})
+        if what == "gone":
+            cp.save("run", "whole")  # the current one, which builds on none
+        entries = source.read("run")
+        first = entries[1]
+        other = first._replace(body=envelope.reseal(first, *envelope.keyframe(b"other")))
+        entries[1] = stub(first) if what == "gone" else other
+        target.append(entries)
+        with pytest.raises(hf.CheckpointCorruptedError, match=r"run@\d.*in memory://"):
+            cp.copy_to(target)
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
 
 import holdfast as hf
 from holdfast.stores._mysql_schema import Migration
+from holdfast.stores.mysql import MySQLStore
+from holdfast.testing import faults
 from holdfast.testing.contract import check_store, entry
 from tests.servers import children, mariadb, postgres
 
@@ -92,8 +96,8 @@ def test_processes_old_and_new_save_while_one_of_them_migrates(kind: str, url: s
             assert check_store(cp.store) == []
 
 
-def open_and_read(url: str) -> None:
-    with closing(hf.open_store(url)) as store:
+def open_and_read(url: str, **options: Any) -> None:
+    with closing(hf.open_store(url, **options)) as store:
         store.last("run")
 
 
@@ -135,24 +139,23 @@ def test_an_older_program_that_can_not_go_on_says_why_and_writes_nothing(
         assert store.stats().checkpoints == 1
 
 
+@pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_migration_killed_anywhere_leaves_one_schema_or_the_other(
-    kind: str, tmp_path: Path
+    kind: str, existing: bool, tmp_path: Path
 ) -> None:
-    """From nothing to the newest. Older programs go on until it is done; whoever comes next does it."""
-    begun = False
+    """Older programs go on until it is done; whoever comes next does it."""
     for point in range(1, 20):
         (place := tmp_path / str(point)).mkdir()
         url = KINDS[kind].new_url(place)
-        if point % 2:
+        if existing:
             save(url, "before")
         newer = (KINDS[kind].module, KINDS[kind].adds)
         (ended,) = children.run((children.migrate_and_die, *newer, url, point))
         if ended == 0:
-            assert begun
+            assert point > 1
             break
         assert ended == -signal.SIGKILL
-        begun = True
         try:
             save(url, "between")
         except hf.HoldfastError as error:
@@ -161,7 +164,7 @@ def test_a_migration_killed_anywhere_leaves_one_schema_or_the_other(
             upgrade(kind, patch)
             save(url, "after")
             with hf.SyncCheckpointer(url) as cp:
-                assert (cp.load("before") is not None) == bool(point % 2)
+                assert (cp.load("before") is not None) == existing
                 assert check_store(cp.store) == []
     else:
         pytest.fail("it never ends")
@@ -173,13 +176,87 @@ def save(url: str, run: str) -> None:
         assert states(cp, run) == [1]
 
 
-@pytest.mark.parametrize(
-    ("kind", "slow"),
-    [("postgres", "SELECT pg_sleep(0.6)"), ("mysql", Migration(("DO SLEEP(0.6)",)))],
-)
+SERVERS = pytest.mark.parametrize("kind", ["postgres", "mysql"])
+SLOW = {"postgres": "SELECT pg_sleep(2)", "mysql": Migration(("SELECT SLEEP(2)",))}
+
+
+@SERVERS
 def test_a_migration_takes_its_time_however_soon_answers_are_expected(
-    kind: str, slow: Any, url: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    children.upgrade(KINDS[kind].module, slow, monkeypatch.setattr)
-    with closing(hf.open_store(url, answer_seconds=0.3)) as store:
-        assert store.append([entry("run", 0)]) == [True]
+    children.upgrade(KINDS[kind].module, SLOW[kind], monkeypatch.setattr)
+    open_and_read(url, answer_seconds=1)
+
+
+@SERVERS
+def test_a_migration_takes_its_time_whatever_limit_its_user_has(
+    kind: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connect() -> Any:
+        db = mariadb.connect(url)
+        db.query("SET @x = 0 /*M!, max_statement_time = 1 */")  # MySQL knows no such limit
+        return db
+
+    children.upgrade(KINDS[kind].module, SLOW[kind], monkeypatch.setattr)
+    if kind == "postgres":
+        open_and_read(url.replace("options=", "options=-cstatement_timeout=1s%20"))
+        return
+    with closing(MySQLStore(connect)) as store:
+        store.last("run")
+        limits: list[Any] = []
+        store.append_with(
+            [], lambda cursor: limits.extend(cursor.execute("SHOW VARIABLES LIKE 'max_stat%'"))
+        )
+        assert [float(value) for _, value in limits] in ([1], []), "it is as it was"
+
+
+def test_a_migration_waits_for_a_table_whatever_limit_its_user_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = postgres.new_url()
+    save(url, "before")
+    upgrade("postgres", monkeypatch)
+    asked = url.replace("options=", "options=-clock_timeout=10%20")
+    server, _, options = url.partition("?schema=")
+    table = f"{options.partition('&')[0]}.entries"
+    with psycopg.connect(server) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
+        waiting = pool.submit(open_and_read, asked)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.5)
+        other.rollback()
+        waiting.result()
+
+
+@SERVERS
+def test_who_comes_during_a_migration_waits_for_it(kind: str, url: str) -> None:
+    pause = faults.Pause()
+    with ThreadPoolExecutor(2) as pool:
+        with faults.at("schema.migrate", pause):
+            first = pool.submit(open_and_read, url)
+            pause.wait_until_reached()
+            second = pool.submit(open_and_read, url, answer_seconds=1)
+            with pytest.raises(TimeoutError):
+                second.result(2)
+            pause.go_on()
+        first.result()
+        second.result()
+
+
+@SERVERS
+def test_who_waits_for_a_migration_for_too_long_is_told(
+    kind: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"holdfast.stores.{KINDS[kind].module}.LOCK_SECONDS", 2)
+    pause = faults.Pause()
+    with ThreadPoolExecutor(1) as pool:
+        with faults.at("schema.migrate", pause):
+            first = pool.submit(open_and_read, url)
+            pause.wait_until_reached()
+            try:
+                with pytest.raises(hf.StoreUnavailableError, match="making its tables"):
+                    open_and_read(url, answer_seconds=1)
+            finally:
+                pause.go_on()
+        first.result()
+    open_and_read(url)

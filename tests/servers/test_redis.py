@@ -231,7 +231,9 @@ def test_a_watcher_hears_of_appends_by_others(clustered: bool) -> None:
             other.append([entry("a", 0), entry("b", 0)])
             heard: set[str] = set()
             while heard != {"a", "b"}:
-                heard |= every.wait(60)
+                more = every.wait(60)
+                assert more
+                heard |= more
             assert one.wait(60) == {"b"}
             assert one.wait(0.01) == set()
 
@@ -348,6 +350,22 @@ def test_keys_of_another_program_are_refused_and_left_alone(admin: Admin) -> Non
         assert store.read("other") == []
 
 
+def test_keys_of_another_program_are_refused_also_if_the_format_is_one_of_them(
+    admin: Admin,
+) -> None:
+    url = new_url()
+    prefix = url.partition("prefix=")[2]
+    with closing(hf.open_store(url)) as store:
+        store.append([entry("run", 0)])
+        for key in admin.keys(f"{prefix}:*"):
+            admin.delete(key)
+            admin.lpush(key, "theirs")
+        with pytest.raises(hf.SchemaError, match="use another prefix"):
+            store.append([entry("run", 1)])
+        with pytest.raises(hf.SchemaError, match="use another prefix"):
+            store.read("run")
+
+
 def test_a_format_from_the_future_is_refused(admin: Admin) -> None:
     url = new_url()
     admin.set(url.partition("prefix=")[2] + ":format", "2")
@@ -457,7 +475,9 @@ def test_threads_that_watch_and_save_do_not_disturb_each_other(store: Store) -> 
     with store.watch() as watch, ThreadPoolExecutor(8) as pool:
         saves = [pool.submit(store.append, [entry(f"run-{n}", 0)]) for n in range(50)]
         while len(heard) < 50:
-            heard |= watch.wait(60)
+            more = watch.wait(60)
+            assert more
+            heard |= more
         assert all(save.result() == [True] for save in saves)
 
 

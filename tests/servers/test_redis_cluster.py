@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import parse_qsl, urlsplit
@@ -11,6 +12,7 @@ import pytest
 import redis
 
 import holdfast as hf
+from holdfast.model import Entry
 from holdfast.store import Store
 from holdfast.stores.redis import RedisStore
 from holdfast.testing.contract import check_store, entry
@@ -19,8 +21,8 @@ from tests.servers.redis import (
     RedisCluster,
     grant_what_the_guide_names,
     new_url,
-    wait_until,
 )
+from tests.waiting import wait_until
 
 RUNS = [f"run-{n}" for n in range(30)]
 
@@ -84,17 +86,39 @@ def test_who_knows_where_slots_were_finds_where_they_are(
     assert len(store.runs()) == len(RUNS)
 
 
+class Told(RedisStore):
+    """Tells when an append was refused."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url.partition("?")[0], prefix=prefix_of(url), cluster=True)
+        self.refused = threading.Event()
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        try:
+            return super().append(entries)
+        except hf.StoreUnavailableError:
+            self.refused.set()
+            raise
+
+
 def test_a_save_waits_for_a_slot_that_is_being_moved(
     cluster: RedisCluster, url: str, store: Store
 ) -> None:
-    with hf.SyncCheckpointer(url) as cp, ThreadPoolExecutor(1) as pool:
+    with (
+        closing(Told(url)) as saver,
+        hf.SyncCheckpointer(saver) as cp,
+        ThreadPoolExecutor(1) as pool,
+    ):
         cp.save("run", {"n": 1})
         slot, giver, taker = slot_of(cluster, url, "run")
         cluster.begin_moving(slot, giver, taker)
-        with pytest.raises(hf.StoreUnavailableError, match="moving a slot"):
-            store.append([entry("run", 2)])
-        later = pool.submit(cp.save, "run", {"n": 2})
-        cluster.move_slot(slot, giver, taker)
+        try:
+            with pytest.raises(hf.StoreUnavailableError, match="moving a slot"):
+                store.append([entry("run", 2)])
+            later = pool.submit(cp.save, "run", {"n": 2})
+            assert saver.refused.wait(60), "nothing was moved while it saved"
+        finally:
+            cluster.move_slot(slot, giver, taker)
         later.result()
         loaded = cp.load("run")
         assert loaded is not None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _CANDIDATES: Final = 10
 _PAGE: Final = 500
+_MASK: Final = "***"  # what a URL shows of its secrets
 
 
 class Command(click.Command):
@@ -113,11 +114,17 @@ class Session:
             draw()
 
     def command(self, name: str, *arguments: str) -> str:
-        """A command on the same store, as it is typed."""
-        from holdfast.urls import masked
+        """A command on the same store, as it is typed. No secret of its URL is shown for that."""
+        from holdfast.urls import default_url, masked
 
-        where = [] if self.where is None else [f"--store={masked(self.where)}"]
-        return _show.clean(shlex.join(["holdfast", name, *arguments, *where]))
+        where, note = [], ""
+        if self.where is not None and self.where != default_url():
+            shown = masked(self.where)
+            if _MASK in shown:
+                note = "  # with --store as before, or HOLDFAST_STORE set to it"
+            else:
+                where = [f"--store={shown}"]
+        return _show.clean(shlex.join(["holdfast", name, *arguments, *where]) + note)
 
     @property
     def interactive(self) -> bool:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._progress import progress
-from holdfast.cli._session import Session, all_runs, as_command, find_run
+from holdfast.cli._session import Session, all_runs, as_command, doing, find_run
+
+if TYPE_CHECKING:
+    from holdfast.checkpoint import RunInfo
+    from holdfast.checkpointer import SyncCheckpointer
+
+_DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
 
 
 @as_command(
@@ -28,9 +38,15 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
 
     SOURCE is the usual store unless it is given. Every entry is checked on its way, and read
     back. What the target holds already is checked and left alone, so a copy that was interrupted is
-    finished by starting it again; a different run by the same id is an error.
+    finished by starting it again. A run that was deleted in the source is left alone in the target. So
+    is one that the target may have gone on with by itself, or that is a different one by the same
+    id: all others are copied, and then those are an error.
+
+    A run that a living process carries out is copied as it is, and named: copy it again when it
+    has ended, before anything goes on with the copy. Tables of your own are not copied.
     """
     from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.errors import CopyRefusedError
     from holdfast.urls import masked
 
     if len(stores) > 2:
@@ -39,21 +55,73 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
         if session.where is not None:
             raise click.UsageError("the source is given twice: as SOURCE and with --store")
         session.where = stores[0]
+    copied: list[str] = []
+    refused: CopyRefusedError | None = None
     with session.opened() as cp:
-        if runs:
-            found = [find_run(cp, run).run_id for run in runs]
-            within = (child.run_id for name in found for child in cp.within(name))
-            names = list(dict.fromkeys([*found, *within]))
-        else:
-            names = [run.run_id for run in all_runs(cp)]
-        with progress("copying", len(names)) as advance, SyncCheckpointer(stores[-1]) as there:
-            before = [there.run(name) for name in names]
-            count = cp.copy_to(there.store, names, progress=lambda _: advance())
-            new = sum(there.run(name) != run for name, run in zip(names, before, strict=True))
+        found = _found(cp, runs)
+        workers = _workers(cp, found.values())
+        with progress("copying", len(found)) as advance, SyncCheckpointer(stores[-1]) as there:
+
+            def note(run: str) -> None:
+                copied.append(run)
+                advance()
+
+            try:
+                before = {name: there.run(name) for name in found}
+                cp.copy_to(there.store, list(found) if runs else None, progress=note)
+            except CopyRefusedError as error:
+                refused = error
+            except KeyboardInterrupt:
+                whole = _show.plural(len(found), "run")
+                _show.say(
+                    f"{len(copied):,} of {whole} copied; start it again to finish it", err=True
+                )
+                raise
+            done = Counter(_done(before.get(name), there.run(name)) for name in copied)
+        workers |= _workers(cp, (run for name in copied if (run := cp.run(name))))
     target = masked(stores[-1])
-    session.show(
-        {"runs": count, "new": new, "target": target},
-        lambda: _show.say(
-            f"{_show.plural(count, 'run')} copied to {_show.clean(target)}, {new:,} of them new"
-        ),
-    )
+    live = {name: workers[name] for name in copied if name in workers}
+
+    def draw() -> None:
+        parts = [f"{done[what]:,} {word}" for what, word in _DONE.items() if done[what]]
+        told = f"{_show.plural(len(copied), 'run')} copied to {_show.clean(target)}"
+        _show.say(": ".join([told, *([", ".join(parts)] if parts else [])]))
+        if live:
+            one = len(live) == 1
+            by = ", ".join(sorted(set(live.values())))
+            _show.say(
+                f"{_show.plural(len(live), 'run')} {'is' if one else 'are'} being carried out by "
+                f"{_show.clean(by)}; copy again when {'it has' if one else 'they have'} ended",
+                "yellow",
+                err=True,
+            )
+
+    document = {"runs": len(copied)} | {what: done[what] for what in _DONE}
+    refusals = refused.run_ids if refused else ()
+    session.show(document | {"refused": refusals, "live": live, "target": target}, draw)
+    if refused:
+        raise refused
+
+
+def _found(cp: SyncCheckpointer, runs: tuple[str, ...]) -> dict[str, RunInfo]:
+    """The runs that are meant and those within them, or all, by their ids."""
+    if not runs:
+        return {run.run_id: run for run in all_runs(cp)}
+    named = [find_run(cp, run) for run in runs]
+    within = [child for run in named for child in cp.within(run.run_id)]
+    return {run.run_id: run for run in (*named, *within)}
+
+
+def _done(before: RunInfo | None, after: RunInfo | None) -> str:
+    return "new" if before is None else "unchanged" if before == after else "updated"
+
+
+def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
+    """Who carries runs out, of those that somebody does; runs within others are their parents' matter."""
+    found = {}
+    for run in runs:
+        if run.status == "running" and cp.parent_of(run.run_id) is None:
+            word, facts = doing(cp, run)
+            if word == run.status and facts.get("carried_out_by"):
+                found[run.run_id] = facts["carried_out_by"]
+    return found

@@ -60,7 +60,7 @@ def command(session: Session, quick: bool, workers: int) -> None:
         findings += _sqlite(cp)
         findings += _orphans(cp)
         if not quick:
-            findings += _damage(cp, workers)
+            findings += _damage(session, cp, workers)
         findings += _amount(cp)
     ok = all(finding.status != "error" for finding in findings)
 
@@ -140,7 +140,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
         )
 
 
-def _damage(cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
+def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
     names = [run.run_id for run in all_runs(cp)]
     checked = side_by_side("reading", cp.verify, names, workers=workers)
     damaged = [integrity for integrity in checked if not integrity.ok]
@@ -149,12 +149,11 @@ def _damage(cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
             "damage", "ok", f"{_show.plural(len(names), 'run')}, every byte as it was written"
         )
     for integrity in damaged:
-        yield Finding(
-            "damage", "error", "; ".join(map(str, integrity.problems[:3])), _rescue(cp, integrity)
-        )
+        problems = "; ".join(map(str, integrity.problems[:3]))
+        yield Finding("damage", "error", problems, _rescue(session, cp, integrity))
 
 
-def _rescue(cp: SyncCheckpointer, integrity: Integrity) -> str:
+def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
     """The newest checkpoint that can still be loaded: a fork of it is a whole run again."""
     from holdfast.errors import CheckpointCorruptedError
 
@@ -168,15 +167,18 @@ def _rescue(cp: SyncCheckpointer, integrity: Integrity) -> str:
                 cp.load(run_id, seq=info.seq)
             except CheckpointCorruptedError:
                 continue
-            return f"Its newest whole checkpoint is at {info.seq}: holdfast fork {run_id} --at {info.seq}"
+            fork = session.command("fork", run_id, "--at", str(info.seq))
+            return f"Its newest whole checkpoint is at {info.seq}: {fork}"
     except CheckpointCorruptedError:
         pass
-    return "Nothing of it can be read; restore it from a backup, or delete it: holdfast forget."
+    delete = session.command("forget", run_id)
+    return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
 
 
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
-    found = f"{_show.plural(totals.runs, 'run')}, {_show.plural(totals.checkpoints, 'checkpoint')}, {_show.size(totals.stored_bytes)}"
+    runs = sum(1 for _ in all_runs(cp))  # also those that have no checkpoint yet
+    found = f"{_show.plural(runs, 'run')}, {_show.plural(totals.checkpoints, 'checkpoint')}, {_show.size(totals.stored_bytes)}"
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
         yield Finding("size", "warning", found, "Nothing is deleted unless you say so: holdfast prune, or Checkpointer(retention=Retention(...)).")  # fmt: skip
     else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -13,7 +14,10 @@ from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 
 if TYPE_CHECKING:
-    from holdfast.transfer import Form
+    from holdfast.checkpointer import SyncCheckpointer
+
+Form = Literal["jsonl", "json", "parquet", "duckdb"]
+_TABLES: Final = ("parquet", "duckdb")
 
 
 @as_command(
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
         "holdfast export nightly-31",
         "holdfast export --all --to backup.jsonl",
         "holdfast export --owner ann --to ann/ --format json",
+        "holdfast export --all --to checkpoints.parquet",
     )
 )
 @chosen_by
@@ -35,10 +40,9 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "json"]),
-    default="jsonl",
-    show_default=True,
-    help="A JSON document per line, or an array of them.",
+    type=click.Choice(["jsonl", "json", "parquet", "duckdb"]),
+    help="A JSON document per line, an array of them, or a table of checkpoints for other tools. "
+    "As PATH ends; else jsonl.",
 )
 def command(
     session: Session,
@@ -47,16 +51,23 @@ def command(
     thread_id: str | None,
     owner: str | None,
     target: str,
-    form: Form,
+    form: Form | None,
 ) -> None:
     """Write runs, with their whole history and the runs within them, to files.
 
     A PATH that ends in / or is a directory gets one file per run; any other is one file for all.
     `holdfast import` reads either. A file appears whole or not at all, and holds a checksum.
+    Tables of checkpoints, parquet and duckdb, can't be imported; they need holdfast[duckdb].
     """
     from holdfast.sweeping import archive_name
 
     to = Path(target)
+    into = target.endswith("/") or to.is_dir()
+    form = form or _form_of(to)
+    if not into and (form in _TABLES or _form_of(to) in _TABLES) and form != _form_of(to):
+        raise click.UsageError(
+            f"--format {form} does not fit {target!r}; leave it out, or name a file that ends in .{form}"
+        )
     with session.opened() as cp:
         names = chosen(cp, runs, every, thread_id, owner)
         if not names:
@@ -64,15 +75,14 @@ def command(
             return
         files = {}
         with progress("exporting", len(names)) as advance:
-            if target.endswith("/") or to.is_dir():
+            if into:
                 to.mkdir(parents=True, exist_ok=True)
                 for name in names:
                     file = to / Path(archive_name(name)).with_suffix(f".{form}").name
-                    cp.export_runs([name], file, form=form)
+                    _write(cp, [name], file, form, advance)
                     files[name] = str(file)
-                    advance()
             else:
-                cp.export_runs(names, to, form=form, progress=lambda _: advance())
+                _write(cp, names, to, form, advance)
                 files = dict.fromkeys(names, str(to))
     document = [{"run_id": name, "file": file} for name, file in files.items()]
     where = next(iter(files.values())) if len(set(files.values())) == 1 else target
@@ -80,6 +90,21 @@ def command(
         document,
         lambda: _show.say(f"{_show.plural(len(files), 'run')} written to {_show.clean(where)}"),
     )
+
+
+def _form_of(path: Path) -> Form:
+    """What a file is by its name."""
+    forms: dict[str, Form] = {".json": "json", ".parquet": "parquet", ".duckdb": "duckdb"}
+    return forms.get(path.suffix, "jsonl")
+
+
+def _write(
+    cp: SyncCheckpointer, names: Sequence[str], file: Path, form: Form, advance: Callable[[], None]
+) -> None:
+    if form == "parquet" or form == "duckdb":
+        cp.export_checkpoints(file, run_ids=names, progress=lambda _: advance())
+    else:
+        cp.export_runs(names, file, form=form, progress=lambda _: advance())
 
 
 def _none(session: Session) -> None:

@@ -1,15 +1,16 @@
-"""`holdfast forget`: delete all that is kept of an owner or a thread."""
+"""`holdfast forget`: delete all that is kept of an owner, a thread or a run."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._exits import FailedError
-from holdfast.cli._session import Session, as_command
+from holdfast.cli._exits import FailedError, NotFoundError
+from holdfast.cli._session import Session, as_command, run_argument
 
 _ACTIVE: Final = ("running", "paused")
 
@@ -19,8 +20,10 @@ _ACTIVE: Final = ("running", "paused")
         "holdfast forget --owner ann --dry-run",
         "holdfast forget --owner ann --export ann.jsonl --receipt ann-receipt.json --yes",
         "holdfast forget --thread chat-7 --yes",
+        "holdfast forget nightly-31 --dry-run",
     )
 )
+@run_argument(required=False)
 @click.option("--owner", metavar="ID", help="Whose runs go.")
 @click.option("--thread", "thread_id", metavar="ID", help="The thread whose runs go.")
 @click.option(
@@ -41,6 +44,7 @@ _ACTIVE: Final = ("running", "paused")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(
     session: Session,
+    run: str | None,
     owner: str | None,
     thread_id: str | None,
     archive: str | None,
@@ -49,21 +53,24 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete every run of an owner or a thread, the runs within them, and all that stands beside.
+    """Delete RUN, or every run of an owner or a thread; the runs within, and all that stands beside.
 
     The receipt lists each run, with the digest of its last entry and of the tombstone that stands
     in its place. Only ids stay, in these tombstones. If one of them is live or paused, nothing is
-    deleted without --force.
+    deleted without --force. The id of RUN must be given in full.
     """
-    if (owner is None) == (thread_id is None):
-        raise click.UsageError("say whose runs go: --owner or --thread")
+    if [run, owner, thread_id].count(None) != 2:
+        raise click.UsageError("say what goes: RUN, --owner or --thread")
     with session.opened() as cp:
-        doomed = cp.forget(owner=owner, thread_id=thread_id, force=force or dry_run, dry_run=True)
+        forget = partial(cp.forget, run_id=run, owner=owner, thread_id=thread_id)
+        doomed = forget(force=force or dry_run, dry_run=True)
+        if run is not None and not doomed.runs:
+            raise NotFoundError(f"there is no run {run!r} in {_show.clean(cp.store.url)}")
         if doomed.runs and not dry_run and not yes:
             _confirm(session, len(doomed.runs))
         done = doomed
         if not dry_run:
-            done = cp.forget(owner=owner, thread_id=thread_id, archive=archive, force=force)
+            done = forget(archive=archive, force=force)
     document = done.to_dict()
     refused = [run.run_id for run in done.runs if dry_run and not force and run.status in _ACTIVE]
     if dry_run:

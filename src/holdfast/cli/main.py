@@ -41,7 +41,7 @@ SECTIONS: Final = {
         "import": "read runs from files",
         "copy": "copy runs to another store",
         "prune": "delete old checkpoints and runs",
-        "forget": "delete all of an owner or a thread, with a receipt",
+        "forget": "delete all of an owner, a thread or a run, with a receipt",
     },
     "Set up": {
         "demo": "a program that is killed, resumed, and not believed blindly",

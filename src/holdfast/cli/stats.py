@@ -11,13 +11,17 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run, run_a
 @as_command(examples=("holdfast stats", "holdfast stats nightly --json"))
 @run_argument(required=False)
 def command(session: Session, run: str | None) -> None:
-    """Count runs, checkpoints and bytes, of the whole store or of RUN."""
+    """Count runs, checkpoints and bytes, of the whole store or of RUN.
+
+    Every run counts, also one that has no checkpoint yet, or that is a step of another.
+    """
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
         totals = cp.stats(None if info is None else info.run_id)
         statuses = Counter([info.status] if info else (found.status for found in all_runs(cp)))
         url = cp.store.url
-    document = totals._asdict() | {"store": url, "statuses": dict(statuses)}
+    runs = statuses.total()
+    document = totals._asdict() | {"runs": runs, "store": url, "statuses": dict(statuses)}
     if info is not None:
         document["run_id"] = info.run_id
 
@@ -26,7 +30,7 @@ def command(session: Session, run: str | None) -> None:
         rows = [
             ("store", url),
             *([("run", info.run_id)] if info else []),
-            ("runs", f"{totals.runs:,}"),
+            ("runs", f"{runs:,}"),
             *((f"  {status}", f"{count:,}") for status, count in sorted(statuses.items())),
             ("checkpoints", f"{totals.checkpoints:,}"),
             ("states, whole", _show.size(totals.state_bytes)),

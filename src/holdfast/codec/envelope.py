@@ -108,10 +108,7 @@ def unseal(entry: Entry) -> Content:
             if flags & ZSTD:
                 content = compress.decompress(content, entry.size)
             return Content(flags, entry.seq, entry.seq, content)
-        back, at = varint.take(content, 0)
-        to_landmark, at = varint.take(content, at)
-        if not 0 < back <= (to_landmark or back) <= entry.seq:
-            raise ValueError("a delta points outside its run")
+        base, landmark, at = _bearings(entry.seq, content)
         if flags & ZSTD:
             size, at = varint.take(content, at)
             if size > 2 * entry.size + 1024:  # `diff` gives up long before
@@ -119,7 +116,16 @@ def unseal(entry: Entry) -> Content:
             payload = compress.decompress(content[at:], size)
         else:
             payload = content[at:]
-        return Content(flags, entry.seq - back, entry.seq - to_landmark, payload)
+        return Content(flags, base, landmark, payload)
+    except ValueError as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+
+
+def base(entry: Entry) -> int:
+    """The seq whose state this one is a change to; its own for a whole one. Checks like `check`."""
+    try:
+        flags, content = _checked(entry)
+        return _bearings(entry.seq, content)[0] if flags & DELTA else entry.seq
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
@@ -145,6 +151,15 @@ def proves(entry: Entry, previous: bytes) -> bool | None:
     if flags & REWRITTEN:
         return None
     return _sha256(previous + _clear(entry, flags) + content) == entry.digest
+
+
+def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
+    """The base and the landmark of a delta, and where in its content the change begins."""
+    back, at = varint.take(content, 0)
+    to_landmark, at = varint.take(content, at)
+    if not 0 < back <= (to_landmark or back) <= seq:
+        raise ValueError("a delta points outside its run")
+    return seq - back, seq - to_landmark, at
 
 
 def _clear(entry: Entry, flags: int) -> bytes:

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from holdfast.appending import as_save_error, new_deadline
-from holdfast.chains import SMALL_STATE
 from holdfast.codec import envelope
 from holdfast.core import Core
 from holdfast.errors import (
@@ -25,6 +24,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.journal import Draft
+from holdfast.landmarks import SMALL_STATE
 from holdfast.model import Entry, Kind
 from holdfast.store import Work, WorkFailedError
 from holdfast.ticket import Ticket

@@ -58,6 +58,8 @@ _MAX_HEADS: Final = 50_000
 _MAX_STATEMENTS: Final = 100
 _BEFORE_COMMIT: Final = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
 """Errors about what a statement says or holds: it did not come to committing."""
+_UNBINDABLE: Final = "Unable to cast Python instance"
+"""What DuckDB 1 says, in a RuntimeError, of a value that no column can hold."""
 
 
 class File:
@@ -73,6 +75,7 @@ class File:
         self.heads: dict[str, int] = {}
         self.users = 0
         self._db: Any = None
+        self._parsed: Any = None  # texts of statements, to statements of the connection
         self._renew_lock()
         on_fork(self._renew_lock, before=self._before_fork, in_parent=self._release)
 
@@ -107,7 +110,7 @@ class File:
             return found
 
     def insert(self, entries: Sequence[Entry]) -> None:
-        """Insert the entries in one statement.
+        """Insert the entries in one statement, inside of `using` or `transaction`.
 
         Lists are what costs, and parsing: what all entries share is no list, what none of them has
         is left out, and statements of one shape are parsed once. The inner SELECT halves the time.
@@ -159,7 +162,8 @@ class File:
             yield
         except BaseException as error:
             self._disconnect()  # what it believes may not be what the disk has
-            if isinstance(error, duckdb.Error) and not isinstance(error, _BEFORE_COMMIT):
+            before = isinstance(error, _BEFORE_COMMIT) or _UNBINDABLE in str(error)
+            if isinstance(error, Exception) and not before:
                 raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
             raise
 
@@ -209,7 +213,7 @@ class File:
         if self._db is not None:
             with suppress(duckdb.Error):
                 self._db.close()
-            self._db = None
+            self._db = self._parsed = None
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -224,7 +228,7 @@ class File:
             raise self._translate(error) from error
         except OSError as error:
             raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except RuntimeError as error:  # what DuckDB 1 says of a value that no column can hold
+        except RuntimeError as error:  # of the C++ between Python and DuckDB
             raise StoreError(f"{self.url}: {error}") from error
 
     def _translate(self, error: duckdb.Error) -> HoldfastError:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 import pymysql
 
-from holdfast.errors import SchemaError, StoreUnavailableError
+from holdfast.errors import SchemaError
 from holdfast.seams import fault
 from holdfast.stores._mysql_connections import Session, patient
-from holdfast.stores._schema import MIGRATION_SECONDS, refuse_newer
+from holdfast.stores._schema import LOCK_SECONDS, MIGRATION_SECONDS, refuse_newer, too_long
 
-_LOCK_SECONDS: Final = 30
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
 # Texts are bytes here: no collation folds them, pads them with blanks or cuts them.
 _TABLE: Final = """
@@ -47,6 +47,10 @@ _VIEW: Final = """
 """
 # MySQL fails on what it does not take for JSON, such as half a surrogate pair.
 _META: Final = "IF(JSON_VALID(CONVERT(meta USING utf8mb4)), CONVERT(meta USING utf8mb4), NULL)"
+_LOCK: Final = "SHA2(CONCAT('holdfast ', DATABASE()), 224)"  # of at most 64 characters
+# Only MariaDB limits other statements than queries; to MySQL these are comments.
+_UNLIMIT: Final = "SET @limit = 0 /*M!, @limit = @@max_statement_time, max_statement_time = 0 */"
+_LIMIT: Final = "SET /*M! max_statement_time = @limit, */ @limit = NULL"
 
 
 class Migration(NamedTuple):
@@ -69,16 +73,25 @@ def prepare(session: Session, prefix: str, url: str) -> None:
     """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
     if version_of(session, prefix, url) == len(MIGRATIONS):
         return
-    lock = "SHA2(CONCAT('holdfast ', DATABASE()), 224)"  # of at most 64 characters
-    if session.query(f"SELECT GET_LOCK({lock}, %s)", (_LOCK_SECONDS,)) != [(1,)]:
-        raise StoreUnavailableError(f"{url}: others have been making its tables for too long")
-    try:
+    with _alone(session, url):
         version = version_of(session, prefix, url)  # another may have been faster
         with patient(session.db, MIGRATION_SECONDS):
             _migrate(session, prefix, version)
+
+
+@contextmanager
+def _alone(session: Session, url: str) -> Iterator[None]:
+    """Let nobody else migrate meanwhile, and no setting of the user's end it."""
+    session.query(_UNLIMIT)
+    try:
+        with patient(session.db, 2 * LOCK_SECONDS):  # the server gives up first
+            if session.query(f"SELECT GET_LOCK({_LOCK}, %s)", (LOCK_SECONDS,)) != [(1,)]:
+                raise too_long(url)
+        yield
     finally:
         with suppress(pymysql.Error):  # who lost the connection has lost the lock
-            session.query(f"SELECT RELEASE_LOCK({lock})")
+            session.query(f"DO RELEASE_LOCK({_LOCK})")
+            session.query(_LIMIT)
 
 
 def _migrate(session: Session, prefix: str, version: int | None) -> None:

@@ -9,9 +9,14 @@ import psycopg
 from holdfast.errors import SchemaError
 from holdfast.seams import fault
 from holdfast.stores._postgres_connections import patient
-from holdfast.stores._schema import MIGRATION_SECONDS, refuse_newer
+from holdfast.stores._schema import LOCK_SECONDS, MIGRATION_SECONDS, refuse_newer, too_long
 
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
+# Not every server knows all of them.
+_UNLIMITED: Final = """
+    SELECT set_config(name, '0', true) FROM pg_settings
+    WHERE name IN ('statement_timeout', 'lock_timeout', 'transaction_timeout')
+"""
 
 MIGRATIONS: Final[tuple[str, ...]] = (
     # 1: the journal; who watches it; the view for people
@@ -133,12 +138,24 @@ def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
     with cursor.connection.transaction():
         # At another level we would see, after the wait, what was there before it.
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE")
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("holdfast",))
+        _lock(cursor, url)
         version = version_of(cursor, schema, url)
         if version == len(MIGRATIONS):
             return  # another was faster
         with patient(cursor.connection, MIGRATION_SECONDS):
             _migrate(cursor, schema, version, url)
+
+
+def _lock(cursor: psycopg.Cursor[Any], url: str) -> None:
+    """Let nobody else migrate until the transaction ends, and no setting of the role's end it."""
+    cursor.execute(_UNLIMITED)
+    cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+    try:
+        with patient(cursor.connection, LOCK_SECONDS):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", ("holdfast",))
+    except psycopg.errors.LockNotAvailable as error:
+        raise too_long(url) from error
+    cursor.execute("SET LOCAL lock_timeout = 0")
 
 
 def _migrate(cursor: psycopg.Cursor[Any], schema: str, version: int, url: str) -> None:

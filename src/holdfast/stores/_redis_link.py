@@ -256,7 +256,8 @@ class Link:
             raise
         except (rx.RedisError, rx.RedisClusterException, OSError) as error:
             if "WRONGTYPE" in str(error) and self._fits:
-                self._first_use(self._made)  # a newer holdfast may have changed them
+                with suppress(rx.RedisError, rx.RedisClusterException, OSError):
+                    self._first_use(self._made)  # a newer holdfast may have changed them
             raise translate(error, self.url, clustered=self.clustered) from error
         except (TypeError, ValueError) as error:  # an option or a value that the driver refuses
             raise StoreError(f"{self.url}: {error}") from error

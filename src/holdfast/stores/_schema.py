@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import SchemaError
+from holdfast.errors import SchemaError, StoreUnavailableError
 
 MIGRATION_SECONDS: Final = 3600.0
 """How long one may take, however soon other answers are expected."""
+
+LOCK_SECONDS: Final = 30
+"""How long to wait for another's before giving up, likewise."""
 
 
 def refuse_newer(url: str, version: int, known: int) -> None:
@@ -22,3 +25,8 @@ def refuse_newer(url: str, version: int, known: int) -> None:
         raise SchemaError(
             url, f"it has schema {version}, newer than this holdfast knows ({known}); upgrade"
         )
+
+
+def too_long(url: str) -> StoreUnavailableError:
+    """What to say when another's migration is not over in `LOCK_SECONDS`."""
+    return StoreUnavailableError(f"{url}: others have been making its tables for too long")

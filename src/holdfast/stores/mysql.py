@@ -182,8 +182,9 @@ class MySQLStore(SQLStore[Session]):
 
     def _change(self, cursor: Session, statement: str, rows: Sequence[Sequence[object]]) -> None:
         for row in rows:
-            self._check_fits(sum(len(literal(value)) for value in row))
-            cursor.query(statement, row)
+            text = statement.encode() % tuple(map(literal, row))
+            self._check_fits(len(text))
+            cursor.query(text)
 
     def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
         with self._db.session() as session:

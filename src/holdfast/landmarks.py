@@ -1,0 +1,106 @@
+"""How a state is stored: whole, or as a change to an earlier one.
+
+A **link** is the change to the state before it. After `MAX_LINKS` of them comes a **span**, the change
+since the last **landmark**, which is a keyframe or a span. So a cold load reads one keyframe, at most
+`MAX_SPANS` spans and `MAX_LINKS` links, and a run takes space in proportion to what changed in it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.codec import delta, envelope
+from holdfast.model import CARRY_STATE, Kind
+
+SMALL_STATE: Final = 4096
+"""Stored whole: cheaper than a delta, and any process can append after it."""
+
+REACH: Final = 400
+"""How many entries a delta may lie behind its landmark: after going far back, there are many between."""
+
+MAX_LINKS: Final = 100
+MAX_SPANS: Final = 24  # a cold load reads each of them by itself
+SPAN_SPLICES: Final = 1024
+SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
+DELTAS_WORTH: Final = 3  # and with the links behind them
+
+Packed = tuple[int, bytes]
+"""An envelope's flags and content."""
+
+
+class Landmark(NamedTuple):
+    """A state that later ones are stored as changes to: a keyframe, or a span since another."""
+
+    seq: int
+    encoding: bytes
+    key_bytes: int  # of the keyframe that it goes back to
+    span_bytes: int = 0
+    spans: int = 0
+
+    def span(self, seq: int, encoding: bytes, size: int) -> Landmark:
+        """The landmark that a span of so many bytes makes of a later state."""
+        return Landmark(seq, encoding, self.key_bytes, self.span_bytes + size, self.spans + 1)
+
+
+class Chain(NamedTuple):
+    """A state, and how it is put together."""
+
+    encoding: bytes
+    kind: str  # of its entry: a whole state, or a step's own value
+    landmark: Landmark
+    links: int = 0  # since the landmark
+    link_bytes: int = 0
+
+    @property
+    def weight(self) -> int:
+        """How many bytes it keeps in memory."""
+        shared = self.landmark.encoding is self.encoding
+        return len(self.encoding) + (0 if shared else len(self.landmark.encoding))
+
+    def link(self, base: int, kind: str, seq: int, encoding: bytes) -> tuple[Packed, Chain] | None:
+        """The next state as a change to this one, at `base`, unless a span or a keyframe is due."""
+        if kind == Kind.CHECKPOINT and self.links >= MAX_LINKS:
+            return None
+        change = delta.diff(self.encoding, encoding)
+        spent = self.landmark.span_bytes + self.link_bytes
+        worth = DELTAS_WORTH * max(self.landmark.key_bytes, SMALL_STATE)
+        if change is None or spent + len(change) > worth:
+            return None
+        packed = envelope.delta(seq, base, self.landmark.seq, change)
+        size = self.link_bytes + len(packed[1])
+        return packed, Chain(encoding, kind, self.landmark, self.links + 1, size)
+
+    def span(self, kind: str, seq: int, encoding: bytes) -> tuple[Packed, Chain] | None:
+        """The next state as the change since the landmark, unless a keyframe is due."""
+        before = self.landmark
+        if kind != Kind.CHECKPOINT or not self.links or before.spans >= MAX_SPANS:
+            return None
+        change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
+        if change is None:
+            return None
+        packed = envelope.delta(seq, before.seq, seq, change)
+        landmark = before.span(seq, encoding, len(packed[1]))
+        if landmark.span_bytes > SPANS_WORTH * before.key_bytes:
+            return None
+        return packed, Chain(encoding, kind, landmark)
+
+
+def pack(
+    chain: Chain | None, base: int | None, kind: str, seq: int, encoding: bytes
+) -> tuple[Packed, Chain]:
+    """A state as it is stored behind the one that `chain` holds, at `base`; and its own chain."""
+    found = None
+    if (
+        len(encoding) > SMALL_STATE
+        and chain is not None
+        and base is not None
+        and kind in CARRY_STATE
+        and seq - chain.landmark.seq < REACH
+    ):
+        found = chain.link(base, kind, seq, encoding) or chain.span(kind, seq, encoding)
+    return found or whole(kind, seq, encoding, envelope.keyframe(encoding))
+
+
+def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:
+    """A state that stands by itself, and the chain that begins with it."""
+    return packed, Chain(encoding, kind, Landmark(seq, encoding, len(packed[1])))
