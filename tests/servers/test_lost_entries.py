@@ -241,3 +241,19 @@ def test_a_redis_that_keeps_nothing_is_restarted_under_a_program(
     assert any("nothing is left of it" in message for message in caplog.messages)
     with hf.SyncCheckpointer(url) as cp:
         assert [run.run_id for run in cp.thread("talk")] == ["run"]
+
+
+def test_a_run_with_a_gap_is_not_copied(tmp_path: Path) -> None:
+    """One that was saved to before stores refused gaps."""
+    url = f"sqlite:///{tmp_path}/runs.db"
+    with hf.SyncCheckpointer(url) as cp:
+        for n in range(4):
+            cp.save("run", n)
+        with sqlite3.connect(tmp_path / "runs.db") as db:
+            db.execute("DELETE FROM entries WHERE seq = 2")
+        db.close()
+        assert [str(problem) for problem in cp.verify("run").problems][:1] == [
+            "run@3: nothing stands between it and 1"
+        ]
+        with pytest.raises(hf.CheckpointCorruptedError, match="the entry before it is gone"):
+            cp.copy_to("memory://")
