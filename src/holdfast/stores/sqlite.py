@@ -144,20 +144,22 @@ class SQLiteStore(Store, Transactional):
 
         What it remembers holds until another connection writes, which SQLite counts; looking a head
         up costs a third of an insert. The winners are remembered as heads: whoever fails to commit
-        them must forget all.
+        them must forget all. Ctrl-C may come before that, so nobody loses by what is remembered.
         """
         hold = (self._db.generation, db.execute("PRAGMA data_version").fetchone()[0])
         heads = self._heads
         if hold != self._heads_hold or len(heads) > _MAX_HEADS:
             heads.clear()
             self._heads_hold = hold
+        seen: set[str] = set()
         lost: set[str] = set()
         outcomes = []
         for entry in entries:
             head = heads.get(entry.run)
-            if head is None:
+            if head is None or (entry.run not in seen and not follows(entry, head)):
                 (found,) = db.execute(_HEAD, (entry.run,)).fetchone()
                 head = heads[entry.run] = -1 if found is None else found
+            seen.add(entry.run)
             won = follows(entry, head) and entry.run not in lost
             if won:
                 heads[entry.run] = entry.seq
