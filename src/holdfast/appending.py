@@ -172,6 +172,7 @@ def append_if(
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(run, error) from error
+            journals.writer.held_up(error)
             yield partial(time.sleep, _PAUSE)
             continue
         drafts = draft if isinstance(draft, list) else (yield from opened(core, run, tip, draft))
@@ -245,6 +246,7 @@ def known_tip(core: Core, run: str, draft: Draft, deadline: float) -> Op[Tip]:
                 or journals.clock.monotonic() > deadline
             ):
                 raise as_save_error(run, error) from error
+            journals.writer.held_up(error)
             yield partial(time.sleep, _PAUSE)
     return tip
 

@@ -253,6 +253,6 @@ def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dic
 def _base(entry: Entry) -> int | None:
     """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
     try:
-        return envelope.unseal(entry).base
+        return envelope.base(entry)
     except CheckpointCorruptedError:
         return None

@@ -7,7 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from holdfast import (
     backlog,
@@ -32,18 +32,16 @@ from holdfast.core import (
     Settings,
     unsettled,
 )
-from holdfast.errors import DurabilityError, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.journal import CACHE_BYTES, Journals
 from holdfast.retention import Retention
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
-from holdfast.store import Store, Survives
+from holdfast.store import Store, Survives, require
 from holdfast.urls import open_store
 from holdfast.writer import writer_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_RANK: Final[dict[str, int]] = {"nothing": 0, "process-crash": 1, "power-loss": 2}
 
 
 class _Face:
@@ -83,15 +81,13 @@ class _Face:
             max_state_bytes=max_state_bytes,
             retention=retention,
         )
-        if survives is not None and survives not in _RANK:
-            raise ValueError(f"survives must be one of {', '.join(_RANK)}, not {survives!r}")
         self._owns_store = not isinstance(store, Store)
         if isinstance(store, Store):
             self._store = store
+            if survives is not None:
+                require(store, survives)
         else:
             self._store = open_store(store, **({} if survives is None else {"survives": survives}))
-        if survives is not None:
-            self._require(survives)
         self._core = Core(
             Journals(
                 self._store,
@@ -121,15 +117,6 @@ class _Face:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._store.url!r})"
-
-    def _require(self, survives: Survives) -> None:
-        actual = self._store.survives()
-        if _RANK[actual] < _RANK[survives]:
-            if self._owns_store:
-                self._store.close()
-            raise DurabilityError(
-                self._store.url, survives, actual, "use a store on a real disk, or require less"
-            )
 
 
 def _close(core: Core, owns_store: bool) -> Op[None]:

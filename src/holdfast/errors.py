@@ -172,7 +172,10 @@ class SyncFailedError(OutcomeUnknownError):
 
 
 class CheckpointLoadError(CheckpointError, OSError):
-    """The store could not be read. This never means that there is nothing to read."""
+    """The store could not be read. This never means that there is nothing to read.
+
+    `run_id` is empty where no one run was asked for.
+    """
 
     def __init__(self, run_id: str, reason: str) -> None:
         super().__init__(run_id, reason)
@@ -180,7 +183,8 @@ class CheckpointLoadError(CheckpointError, OSError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"run {self.run_id!r} could not be read: {self.reason}"
+        what = f"run {self.run_id!r}" if self.run_id else "the store"
+        return f"{what} could not be read: {self.reason}"
 
 
 class CheckpointNotFoundError(CheckpointError, LookupError):
@@ -323,8 +327,9 @@ class CopyRefusedError(RunExistsError):
         shown = ", ".join(map(repr, self.run_ids[:5]))
         more = f" and {len(self.run_ids) - 5:,} more" if len(self.run_ids) > 5 else ""
         return (
-            f"{self.target} may hold other runs by these ids, and they were left alone: {shown}{more}; "
-            "delete them there, then copy again, or copy them to another store"
+            f"{self.target} may hold other runs by these ids, or have gone on with them, and they were "
+            f"left alone: {shown}{more}; copy them to another store, or, if nothing there went on with "
+            "them, delete them there and copy again"
         )
 
 

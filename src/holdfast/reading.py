@@ -144,7 +144,7 @@ def runs(
     if status is not None and status not in set(Status):
         raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
-    with outages_named(prefix or "*"):
+    with outages_named():
         return [
             run_info(head) for head in core.journals.store.runs(where, after=after, limit=limit)
         ]
@@ -208,7 +208,7 @@ def stats(core: Core, run_id: str | None = None) -> Stats:
     """Counts and bytes of one run, or of everything in the store."""
     if run_id is not None:
         check_id("run_id", run_id)
-    with outages_named(run_id or "*"):
+    with outages_named(run_id):
         totals = core.journals.store.stats(run_id)
     oldest, newest = (None if at is None else to_datetime(at) for at in totals[4:])
     return Stats(*totals[:4], oldest, newest)
@@ -290,11 +290,11 @@ def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:
 
 
 @contextmanager
-def outages_named(run_id: str) -> Iterator[None]:
-    """An outage is said as such, and never looks like "nothing there"."""
+def outages_named(run_id: str | None = None) -> Iterator[None]:
+    """An outage is said as such, and never looks like "nothing there". Lists are of no one run."""
     try:
         yield
     except StoreClosedError:
         raise
     except StoreError as error:
-        raise CheckpointLoadError(run_id, str(error)) from error
+        raise CheckpointLoadError(run_id or "", str(error)) from error

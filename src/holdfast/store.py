@@ -4,15 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    get_args,
+    runtime_checkable,
+)
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import DurabilityError, HoldfastError
 from holdfast.model import HIDDEN, Entry
 
 PAGE: Final = 500
 """How many entries or runs one call returns at the most, unless asked for fewer."""
 
 Survives = Literal["nothing", "process-crash", "power-loss"]
+"""What an acknowledged append outlives, the least first."""
 Form = Literal["packed", "readable"]
 
 Work = Callable[[Any], None]
@@ -71,6 +82,9 @@ class Store(ABC):
 
     inline: ClassVar[bool] = False
     """Whether calls return at once, without I/O, so that nobody need leave the event loop for them."""
+
+    lasting: ClassVar[str] = "use a store on a real disk"
+    """What its user should do to have it survive a power loss."""
 
     url: str
     """Where it is, fit for a log: passwords are masked."""
@@ -147,12 +161,26 @@ class Store(ABC):
     def survives(self) -> Survives:
         """What an acknowledged append outlives, as probed at the store itself."""
 
+    def exists(self) -> bool:
+        """Whether there is a store already, where the first call would make one. Asking makes none."""
+        return True
+
     @abstractmethod
     def close(self) -> None:
         """Release everything. A second call does nothing; other calls then raise `StoreClosedError`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+
+def require(store: Store, survives: str) -> None:
+    """Raise `DurabilityError`, which says what to do, if the store survives less than this."""
+    ranks = get_args(Survives)
+    if survives not in ranks:
+        raise ValueError(f"survives must be one of {', '.join(ranks)}, not {survives!r}")
+    actual = store.survives()
+    if ranks.index(actual) < ranks.index(survives):
+        raise DurabilityError(store.url, survives, actual, f"{store.lasting}, or require less")
 
 
 @runtime_checkable

@@ -11,13 +11,18 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast.errors import StoreURLError
-from holdfast.store import Store
+from holdfast.store import Store, require
+from holdfast.stores._server import check_user_part
 from holdfast.stores._server import masked as masked
 
 SETTINGS: Final = frozenset({"store", "flows"})
 """What `[tool.holdfast]` in pyproject.toml may say."""
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
+_NUMBERS: Final = {
+    "connections": int, "replicas": int, "ttl": float, "pool_seconds": float,
+    "answer_seconds": float, "work_seconds": float,
+}  # fmt: skip
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -33,7 +38,9 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
     stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
     `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
 
-    Raises `StoreURLError` for anything else.
+    `survives=` is what it must survive, as for a `Checkpointer`.
+
+    Raises `StoreURLError` for anything else, `DurabilityError` if it survives less.
     """
     text = os.fspath(where) if where is not None else default_url()
     scheme, separator, _ = text.partition("://")
@@ -42,16 +49,25 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         return _open_path(text, options)
     opener = _openers.get(scheme)
     if opener is None:
-        known = ", ".join(sorted(_openers))
-        raise StoreURLError(masked(text), f"no store speaks {scheme}://; known are {known}")
-    query = dict(parse_qsl(urlsplit(text).query))
+        known = scheme.partition("+")[0]
+        use = f"use {known}://" if known in _openers else f"known are {', '.join(sorted(_openers))}"
+        raise StoreURLError(masked(text), f"no store speaks {scheme}://; {use}")
     try:
-        # Only SQLite can be told what to survive; whoever requires it of another store probes it.
-        if scheme != "sqlite":
-            options.pop("survives", None)
-        return opener(text, **query, **options)
+        query = dict(parse_qsl(urlsplit(text).query))
+    except ValueError:  # which may say what stands in the URL
+        check_user_part(text)
+        reason = "it is no URL; percent-encode what is special in it (urllib.parse.quote)"
+        raise StoreURLError(masked(text), reason) from None
+    required = options.pop("survives", query.pop("survives", None))
+    url = _without(text, {}, "survives")[0] if "survives=" in text else text
+    if required is not None and scheme == "sqlite":  # which can be told to
+        options["survives"] = required
+    try:
+        return _requiring(required, opener(url, **query | options))
     except StoreURLError:
         raise
+    except ImportError as error:  # the driver is an extra, and the error says which
+        raise StoreURLError(f"{scheme}://", str(error)) from error
     except (TypeError, ValueError) as error:
         raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
 
@@ -94,9 +110,10 @@ def local_path(where: str) -> Path | None:
     """The file or directory that a URL or path of a local store names; None for any other store."""
     scheme, separator, _ = where.partition("://")
     if not separator:
-        return Path(where).expanduser()
-    path = unquote(urlsplit(where).path)
-    local = {"sqlite": path[1:], "duckdb": path[1:], "file": path}.get(scheme.lower())
+        path = Path(where).expanduser()
+        return None if _is_no_path(where) or path.suffix.lower() == ".duckdb" else path
+    named = unquote(urlsplit(where).path)
+    local = {"sqlite": named[1:], "duckdb": named[1:], "file": named}.get(scheme.lower())
     return None if not local else Path(local)
 
 
@@ -111,36 +128,58 @@ def _beside(project: Path, store: str) -> str:
 
 def _open_path(text: str, options: dict[str, Any]) -> Store:
     path = Path(text).expanduser()
-    if not text or ":" in text.partition("/")[0]:
-        raise StoreURLError(text, "name a .db file, a directory that exists or ends in /, or a URL")
-    if path.suffix.lower() in _SQLITE_SUFFIXES:
-        return _store_class("sqlite", "SQLiteStore")(path, **options)
-    if path.is_dir() or text.endswith(("/", os.sep)):
-        options.pop("survives", None)
-        return _store_class("file", "FileStore")(path, **options)
-    raise StoreURLError(text, "name a .db file, a directory that exists or ends in /, or a URL")
+    suffix = path.suffix.lower()
+    if suffix == ".duckdb":
+        raise StoreURLError(masked(text), f"use duckdb:///{masked(text)}")
+    if _is_no_path(text):
+        pass
+    elif suffix in _SQLITE_SUFFIXES:
+        required = options.get("survives")
+        return _requiring(required, _store_class("sqlite", "SQLiteStore")(path, **options))
+    elif path.is_dir() or text.endswith(("/", os.sep)):
+        required = options.pop("survives", None)
+        return _requiring(required, _store_class("file", "FileStore")(path, **options))
+    raise StoreURLError(
+        masked(text), "name a .db file, a directory that exists or ends in /, or a URL"
+    )
+
+
+def _is_no_path(text: str) -> bool:
+    """A URL that lacks its scheme, perhaps, with a password in it."""
+    return not text or ":" in text.partition("/")[0]
+
+
+def _requiring(required: str | None, store: Store) -> Store:
+    """The store, if it survives what is required of it; else it is closed."""
+    try:
+        if required is not None:
+            require(store, required)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def _open_sqlite(url: str, **options: Any) -> Store:
     path = unquote(urlsplit(url).path)
     if urlsplit(url).netloc or len(path) < 2:
-        raise StoreURLError(url, "use sqlite:///relative.db or sqlite:////absolute.db")
+        raise StoreURLError(masked(url), "use sqlite:///relative.db or sqlite:////absolute.db")
     if path == "/:memory:":
-        raise StoreURLError(url, "an in-memory SQLite keeps nothing; use memory://")
+        raise StoreURLError(masked(url), "an in-memory SQLite keeps nothing; use memory://")
     return _store_class("sqlite", "SQLiteStore")(path[1:], **options)
 
 
 def _open_file(url: str, **options: Any) -> Store:
     path = unquote(urlsplit(url).path)
     if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
-        raise StoreURLError(url, "use file:///absolute/directory")
+        raise StoreURLError(masked(url), "use file:///absolute/directory")
     return _store_class("file", "FileStore")(path, **options)
 
 
 def _open_memory(url: str, **options: Any) -> Store:
     if url.rstrip("/") != "memory:":
         raise StoreURLError(
-            url, "a memory store has no name and is shared by nobody: use memory://"
+            masked(url), "a memory store has no name and is shared by nobody: use memory://"
         )
     return _store_class("memory", "MemoryStore")(**options)
 
@@ -153,14 +192,17 @@ def _open_postgres(url: str, **options: Any) -> Store:
 def _open_duckdb(url: str, **options: Any) -> Store:
     path = unquote(urlsplit(url).path)
     if urlsplit(url).netloc or len(path) < 2:
-        raise StoreURLError(url, "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb")
+        raise StoreURLError(
+            masked(url), "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb"
+        )
     return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
 
 
 def _open_dynamodb(url: str, **options: Any) -> Store:
+    check_user_part(url)
     table = unquote(urlsplit(url).netloc)
     if not table or urlsplit(url).path.strip("/"):
-        raise StoreURLError(url, "use dynamodb://table?region=eu-central-1")
+        raise StoreURLError(masked(url), "use dynamodb://table?region=eu-central-1")
     return _store_class("dynamodb", "DynamoDBStore")(table, **options)
 
 
@@ -182,19 +224,27 @@ def _open_mysql(url: str, **options: Any) -> Store:
 
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
     """A URL without the options that are ours, and those; what is left in its query is the driver's."""
+    check_user_part(url)
     query = dict(parse_qsl(urlsplit(url).query))
     rest = {name: value for name, value in query.items() if name not in names}
     own = {name: value for name, value in options.items() if name in names or name not in query}
+    for name, kind in _NUMBERS.items():
+        _check_number(name, own.get(name), kind)
     place = url.partition("?")[0]
     return (f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place), own
 
 
-def _store_class(module: str, name: str) -> Opener:
+def _check_number(name: str, value: object, kind: type[int] | type[float]) -> None:
+    """What stands in a URL is text: name the option that should have been a number."""
     try:
-        found = importlib.import_module(f"holdfast.stores.{module}")
-    except ImportError as error:  # the driver is an extra, and the error says which
-        raise StoreURLError(f"{module}://", str(error)) from error
-    opener: Opener = getattr(found, name)
+        if isinstance(value, str):
+            kind(value)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, not {value!r}") from None
+
+
+def _store_class(module: str, name: str) -> Opener:
+    opener: Opener = getattr(importlib.import_module(f"holdfast.stores.{module}"), name)
     return opener
 
 

@@ -11,6 +11,7 @@ are only ever taken by `with`.
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 import time
 import weakref
@@ -38,6 +39,8 @@ from holdfast.ticket import Line, Ticket
 
 if TYPE_CHECKING:
     import asyncio
+
+log: Final = logging.getLogger("holdfast")
 
 MAX_BATCH_ENTRIES: Final = 512
 MAX_BATCH_BYTES: Final = 16 << 20
@@ -70,6 +73,7 @@ class Writer:
         self._asleep = False
         self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
         self._working = 0  # the thread that runs a ticket's work right now
+        self._held_up = False  # whether an outage was logged that is not over yet
         self._closed = False
 
     def submit(self, ticket: Ticket) -> None:
@@ -206,9 +210,7 @@ class Writer:
                     self._write_some()
                 except Exception:
                     # Everyone who waited was told. The thread must live: others count on it.
-                    import logging
-
-                    logging.getLogger("holdfast").exception("a store failed in an unexpected way")
+                    log.exception("a store failed in an unexpected way")
 
     def _more_comes(self) -> bool:
         """Wait for the bell; False when there was nothing to do for a while, and the thread ends."""
@@ -251,7 +253,11 @@ class Writer:
                 raise
             self._tell(batch)
             if all(ticket.done for ticket in batch):
+                if self._held_up and any(ticket.error is None for ticket in batch):
+                    self._goes_on()
                 return
+            if trouble is not None:
+                self.held_up(trouble)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -392,6 +398,19 @@ class Writer:
             told = type(error)(ticket.entries[0].run, error.reason)
             told.__cause__ = error
             ticket.resolve(told)
+
+    # --- outages
+
+    def held_up(self, error: HoldfastError) -> None:
+        """The store can't be reached, and whoever saves tries again: said once for each outage."""
+        if not self._held_up:
+            self._held_up = True
+            reason = getattr(error, "reason", None) or error
+            log.warning("saving is held up, and tried again: %s", reason)
+
+    def _goes_on(self) -> None:
+        self._held_up = False
+        log.warning("saving goes on: %s answers again", self._store.url)
 
     def resolve(self, ticket: Ticket) -> None:
         """Give a ticket that stands in for something else its outcome."""

@@ -24,6 +24,9 @@ def test_another_name_is_none() -> None:
     ("url", "driver", "extra"),
     [
         ("redis://localhost", "redis", "redis"),
+        ("valkey://localhost", "redis", "redis"),
+        ("postgresql://localhost/x", "psycopg", "postgres"),
+        ("mariadb://localhost/x", "pymysql", "mysql"),
         ("duckdb:///x.duckdb", "duckdb", "duckdb"),
         ("mongodb://localhost/x", "pymongo", "mongodb"),
         ("dynamodb://x", "boto3", "dynamodb"),
@@ -45,6 +48,7 @@ except holdfast.StoreURLError as error:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert f"pip install 'holdfast[{extra}]'" in done.stdout
+    assert done.stdout.startswith(f"{url.partition('://')[0]}://: ")
 
 
 def test_importing_holdfast_imports_no_driver() -> None:

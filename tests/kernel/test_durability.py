@@ -82,6 +82,63 @@ def test_an_error_of_an_async_save_shows_at_the_next_call() -> None:
     cp.close()
 
 
+class Away(MemoryStore):
+    """Can't be reached a few times."""
+
+    inline = False
+    reads = appends = 0  # that fail before the next one does not
+
+    def append(self, entries):  # type: ignore[no-untyped-def]
+        if self.appends:
+            self.appends -= 1
+            raise hf.StoreUnavailableError("nobody answers")
+        return super().append(entries)
+
+    def last(self, run):  # type: ignore[no-untyped-def]
+        if self.reads:
+            self.reads -= 1
+            raise hf.StoreUnavailableError("nobody listens")
+        return super().last(run)
+
+
+def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Away()
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("run", 1)
+        assert not caplog.records, "nothing happened"
+        store.appends = 3
+        cp.save("run", 2)
+        held_up, goes_on = caplog.records
+        assert (held_up.name, held_up.levelname) == ("holdfast", "WARNING")
+        assert "tried again: nobody answers" in held_up.message
+        assert "goes on" in goes_on.message
+        caplog.clear()
+        store.reads = 2
+        cp.save("another", 1)
+        assert ["nobody listens" in record.message for record in caplog.records] == [True, False]
+        caplog.clear()
+        cp.save("another", 2)
+        assert not caplog.records
+
+
+def test_an_outage_that_outlasts_the_deadline_is_over_with_the_next_save(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Away()
+    with hf.SyncCheckpointer(store, deadline=0.01) as cp:
+        cp.save("run", 1)
+        store.appends = 1_000_000
+        for _ in range(2):
+            with pytest.raises(hf.CheckpointSaveError, match="nobody answers"):
+                cp.save("run", 2)
+        assert len(caplog.records) == 1, "once, however many saves fail"
+        store.appends = 0
+        cp.save("run", 3)
+        assert "goes on" in caplog.records[-1].message
+
+
 def test_with_exit_only_the_newest_state_is_written_and_the_run_is_known_at_once(url: str) -> None:
     store = hf.open_store(url)
     with hf.SyncCheckpointer(store, durability="exit") as cp, hf.SyncCheckpointer(store) as other:

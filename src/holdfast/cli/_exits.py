@@ -72,8 +72,9 @@ def code_of(error: Exception) -> Exit:
 
 
 def told(error: Exception, command: click.Command | None) -> str:
-    """An error in the words of the command line: options instead of arguments of the library."""
-    text = str(error).replace("cancel it or close the stream of its events first", "or cancel it")
+    """An error on one line, in the words of the command line: options instead of arguments."""
+    text = " ".join(line.strip() for line in str(error).splitlines())
+    text = text.replace("cancel it or close the stream of its events first", "or cancel it")
     options = [option for param in command.params for option in param.opts] if command else []
     for argument, option in _OPTIONS.items():
         advice, _, rest = text.partition(argument)

@@ -94,6 +94,8 @@ class Session:
 
             store = opened(self.own).checkpointer.store
         with SyncCheckpointer(store, **options) as checkpointer:
+            if not new and not checkpointer.store.exists():
+                raise _no_store(checkpointer.store.url)
             yield checkpointer
 
     def require_store(self) -> None:
@@ -102,9 +104,7 @@ class Session:
 
         path = local_path(self.url)
         if path is not None and not path.exists():
-            raise NotFoundError(
-                f"there is no store at {_show.clean(str(path))}; name one with --store, or save something first"
-            )
+            raise _no_store(str(path))
 
     def show(self, document: Any, draw: Callable[[], None]) -> None:
         """Print the document as JSON if that was asked for, else draw it."""
@@ -130,6 +130,12 @@ class Session:
     def interactive(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _no_store(where: str) -> NotFoundError:
+    return NotFoundError(
+        f"there is no store at {_show.clean(where)}; name one with --store, or save something first"
+    )
 
 
 def run_argument(

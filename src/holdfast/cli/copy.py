@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -60,7 +61,11 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     with session.opened() as cp:
         found = _found(cp, runs)
         workers = _workers(cp, found.values())
-        with progress("copying", len(found)) as advance, SyncCheckpointer(stores[-1]) as there:
+        with (
+            _told_if_interrupted(copied, len(found)),
+            progress("copying", len(found)) as advance,
+            SyncCheckpointer(stores[-1]) as there,
+        ):
 
             def note(run: str) -> None:
                 copied.append(run)
@@ -71,34 +76,17 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
                 cp.copy_to(there.store, list(found) if runs else None, progress=note)
             except CopyRefusedError as error:
                 refused = error
-            except KeyboardInterrupt:
-                whole = _show.plural(len(found), "run")
-                _show.say(
-                    f"{len(copied):,} of {whole} copied; start it again to finish it", err=True
-                )
-                raise
             done = Counter(_done(before.get(name), there.run(name)) for name in copied)
         workers |= _workers(cp, (run for name in copied if (run := cp.run(name))))
-    target = masked(stores[-1])
     live = {name: workers[name] for name in copied if name in workers}
-
-    def draw() -> None:
-        parts = [f"{done[what]:,} {word}" for what, word in _DONE.items() if done[what]]
-        told = f"{_show.plural(len(copied), 'run')} copied to {_show.clean(target)}"
-        _show.say(": ".join([told, *([", ".join(parts)] if parts else [])]))
-        if live:
-            one = len(live) == 1
-            by = ", ".join(sorted(set(live.values())))
-            _show.say(
-                f"{_show.plural(len(live), 'run')} {'is' if one else 'are'} being carried out by "
-                f"{_show.clean(by)}; copy again when {'it has' if one else 'they have'} ended",
-                "yellow",
-                err=True,
-            )
-
-    document = {"runs": len(copied)} | {what: done[what] for what in _DONE}
-    refusals = refused.run_ids if refused else ()
-    session.show(document | {"refused": refusals, "live": live, "target": target}, draw)
+    document = {
+        "runs": len(copied),
+        **{what: done[what] for what in _DONE},
+        "refused": refused.run_ids if refused else (),
+        "live": live,
+        "target": masked(stores[-1]),
+    }
+    session.show(document, lambda: _draw(document))
     if refused:
         raise refused
 
@@ -110,6 +98,16 @@ def _found(cp: SyncCheckpointer, runs: tuple[str, ...]) -> dict[str, RunInfo]:
     named = [find_run(cp, run) for run in runs]
     within = [child for run in named for child in cp.within(run.run_id)]
     return {run.run_id: run for run in (*named, *within)}
+
+
+@contextmanager
+def _told_if_interrupted(copied: Sequence[str], total: int) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        whole = _show.plural(total, "run")
+        _show.say(f"{len(copied):,} of {whole} copied; start it again to finish it", err=True)
+        raise
 
 
 def _done(before: RunInfo | None, after: RunInfo | None) -> str:
@@ -125,3 +123,19 @@ def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
             if word == run.status and facts.get("carried_out_by"):
                 found[run.run_id] = facts["carried_out_by"]
     return found
+
+
+def _draw(document: dict[str, Any]) -> None:
+    told = f"{_show.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
+    parts = [f"{document[what]:,} {word}" for what, word in _DONE.items() if document[what]]
+    _show.say(f"{told}: {', '.join(parts)}" if parts else told)
+    live = document["live"]
+    if live:
+        are, they_have = ("is", "it has") if len(live) == 1 else ("are", "they have")
+        by = _show.clean(", ".join(sorted(set(live.values()))))
+        _show.say(
+            f"{_show.plural(len(live), 'run')} {are} being carried out by {by}; "
+            f"copy again when {they_have} ended",
+            "yellow",
+            err=True,
+        )

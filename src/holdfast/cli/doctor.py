@@ -95,7 +95,7 @@ def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
     if survives == "power-loss":
         yield Finding("durability", "ok", found)
     else:
-        yield Finding("durability", "warning", found, "Set the server or the store's URL to make every commit durable, or require it: Checkpointer(survives=\"power-loss\").")  # fmt: skip
+        yield Finding("durability", "warning", found, f"To survive a power loss, {cp.store.lasting}. To insist on it: survives=power-loss in the URL.")  # fmt: skip
 
 
 def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:

@@ -191,6 +191,7 @@ class Hold:
         except StoreUnavailableError as error:
             if journals.clock.monotonic() > deadline:
                 raise as_save_error(self.run, error) from error
+            journals.writer.held_up(error)
             tip = None
         if tip is not None and tip.seq < self.seq:
             raise EntriesLostError(self.run, self.seq, tip.seq)

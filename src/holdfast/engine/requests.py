@@ -215,7 +215,7 @@ def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
     for status in (Status.PAUSED, Status.RUNNING):
         after = ""
         while True:
-            with outages_named("*"):
+            with outages_named():
                 heads = core.journals.store.runs(RunFilter(status.value, flow), after=after)
             for head in heads:
                 try:

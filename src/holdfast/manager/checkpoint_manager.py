@@ -181,7 +181,7 @@ class CheckpointManager:
         Steps that were abandoned, or left behind by going back, are none of them.
         """
         core = self._core()
-        with reading.outages_named(task_id or "*"):
+        with reading.outages_named(task_id):
             if task_id is not None:
                 return steps.in_flight(core, check_id("task_id", task_id))
             found: list[StepInFlight] = []

@@ -159,7 +159,7 @@ class BaseCheckpointer(CheckpointerView):
 
     async def get_checkpoint_stats(self, thread_id: str | None = None) -> dict[str, Any]:
         """Count, bytes as if each state were stored whole, oldest and newest; for all, `threads`."""
-        return await self._read(_stats, thread_id or "*", thread_id)
+        return await self._read(_stats, thread_id or "", thread_id)
 
     async def clear_all_checkpoints(self, thread_id: str, *, force: bool = False) -> int:
         """Delete the thread and everything in it; returns how many checkpoints went."""

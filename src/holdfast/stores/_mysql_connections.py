@@ -19,6 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault
 from holdfast.stores._pool import Pool
+from holdfast.stores._server import check_user_part
 from holdfast.stores._sql import BeatenError, ContendedError, Row
 
 if TYPE_CHECKING:
@@ -45,6 +46,13 @@ _PASSING: Final = frozenset([
     CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST,
     CR.CR_UNKNOWN_HOST, 1792, 1836, 1927, 1969, 3024,  # read-only, killed, took too long
 ])  # fmt: skip
+_NO_RIGHT: Final = (
+    ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR,
+)  # fmt: skip
+_RIGHTS: Final = (
+    "let an administrator open the store once, which makes its tables, and grant this user SELECT, "
+    "INSERT, UPDATE, DELETE on the database: see Rights in the guide on MySQL"
+)
 _DAMAGED: Final = (ER.NOT_KEYFILE, ER.CRASHED_ON_USAGE, 1712)
 
 
@@ -97,11 +105,13 @@ class Connections:
         return db
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
-        """A connection whose every statement is its own transaction."""
+    def session(self, *, prepared: bool = True) -> Iterator[Session]:
+        """A connection whose every statement is its own transaction; the first makes what is missing."""
         with self.translated(), self._pool.connection() as db:
             session = Session(db)
-            prepare = self._prepare  # which another thread may be through with any moment
+            prepare = (
+                self._prepare if prepared else None
+            )  # which another thread may be through with any moment
             if prepare is not None:
                 prepare(session)
                 self._prepare = None
@@ -209,6 +219,8 @@ def _translate(error: pymysql.Error, url: str) -> Exception:
         return ContendedError(text)
     if code in _DAMAGED:
         return CheckpointCorruptedError(url, None, f"the server says: {_said(error)}")
+    if code in _NO_RIGHT:
+        return StoreError(f"{text}; {_RIGHTS}")
     if code in _PASSING or isinstance(error, pymysql.InterfaceError):
         return StoreUnavailableError(text)
     return StoreError(text)
@@ -246,6 +258,7 @@ def _rests(db: Connection) -> bool:
 
 
 def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
+    check_user_part(url)
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     database = unquote(parts.path[1:])

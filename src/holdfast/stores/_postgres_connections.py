@@ -26,6 +26,7 @@ from holdfast.errors import (
 from holdfast.seams import fault
 from holdfast.store import WorkFailedError
 from holdfast.stores._pool import ANSWER_SECONDS, Pool
+from holdfast.stores._server import check_user_part, has_secret_options
 from holdfast.stores._sql import BeatenError, ContendedError
 
 T = TypeVar("T")
@@ -49,6 +50,11 @@ _REFUSED: Final = re.compile(
     r"|not permitted to log in|(role|database|user) .*does not exist|no such (user|database)"
 )
 _DAMAGED: Final = ("XX001", "XX002")
+_NO_RIGHT: Final = "42501"
+_RIGHTS: Final = (
+    "let an administrator open the store once, which makes its schema, and grant this role USAGE on "
+    "that and SELECT, INSERT, UPDATE, DELETE on its tables: see Rights in the guide on PostgreSQL"
+)
 
 
 class UsersPool(Protocol):
@@ -106,8 +112,8 @@ class Connections:
             self._own.close()
 
     @contextmanager
-    def cursor(self, *, pooled: bool = True) -> Iterator[Cursor]:
-        """A cursor whose every statement is its own transaction."""
+    def cursor(self, *, pooled: bool = True, prepared: bool = True) -> Iterator[Cursor]:
+        """A cursor whose every statement is its own transaction; the first makes what is missing."""
         self.check_open()
         lend = self._lend if pooled or self._own is None else self._connect_alone
         with self.translated(), lend() as db:
@@ -115,7 +121,9 @@ class Connections:
             db.autocommit = True
             try:
                 cursor = psycopg.Cursor(db, row_factory=tuple_row)
-                prepare = self._prepare  # which another thread may be through with any moment
+                prepare = (
+                    self._prepare if prepared else None
+                )  # which another thread may be through with any moment
                 if prepare is not None:
                     prepare(cursor)
                     self._prepare = None
@@ -174,7 +182,7 @@ class Connections:
             yield
         except psycopg.Error as error:
             if cursor.connection.closed:
-                raise OutcomeUnknownError(run, str(error).strip()) from error
+                raise OutcomeUnknownError(run, _said(error)) from error
             raise
 
     @contextmanager
@@ -235,15 +243,22 @@ def patient(db: Connection, seconds: float) -> Iterator[None]:
 
 def _translate(error: psycopg.Error, url: str) -> Exception:
     code = error.sqlstate or ""
-    text = f"{url}: {str(error).strip()}"
+    text = f"{url}: {_said(error)}"
     if code in _CONTENDED:
         return ContendedError(text)
     if code in _DAMAGED:
         return CheckpointCorruptedError(url, None, f"PostgreSQL says: {error}")
+    if code == _NO_RIGHT:
+        return StoreError(f"{url}: {error.diag.message_primary}; {_RIGHTS}")
     lost = not code and isinstance(error, _LOST) and not _REFUSED.search(text)
     if lost or code[:2] in _PASSING:
         return StoreUnavailableError(text)
     return StoreError(text)
+
+
+def _said(error: psycopg.Error) -> str:
+    """On one line, for logs."""
+    return " ".join(str(error).split())
 
 
 def _rests(db: Connection) -> bool:
@@ -251,10 +266,15 @@ def _rests(db: Connection) -> bool:
 
 
 def _settings(where: str) -> dict[str, Any]:
+    if "://" in where:
+        check_user_part(where)
     try:
         return _DEFAULTS | conninfo_to_dict(where)
     except psycopg.Error as error:
-        raise ValueError(str(error).strip()) from error
+        # What libpq could not read it repeats, and that may be half a password.
+        if "://" not in where or has_secret_options(where):
+            raise ValueError("libpq can't read it; encode what is special in its values") from None
+        raise ValueError(_said(error)) from None
 
 
 def _url(settings: dict[str, Any], schema: str) -> str:

@@ -24,20 +24,13 @@ from holdfast.errors import (
 from holdfast.seams import on_fork
 from holdfast.stores._redis_errors import translate
 from holdfast.stores._redis_scripts import Script
-
-Client = redis.Redis | RedisCluster
+from holdfast.stores._redis_url import Client, drivers
 
 CONNECTIONS: Final = 20
 CONNECT_SECONDS: Final = 5.0
 POOL_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 10.0
 REPLICA_SECONDS: Final = 5.0
-
-_SCHEMES: Final = {
-    "valkey://": "redis://",
-    "valkeys://": "rediss://",
-    "redis+unix://": "unix://",
-}
 
 
 def connect(
@@ -53,9 +46,7 @@ def connect(
 
     A command whose reply was lost may have been carried out: to find out is the caller's part.
     """
-    for ours, theirs in _SCHEMES.items():
-        if url.startswith(ours):
-            url = theirs + url.removeprefix(ours)
+    url = drivers(url)
     # In the URL, the driver makes numbers of them.
     texts = {name: value for name, value in options.items() if isinstance(value, str)}
     if texts:
@@ -71,17 +62,6 @@ def connect(
         return RedisCluster.from_url(url, **settings)
     pool = redis.BlockingConnectionPool.from_url(url, timeout=pool_seconds, **settings)
     return redis.Redis.from_pool(pool)
-
-
-def url_of(client: Client) -> str:
-    """Where a client of the user's own leads, without its secrets."""
-    if isinstance(client, RedisCluster):
-        nodes: Any = client.nodes_manager.startup_nodes
-        return f"redis://{next(iter(nodes), '')}"
-    settings = client.connection_pool.connection_kwargs
-    if "path" in settings:
-        return f"redis+unix://{settings['path']}"
-    return f"redis://{settings.get('host', 'localhost')}:{settings.get('port', 6379)}/{settings.get('db', 0)}"
 
 
 class Link:
@@ -118,10 +98,19 @@ class Link:
         self.refuse_if_closed()
         if not self._fits:
             with self._lock, self.translated():
-                self._made = self._made or self._connect()
-                self._first_use(self._made)
+                self._first_use(self._connected())
                 self._fits = True
         return self._made
+
+    def _connected(self) -> Any:
+        self._made = self._made or self._connect()
+        return self._made
+
+    def glance(self, *command: object) -> Any:
+        """One command that only reads, before the server is asked whether it fits."""
+        self.refuse_if_closed()
+        with self._lock, self.translated():
+            return self._connected().execute_command(*command, NEVER_DECODE=True)
 
     def write(
         self, script: Script, keys: Sequence[bytes], arguments: Sequence[object], run: str

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 
-_SECRETS: Final = re.compile(
-    r"(?<=://)([^:@/?#]*:).*(?=@)"
-    r"|([?&][^=&]*(?i:pass|secret|token|key|authMechanismProperties)[^=&]*=)[^&]*"
+from holdfast.errors import StoreURLError
+
+_USER_PART: Final = re.compile(r"(?:[^@/?#%\[\]\\\s]|%(?!00)[0-9A-Fa-f]{2})*")
+_SECRET_OPTIONS: Final = re.compile(
+    r"([?&][^=&]*(?:pass|secret|token|key|authMechanismProperties)[^=&]*=)[^&]*"
+    r"|([?&][^=&]*=)[^&]*:(?:/|%2F){2}[^&]*%40[^&]*",  # another URL, with a user part
+    re.IGNORECASE,
 )
 
 
@@ -18,8 +23,52 @@ def missing_extra(extra: str, error: ImportError) -> ImportError:
 
 
 def masked(url: str) -> str:
-    """A URL fit for a screen or a log: without its password and what else may be a secret."""
-    return _SECRETS.sub(r"\1\2***", url)
+    """A URL fit for a screen or a log: without its password and what else may be a secret.
+
+    Where nobody can tell for sure where the password ends, nothing is shown but the scheme.
+    """
+    scheme, user, place = _parts(url)
+    if not _unambiguous(user):
+        return f"{scheme}***"
+    name, colon, _ = user.partition(":")
+    shown = f"{name}:***@" if colon else user
+    return scheme + shown + _SECRET_OPTIONS.sub(r"\1\2***", place)
+
+
+def check_user_part(url: str) -> None:
+    """Refuse a URL that different readers would take apart differently, password and all.
+
+    Drivers would look for a host by the name of half a password, and say so in their errors.
+    """
+    if not _unambiguous(_parts(url)[1]):
+        raise StoreURLError(
+            masked(url),
+            "where its password ends can't be told; percent-encode the password "
+            "(urllib.parse.quote(password, safe='')), and an @ anywhere else",
+        )
+
+
+def has_secret_options(url: str) -> bool:
+    """Whether a secret stands behind the question mark."""
+    return _SECRET_OPTIONS.search(url) is not None
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """The scheme, the user part with its @, and the rest; paths have no user part."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+        if ":" not in rest.partition("/")[0]:
+            return "", "", rest
+    if rest.startswith("/"):
+        return scheme + separator, "", rest
+    user, at, place = rest.rpartition("@")
+    return scheme + separator, user + at, place
+
+
+def _unambiguous(user: str) -> bool:
+    # Where it is normalised, as by Python, some characters become others.
+    return _USER_PART.fullmatch(unicodedata.normalize("NFKC", user.removesuffix("@"))) is not None
 
 
 def as_flag(value: str | bool) -> bool:

@@ -54,6 +54,8 @@ class DynamoDBStore(DocumentStore):
     about a hundred of one, are not saved as one: some may be there and others not.
     """
 
+    lasting = "use Amazon's own service: what else answers can't be judged"
+
     inline_bytes = 8 << 10  # a write is paid for by the kilobyte
     heavy_bytes = 16 << 10
     document_bytes = 390_000  # of an item, and it has more to hold
@@ -67,11 +69,14 @@ class DynamoDBStore(DocumentStore):
         client: Any = None,
     ) -> None:
         super().__init__()
+        if endpoint is not None and "@" in endpoint:
+            raise ValueError("endpoint names no user; credentials come from where boto3 finds them")
         self._table = table
         self._region = region
         self._endpoint = endpoint
         self._given = client
         self._client: Any = None
+        self._made = False  # whether the table is known to be there
         self.url = f"dynamodb://{table}" + (f"?region={region}" if region else "")
         on_fork(self._disconnect)
 
@@ -82,6 +87,11 @@ class DynamoDBStore(DocumentStore):
         # Amazon keeps what it acknowledged on disks in several places; who else answers, nobody knows.
         amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
         return "power-loss" if amazons else "nothing"
+
+    def exists(self) -> bool:
+        self._check_open()
+        with self._translated():
+            return self._has_table(self._connected())
 
     def close(self) -> None:
         super().close()
@@ -217,8 +227,15 @@ class DynamoDBStore(DocumentStore):
 
     @property
     def _db(self) -> Any:
+        client = self._connected()
+        if not self._made:
+            self._make_table(client)
+            self._made = True
+        return client
+
+    def _connected(self) -> Any:
         if self._client is None:
-            client = self._given or _session().client(
+            self._client = self._given or _session().client(
                 "dynamodb",
                 region_name=self._region,
                 endpoint_url=self._endpoint,
@@ -227,14 +244,17 @@ class DynamoDBStore(DocumentStore):
                     retries={"total_max_attempts": 1}, read_timeout=10, connect_timeout=5
                 ),
             )
-            self._make_table(client)
-            self._client = client
         return self._client
 
-    def _make_table(self, client: Any) -> None:
+    def _has_table(self, client: Any) -> bool:
         try:
             client.describe_table(TableName=self._table)
         except client.exceptions.ResourceNotFoundException:
+            return False
+        return True
+
+    def _make_table(self, client: Any) -> None:
+        if not self._has_table(client):
             with suppress(client.exceptions.ResourceInUseException):  # another process makes it
                 client.create_table(
                     TableName=self._table,

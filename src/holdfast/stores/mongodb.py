@@ -8,6 +8,7 @@ PREFIX_bodies   _id the run, NUL, name, NUL, part    a large body, in parts: one
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -23,12 +24,13 @@ from holdfast.seams import on_fork
 from holdfast.store import Survives
 from holdfast.stores._document import Item
 from holdfast.stores._documents import DocumentStore
-from holdfast.stores._server import masked, missing_extra
+from holdfast.stores._server import check_user_part, has_secret_options, masked, missing_extra
 
 try:
     import pymongo
     from pymongo import errors as px
     from pymongo.read_preferences import ReadPreference
+    from pymongo.uri_parser import parse_uri
     from pymongo.write_concern import WriteConcern
 except ModuleNotFoundError as error:
     raise missing_extra("mongodb", error) from error
@@ -46,10 +48,15 @@ class MongoDBStore(DocumentStore):
     than about a hundred of one, are not saved as one: some may be there and others not.
     """
 
+    lasting = "use a persistent storage engine, and grant `clusterMonitor` so that it can be seen"
+
     def __init__(
         self, where: str | pymongo.MongoClient[Any], *, database: str = "", prefix: str = "holdfast"
     ) -> None:
         super().__init__()
+        if isinstance(where, str):
+            check_user_part(where)
+            _check_url(where)
         self._url = where if isinstance(where, str) else None
         self._client: Any = None if isinstance(where, str) else where
         self._name = database
@@ -69,6 +76,11 @@ class MongoDBStore(DocumentStore):
         except (HoldfastError, NotImplementedError):  # not allowed: nothing is assumed
             return "nothing"
         return "power-loss" if status.get("storageEngine", {}).get("persistent") else "nothing"
+
+    def exists(self) -> bool:
+        self._check_open()
+        with self._translated():
+            return f"{self._prefix}_runs" in self._database().list_collection_names()
 
     def close(self) -> None:
         super().close()
@@ -190,6 +202,19 @@ class MongoDBStore(DocumentStore):
             raise StoreError(f"{self.url}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:  # somebody else's document
             raise CheckpointCorruptedError(self.url, None, repr(error)) from error
+
+
+def _check_url(url: str) -> None:
+    """Raise `ValueError` for one that the driver can't read; else it would say so at the first call."""
+    if url.startswith("mongodb+srv:"):  # to read those, it asks a name server
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):  # which come again when it connects
+            parse_uri(url)
+    except (px.PyMongoError, ValueError, TypeError) as error:
+        if has_secret_options(url):  # which it may repeat
+            raise ValueError("pymongo can't read it; check its options") from None
+        raise ValueError(str(error)) from None
 
 
 def _bytes(value: object) -> bytes:

@@ -59,6 +59,11 @@ class MySQLStore(SQLStore[Session]):
     would end it, as every change of a schema does here, is refused.
     """
 
+    lasting: ClassVar[str] = (
+        "set the server's `innodb_flush_log_at_trx_commit = 1`, `innodb_doublewrite = ON` and, "
+        "with a binary log, `sync_binlog = 1`"
+    )
+
     _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
 
     def __init__(
@@ -123,6 +128,10 @@ class MySQLStore(SQLStore[Session]):
         )
         kept = flush == 1 and doublewrite not in _VOLATILE and (not logged or synced == 1)
         return "power-loss" if kept else "process-crash"
+
+    def exists(self) -> bool:
+        with self._db.session(prepared=False) as session:
+            return version_of(session, self._prefix, self.url) is not None
 
     def close(self) -> None:
         self._db.close()

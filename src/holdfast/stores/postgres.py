@@ -66,6 +66,8 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     for `work_seconds` at the most.
     """
 
+    lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
+
     def __init__(
         self,
         where: str | UsersPool,
@@ -112,6 +114,10 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             "SELECT " + ", ".join(f"current_setting('{name}')" for name in settings), ()
         )
         return "process-crash" if "off" in row else "power-loss"
+
+    def exists(self) -> bool:
+        with self._db.cursor(prepared=False) as cursor:
+            return version_of(cursor, self._name, self.url) > 0
 
     def watch(self, run: str | None = None) -> Watch:
         """Watch one run, or all of them; this takes a connection of its own that is not pooled."""

@@ -23,7 +23,9 @@ second of two shards, is an `OutcomeUnknownError`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from zlib import crc32
 
@@ -38,7 +40,7 @@ from holdfast.errors import (
 from holdfast.model import HIDDEN, Entry, Status, follows, stub, verdict_journal
 from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
 from holdfast.stores._fields import pack, unpack
-from holdfast.stores._server import as_flag, masked, missing_extra
+from holdfast.stores._server import as_flag, missing_extra
 from holdfast.stores._totals import totals
 
 try:
@@ -50,10 +52,8 @@ from holdfast.stores._redis_link import (
     ANSWER_SECONDS,
     CONNECTIONS,
     POOL_SECONDS,
-    Client,
     Link,
     connect,
-    url_of,
 )
 from holdfast.stores._redis_scripts import (
     APPEND,
@@ -66,6 +66,9 @@ from holdfast.stores._redis_scripts import (
     STAYS,
     TRIM,
 )
+from holdfast.stores._redis_url import Client, check, shown
+
+log: Final = logging.getLogger("holdfast")
 
 FORMAT: Final = b"1"
 SHARDS: Final = 64
@@ -88,6 +91,12 @@ class RedisStore(Store, Notifying):
     driver's, such as `ssl_ca_certs`.
     """
 
+    lasting = (
+        "set `appendonly yes` and `appendfsync always` (and, if they are set otherwise, "
+        "`no-appendfsync-on-rewrite no` and `maxmemory-policy noeviction`) in redis.conf or by "
+        "CONFIG SET, and allow CONFIG GET"
+    )
+
     def __init__(
         self,
         where: str | Client,
@@ -108,11 +117,14 @@ class RedisStore(Store, Notifying):
         self._ttl = 0 if ttl is None else int(float(ttl) * 1000)
         if ttl is not None and self._ttl <= 0:
             raise ValueError("ttl must be a number of seconds, or None to keep runs for good")
+        self._probed = False  # whether it was asked what it survives
         self._owned = isinstance(where, str)
         clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
-        self.url = masked(where).partition("?")[0] if isinstance(where, str) else url_of(where)
+        if isinstance(where, str):
+            check(where, driver, clustered=clustered)
+        self.url = shown(where, prefix, ttl)
         pooled: dict[str, Any] = {
             "connections": int(connections),
             "pool_seconds": float(pool_seconds),
@@ -157,6 +169,9 @@ class RedisStore(Store, Notifying):
         won = self._link.write(APPEND, keys, arguments, entries[0].run)
         if isinstance(won, bytes):
             raise StoreError(f"{self.url}: run {won.decode()!r} has expired; begin it anew")
+        if not self._probed:
+            self._probed = True
+            self._warn_of_loss()
         return [outcome == 1 for outcome in won]
 
     def read(
@@ -240,6 +255,18 @@ class RedisStore(Store, Notifying):
 
     def survives(self) -> Survives:
         return probe(self._link, expiring=bool(self._ttl))
+
+    def _warn_of_loss(self) -> None:
+        """Who keeps runs where nothing is kept should know; asking must not fail a save."""
+        with suppress(HoldfastError):
+            if self.survives() == "nothing":
+                log.warning(
+                    "%s: what is saved here survives nothing, not even a restart of the server; %s",
+                    self.url, self.lasting,
+                )  # fmt: skip
+
+    def exists(self) -> bool:
+        return self._link.glance("GET", self._prefix + b":format") is not None
 
     def watch(self, run: str | None = None) -> Watch:
         """Watch one run, or all of them; this takes one of the store's connections."""

@@ -79,6 +79,8 @@ class SQLiteStore(Store, Transactional):
     `work_seconds` at the most: nobody else can write meanwhile.
     """
 
+    lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
+
     def __init__(
         self,
         path: str | Path,
@@ -252,6 +254,9 @@ class SQLiteStore(Store, Transactional):
         with self._db.write_lock, self._db.translated():
             full = self._db.writer().execute("PRAGMA synchronous").fetchone()[0] >= 2
         return "power-loss" if full and not volatile_file_system(self.path) else "process-crash"
+
+    def exists(self) -> bool:
+        return self.path.exists()
 
     def close(self) -> None:
         self._db.close()

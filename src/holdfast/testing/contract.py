@@ -130,6 +130,10 @@ class StoreContract(WritingContract, ReadingContract):
         assert store.form in ("packed", "readable")
         assert store.survives() in ("nothing", "process-crash", "power-loss")
 
+    def test_a_store_that_was_written_to_exists(self, store: Store) -> None:
+        store.append([entry("run", 0)])
+        assert store.exists()
+
 
 class PersistentStoreContract(StoreContract):
     """For stores that outlive the process: provide `opener`, a callable that can be pickled.
