@@ -429,10 +429,8 @@ def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
 
 def entries_lost(run: str, seq: int, head: int) -> EntriesLostError:
     """What to tell of a run that ends at `head` though `seq` was saved; the log is told here."""
-    import logging
-
     error = EntriesLostError(run, seq, head)
-    logging.getLogger("holdfast").warning("%s", error)
+    log.warning("%s", error)
     return error
 
 
