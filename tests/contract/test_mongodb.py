@@ -307,3 +307,23 @@ def test_an_unknown_server_is_an_outage_and_its_password_a_secret(
             with pytest.raises(hf.StoreUnavailableError) as caught:
                 call()
             assert "secret-word" not in str(caught.value) + store.url
+
+
+@pytest.mark.parametrize("left", [0, 2])
+def test_a_document_that_goes_back_in_time_is_not_gone_on_from(left: int) -> None:
+    """As after a failover to a member that lagged; the store still knows the newer one."""
+    client: Any = mongomock.MongoClient()
+    store = MongoDBStore(client)
+    runs = client["holdfast"]["holdfast_runs"]
+    for seq in range(2):
+        store.append([entry("run", seq)])
+    older = runs.find_one({"_id": "run"})
+    store.append([entry("run", 2)])
+    runs.delete_one({"_id": "run"})
+    if left:
+        runs.insert_one(older)
+    assert store.append([entry("run", 3)]) == [False]
+    assert store.append([entry("run", 3), entry("run", 4)]) == [False, False]
+    assert store.append([entry("run", left)]) == [True]
+    assert [item.seq for item in store.read("run")] == list(range(left + 1))
+    assert check_store(store) == []
