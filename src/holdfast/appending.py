@@ -14,6 +14,7 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     CheckpointSaveError,
     ConflictError,
+    EntriesLostError,
     HoldfastError,
     RunExistsError,
     RunMismatchError,
@@ -204,6 +205,8 @@ def why_not(
     origin: str | None = None,
 ) -> HoldfastError | None:
     """Why the draft must not follow this tip; None if it may."""
+    if expect is not None and tip.seq < expect.seq:
+        return EntriesLostError(run, expect.seq, tip.seq)
     if expect is not None and tip.state_seq != expect.seq:
         return ConflictError(run, tip.seq)
     if not tip.exists or tip.damaged:

@@ -37,6 +37,7 @@ from holdfast.model import (
     alias_journal,
     check_id,
     checkpoint_id,
+    follows,
     thread_journal,
     verdict_journal,
 )
@@ -222,7 +223,10 @@ class _Copy:
     def _read(self, after: int | None, limit: int) -> list[Entry]:
         page = self.source.store.read(self.name, after=after, limit=limit)
         with _blaming(self.source.store):
-            for entry in page:
+            for entry, before in zip(page, [after, *(e.seq for e in page)], strict=False):
+                if not follows(entry, -1 if before is None else before):
+                    reason = "the entry before it is gone"
+                    raise CheckpointCorruptedError(self.name, entry.seq, reason)
                 if not is_stub(entry):
                     envelope.check(entry)
         return page

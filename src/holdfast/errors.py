@@ -45,6 +45,7 @@ HoldfastError
 ├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
 ├── ConflictError                     another writer already took this position
+│   └── EntriesLostError              the store lost what it had acknowledged (also a StoreError)
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
@@ -72,6 +73,7 @@ __all__ = [
     "CopyRefusedError",
     "DurabilityError",
     "EndedWithFailureError",
+    "EntriesLostError",
     "EvidenceError",
     "EvidencePolicyError",
     "FlowChangedError",
@@ -784,6 +786,27 @@ class InvalidIdError(HoldfastError, ValueError):
 
 class StoreError(HoldfastError):
     """The store refused or failed; nothing was written."""
+
+
+class EntriesLostError(ConflictError, StoreError):
+    """The store lost entries that it had acknowledged; nothing was written behind the gap.
+
+    The run ends at the seq `head` now, or at -1 if nothing is left of it; `seq` was saved.
+    """
+
+    def __init__(self, run_id: str, seq: int, head: int) -> None:
+        HoldfastError.__init__(self, run_id, seq, head)
+        self.run_id = run_id
+        self.seq = seq
+        self.head = head
+
+    def __str__(self) -> str:
+        left = f"it ends at seq {self.head}" if self.head >= 0 else "nothing is left of it"
+        return (
+            f"the store lost entries of run {self.run_id!r} that it had acknowledged: {left}, and "
+            f"seq {self.seq} was saved; restore the store from a backup, or load or resume the run "
+            "and do again what was lost"
+        )
 
 
 class StoreUnavailableError(StoreError):

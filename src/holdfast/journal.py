@@ -14,7 +14,7 @@ from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Store, Work
 from holdfast.ticket import Line, Ticket
-from holdfast.writer import Writer
+from holdfast.writer import Writer, entries_lost
 
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
@@ -123,11 +123,15 @@ class Journals(Reader):
 
     def fetch_tip(self, run: str, *, with_state: bool) -> Tip:
         """Ask the store for the run's head, and for the state there if wanted. Blocks."""
+        settled = self._settled_tip(run)
         try:
             head = self.store.last(run)
         except CheckpointCorruptedError as error:
             return self._blind_tip(run, error)
         tip = Tip(run, head)
+        if settled is not None and tip.seq < settled[1] and not settled[0].broken:
+            entries_lost(run, settled[1], tip.seq)
+            settled[0].broken = True
         try:
             if head is not None:
                 envelope.check(head)
@@ -149,6 +153,13 @@ class Journals(Reader):
                 return known
             self._keep(tip)
         return tip
+
+    def _settled_tip(self, run: str) -> tuple[Tip, int] | None:
+        """The tip, and its seq, if the store has acknowledged all up to there."""
+        with self._lock:  # else it may have moved on to what is not even queued
+            tip = self.tip(run)
+            seq = -1 if tip is None else tip.seq
+        return None if tip is None or self.writer.queued(run) else (tip, seq)
 
     def _blind_tip(self, run: str, error: CheckpointCorruptedError) -> Tip:
         """A tip behind a head that can't be read at all: a whole state may still follow it."""

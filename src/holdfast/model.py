@@ -114,6 +114,18 @@ def stub(entry: Entry) -> Entry:
     )  # fmt: skip
 
 
+def follows(entry: Entry, head: int) -> bool:
+    """Whether a journal that ends at the seq `head`, or at -1 if it is empty, may go on with the entry.
+
+    There are no gaps in a journal. Only the tombstone of an erased one may stand anywhere above the
+    head: nothing before it counts.
+    """
+    if entry.seq == head + 1:
+        return True
+    erased = entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
+    return erased and entry.seq > head
+
+
 def check_id(what: str, value: str) -> str:
     """Return `value` if every store can keep it apart from all other ids; raise `InvalidIdError`.
 

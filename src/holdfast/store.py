@@ -91,13 +91,14 @@ class Store(ABC):
 
     @abstractmethod
     def append(self, entries: Sequence[Entry]) -> list[bool]:
-        """Write each entry at its (run, seq) if that is free; return when all are durable.
+        """Write each entry that is its run's next one; return when all are durable.
 
-        One transaction, one outcome per entry: False where the seq was taken, and the entry
-        that holds it is unchanged. A seq below the run's head is never free, even where nothing
-        stands any more. Entries of one run come in seq order; after the first that loses, the
-        run's later entries lose too. Raises `StoreError` when nothing was written,
-        `OutcomeUnknownError` when it may have been.
+        One transaction, one outcome per entry: False where it does not follow the run's head
+        (`model.follows`), and nothing is changed. A seq is not free if an entry has it, nor below
+        the head, even where nothing stands any more, nor beyond the one after the head: who asks
+        for that knows of entries that the store has lost. Entries of one run come in seq order;
+        after the first that loses, the run's later entries lose too. Raises `StoreError` when
+        nothing was written, `OutcomeUnknownError` when it may have been.
         """
 
     @abstractmethod
@@ -139,7 +140,7 @@ class Store(ABC):
     ) -> bool:
         """Append the marker and thin out what stands before it, all or nothing, durably.
 
-        If the marker's seq is taken, nothing is done and the answer is False. Otherwise the
+        If the marker does not follow the head, nothing is done and the answer is False. Otherwise the
         bodies of the seqs in `rewrite` are replaced and the entries in `drop` become stubs.
         Seqs that are not there are passed over.
         """
@@ -148,7 +149,8 @@ class Store(ABC):
     def erase(self, tombstone: Entry) -> bool:
         """Append the tombstone and remove every entry of its run before it, all or nothing, durably.
 
-        If the tombstone's seq is taken, nothing is done and the answer is False.
+        If its seq is not above the head, nothing is done and the answer is False. It need not be
+        the next one: a copy of a run is erased with the tombstone of the run, which may have grown.
         """
 
     @abstractmethod

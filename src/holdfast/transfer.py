@@ -26,6 +26,7 @@ from holdfast.model import (
     Kind,
     Status,
     check_id,
+    follows,
     verdict_journal,
 )
 from holdfast.seams import new_id
@@ -249,7 +250,7 @@ def _from_line(core: Core, line: dict[str, Any], scratch: dict[str, Tip]) -> Ent
     entry = Entry(**fields, body=b"")
     _check_fields(entry)
     tip = scratch.setdefault(entry.run, Tip(entry.run, None))
-    if tip.seq >= 0 and entry.seq != tip.seq + 1:
+    if entry.seq != tip.seq + 1 and (tip.seq >= 0 or not follows(entry, -1)):
         raise ValueError(f"{entry.seq} can't follow {tip.seq}")
     tip.seq = entry.seq
     if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:

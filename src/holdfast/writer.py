@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
+    EntriesLostError,
     HoldfastError,
     OutcomeUnknownError,
     StoreClosedError,
@@ -94,7 +95,7 @@ class Writer:
                 if all(self._store.append(ticket.entries)):
                     ticket.resolve(None)
                 else:
-                    self._look([ticket])
+                    self._look([ticket], refused=True)
             return
         with self._mutex:
             self._refuse_if_closed()
@@ -352,7 +353,7 @@ class Writer:
             if ticket.entries[0].run not in lost:
                 ticket.resolve(None)
         if lost:
-            self._look([ticket for ticket in batch if not ticket.done])
+            self._look([ticket for ticket in batch if not ticket.done], refused=True)
 
     def _put(self, entries: list[Entry], work: Work | None) -> list[bool]:
         if work is None:
@@ -364,11 +365,12 @@ class Writer:
         finally:
             self._working = 0
 
-    def _look(self, batch: list[Ticket]) -> None:
+    def _look(self, batch: list[Ticket], *, refused: bool = False) -> None:
         """After a conflict or a lost reply: one's own entry ids in place mean success.
 
-        Without an outcome stay those of which nothing is there, and those that could not be
-        looked at: they are tried again, and an append that did happen is then found by its ids.
+        Without an outcome stay those that could not be looked at, and, unless they were refused,
+        those of which nothing is there: they are tried again, and an append that did happen is
+        then found by its ids.
         """
         for ticket in batch:
             first = ticket.entries[0]
@@ -383,7 +385,11 @@ class Writer:
             ticket.unknown = False
             if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
                 ticket.resolve(None)
-            elif head and head[0].seq >= first.seq:
+                continue
+            top = head[0].seq if head else -1
+            if refused and top < first.seq - 1 and not ticket.line.broken:
+                ticket.resolve(entries_lost(first.run, first.seq - 1, top))
+            elif refused or top >= first.seq:
                 ticket.resolve(ConflictError(first.run, first.seq))
 
     def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
@@ -419,6 +425,13 @@ def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
         if writer is None:
             writer = _by_store[id(store)] = Writer(store, clock)  # which keeps the store alive
         return writer
+
+
+def entries_lost(run: str, seq: int, head: int) -> EntriesLostError:
+    """What to tell of a run that ends at `head` though `seq` was saved; the log is told here."""
+    error = EntriesLostError(run, seq, head)
+    log.warning("%s", error)
+    return error
 
 
 def running_loop() -> asyncio.AbstractEventLoop:

@@ -53,6 +53,50 @@ class SeqsBelowTheHeadAreFree(MemoryStore):
         return True
 
 
+class AllowsGaps(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run, [])
+        if not journal or entry.seq <= journal[-1].seq:
+            return super()._append(entry)
+        journal.append(entry)
+        return True
+
+
+class BeginsAnywhere(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        if entry.run in self._journals:
+            return super()._append(entry)
+        self._journals[entry.run] = [entry]
+        self._names = sorted(self._journals)
+        return True
+
+
+class TrimsBeyondGaps(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        head = self.last(marker.run)
+        if head is not None and marker.seq > head.seq + 1:
+            self._journals[marker.run].append(marker)
+            return True
+        return super().trim(marker, rewrite=rewrite, drop=drop)
+
+
+class OneGapFailsTheBatch(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        tops: dict[str, int] = {}
+        for item in entries:
+            head = self.last(item.run)
+            if item.seq > tops.get(item.run, head.seq if head else -1) + 1:
+                return [False] * len(entries)
+            tops[item.run] = item.seq
+        return super().append(entries)
+
+
 class EraseRemovesTheTombstoneToo(MemoryStore):
     def erase(self, tombstone: Entry) -> bool:
         done = super().erase(tombstone)
@@ -386,6 +430,10 @@ MUTANTS: list[type[Store]] = [
     ReplacesOnConflict,
     ReplacesSilently,
     SeqsBelowTheHeadAreFree,
+    AllowsGaps,
+    BeginsAnywhere,
+    TrimsBeyondGaps,
+    OneGapFailsTheBatch,
     EraseRemovesTheTombstoneToo,
     TakesTheNextSeqItself,
     WinsTwiceWithTheSameId,

@@ -83,7 +83,7 @@ TestFilesAgainstADict.settings = settings(
 def test_an_entry_is_a_json_document_people_can_read(store: FileStore, root: Path) -> None:
     body = b'{"messages": ["h\xc3\xa9llo"], "n": 1}'
     given = entry("run-1", 3, body, step="fetch", meta='{"by":"me"}', at=1_700_000_000_123_456)
-    store.append([given])
+    store.append([*(entry("run-1", seq) for seq in range(3)), given])
     document = json.loads((root / "run-1" / "0000000003.json").read_text())
     assert document["run"] == "run-1"
     assert document["seq"] == 3

@@ -235,3 +235,18 @@ def test_an_export_of_no_runs_is_refused(cp: hf.SyncCheckpointer, tmp_path: Path
     with pytest.raises(ValueError, match="at least one run"):
         cp.export_runs([], tmp_path / "x")
     assert list(tmp_path.glob("x*")) == []
+
+
+def test_an_export_without_its_beginning_is_refused(
+    cp: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    for n in range(3):
+        cp.save("run", n)
+    file = tmp_path / "run.jsonl"
+    cp.export_run("run", file)
+    header, _, *rest, _ = file.read_text().splitlines()
+    file.write_text(sealed([header, *rest]))
+    with hf.SyncCheckpointer("memory://") as other:
+        with pytest.raises(ValueError, match="1 can't follow -1"):
+            other.import_run(file)
+        assert other.runs() == []

@@ -270,8 +270,8 @@ def test_a_full_server_is_unavailable_and_nothing_of_a_batch_is_written(
     batch = [entry(f"run-{n}", 0, b"x" * 10_000) for n in range(200)]
     with pytest.raises(hf.StoreUnavailableError, match="full"):
         for _ in range(100):  # until it notices
-            store.append([entry(run.run, run.seq + 1, run.body) for run in batch])
-            batch = [run._replace(seq=run.seq + 1) for run in batch]
+            store.append(batch)
+            batch = [entry(run.run, run.seq + 1, run.body) for run in batch]
     assert len(store.runs(limit=500)) in (1, 201)
     configured(maxmemory="0")
     assert store.append([entry("run", 1)]) == [True]

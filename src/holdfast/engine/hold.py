@@ -2,7 +2,8 @@
 
 Whoever opened or claimed a run appends behind its own last entry. When something else stands
 there, it is looked at: requests and answers are taken note of, and what was to be appended goes
-behind them; anything else means that the run belongs to someone else now.
+behind them; anything else means that the run belongs to someone else now. Where the store has lost
+its last entry, the run stops: it would go on from what only this process knows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from holdfast.core import Core
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
+    EntriesLostError,
     LeaseLostError,
     StoreUnavailableError,
 )
@@ -58,8 +60,9 @@ class Hold:
         """Append the drafts; returns all entries that are durable now and were not before.
 
         Without `wait` that may be none of them yet. What `work` does to the user's own tables is
-        committed with them. Raises `LeaseLostError`, and `CheckpointSaveError` when the store did
-        not take them before the deadline: they are then appended with the next ones.
+        committed with them. Raises `LeaseLostError`, `EntriesLostError`, and `CheckpointSaveError`
+        when the store did not take them before the deadline: they are then appended with the next
+        ones.
         """
         if work is None and not (self._flying or self._left or self._turn.locked()):
             entries = self._append_at_once(drafts)
@@ -190,6 +193,8 @@ class Hold:
                 raise as_save_error(self.run, error) from error
             journals.writer.held_up(error)
             tip = None
+        if tip is not None and tip.seq < self.seq:
+            raise EntriesLostError(self.run, self.seq, tip.seq)
         if tip is None or tip.seq != self.seq:
             if journals.clock.monotonic() > deadline:
                 raise CheckpointSaveError(self.run, "others kept saving to it until the deadline")

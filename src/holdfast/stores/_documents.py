@@ -34,7 +34,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats
 from holdfast.stores._document import Document, Item, blob_size, check_blob
@@ -132,14 +132,18 @@ class DocumentStore(Store):
     def _append(self, run: str, entries: Sequence[Entry]) -> int:
         """How many of them won: the first ones, as each but the first follows one that did."""
         items = [self._item(entry) for entry in entries]
-        document = self._known.get(run) or self._document(run)
+        known = self._known.get(run)
+        document = known or self._document(run)
         for _ in range(_TRIES):
             won = 0
-            for item in items:
-                if item.seq <= (items[won - 1].seq if won else document.head):
+            for entry in entries:
+                if not follows(entry, entries[won - 1].seq if won else document.head):
                     break
                 won += 1
-            if not won:  # heads only grow: even an outdated one says so for good
+            if not won and document is known:  # others may have gone on
+                document = self._document(run)
+                continue
+            if not won:
                 for item in items:
                     self._forget_blob(run, item.blob)
                 return 0
@@ -232,7 +236,7 @@ class DocumentStore(Store):
         item = self._placed(run, self._item(marker))
         for _ in range(_TRIES):
             document = self._settled(run, self._document(run))
-            if marker.seq <= document.head:
+            if not follows(marker, document.head):
                 for name in (item.blob, *(blob for _, blob in bodies.values())):
                     self._forget_blob(run, name)
                 return False

@@ -79,6 +79,15 @@ def run_in(name: str, root: int) -> str | None:
     return None
 
 
+def has(seq: int, run: int) -> bool:
+    """Whether there is an entry at the seq."""
+    try:
+        os.stat(form.file_name(seq), dir_fd=run, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def link(source: str, source_directory: int, name: str, run: int) -> None:
     """Give a finished file its name; `FileExistsError` if that is taken."""
     os.link(source, name, src_dir_fd=source_directory, dst_dir_fd=run, follow_symlinks=False)

@@ -73,18 +73,21 @@ end
 APPEND: Final = _script(
     _COMMON
     + """
--- ARGV: channel, ttl, the runs, and for each entry: its run's first key, seq, member, body, fate,
--- and whether it may begin a journal. Returns an outcome for each, or the run that has expired.
+-- ARGV: channel, ttl, the runs, and for each entry: its run's first key, seq, member, body, fate, the
+-- seq before it, and whether it may begin a journal. Returns an outcome for each, or the run that has
+-- expired.
 local runs, heads, lost, fates, won = {}, {}, {}, {}, {}
 local at = 3
 for k = 1, #KEYS, 5 do
     runs[k], heads[k] = ARGV[at], head_of(k)
     at = at + 1
 end
-for i = at, #ARGV, 6 do
+for i = at, #ARGV, 7 do
     local k = tonumber(ARGV[i])
-    if ARGV[i + 5] == '0' and heads[k] == '' then return runs[k] end
-    local wins = not lost[k] and ARGV[i + 1] > heads[k]
+    local begins = ARGV[i + 6] == '1'
+    if not begins and expired(heads[k]) then return runs[k] end
+    local follows = heads[k] == ARGV[i + 5] or (begins and ARGV[i + 1] > heads[k])
+    local wins = follows and not lost[k]
     if wins then
         heads[k], fates[k] = ARGV[i + 1], ARGV[i + 4]
     else
@@ -93,7 +96,7 @@ for i = at, #ARGV, 6 do
     won[#won + 1] = wins and 1 or 0
 end
 for n = 1, #won do
-    local i = at + (n - 1) * 6
+    local i = at + (n - 1) * 7
     if won[n] == 1 then put(tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
 end
 for k, fate in pairs(fates) do settle(k, runs[k], fate) end

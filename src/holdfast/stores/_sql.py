@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from holdfast.errors import StoreUnavailableError
-from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Transactional, Work
 
 COLUMNS: Final = ", ".join(Entry._fields)
@@ -67,7 +67,7 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
     def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
         """Insert all the entries, or raise `BeatenError` and leave the transaction to be undone.
 
-        Beaten is also who inserted below a head that another committed meanwhile.
+        Beaten is also who inserted below a head that another committed meanwhile, or left a gap.
         """
 
     @abstractmethod
@@ -251,7 +251,7 @@ def _outcomes(entries: Sequence[Entry], heads: Mapping[str, int]) -> list[bool]:
     lost: set[str] = set()
     outcomes = []
     for entry in entries:
-        won = entry.run not in lost and entry.seq > tops.get(entry.run, -1)
+        won = entry.run not in lost and follows(entry, tops.get(entry.run, -1))
         if won:
             tops[entry.run] = entry.seq
         else:

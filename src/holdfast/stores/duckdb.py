@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import Entry, stub
+from holdfast.model import Entry, follows, stub
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._disk import volatile_file_system
 from holdfast.stores._server import missing_extra
@@ -82,7 +82,7 @@ class DuckDBStore(Store):
         lost: set[str] = set()
         outcomes = []
         for entry in entries:
-            won = entry.run not in lost and entry.seq > heads[entry.run]
+            won = entry.run not in lost and follows(entry, heads[entry.run])
             if won:
                 heads[entry.run] = entry.seq
             else:

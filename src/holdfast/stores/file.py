@@ -29,7 +29,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import HIDDEN, Entry, stub
+from holdfast.model import HIDDEN, Entry, follows, stub
 from holdfast.seams import fault
 from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives
 from holdfast.stores import _file_format as form
@@ -209,7 +209,7 @@ class FileStore(Store):
 
     def _link(self, entry: Entry, name: str, temp: int, root: int) -> bool:
         with self._directory(root, entry.run, make=True) as run:
-            if entry.seq <= self._head(entry.run, run):
+            if not follows(entry, self._head(entry.run, run)):
                 return False
             try:
                 journal.link(name, temp, form.file_name(entry.seq), run)
@@ -227,7 +227,7 @@ class FileStore(Store):
             self._root.open() as root,
             self._directory(root, marker.run, make=True) as run,
         ):
-            if marker.seq <= self._head(marker.run, run):
+            if not follows(marker, self._head(marker.run, run)):
                 return False
             journal.place_intent(marker, changes(run), temp, run)
             if marker.run not in self._settled:
@@ -248,7 +248,7 @@ class FileStore(Store):
     def _head(self, name: str, run: int) -> int:
         """The run's highest seq, or -1. The lock is held, so nothing of it is left half done."""
         head = self._heads.get(name)
-        if head is None:
+        if head is None or (head >= 0 and not journal.has(head, run)):  # it was lost meanwhile
             journal.finish(run)
             head = max(journal.seqs(run), default=-1)
             self._heads[name] = head

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import ClassVar
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import HIDDEN, Entry, stub
+from holdfast.model import HIDDEN, Entry, follows, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._totals import totals
@@ -139,13 +139,13 @@ class MemoryStore(Store):
 
     def _append(self, entry: Entry) -> bool:
         journal = self._journals.get(entry.run)
+        if not follows(entry, journal[-1].seq if journal else -1):
+            return False
         if journal is None:
             self._journals[entry.run] = [entry]
             insort(self._names, entry.run)
-            return True
-        if entry.seq <= journal[-1].seq:
-            return False
-        journal.append(entry)
+        else:
+            journal.append(entry)
         return True
 
     def _check_open(self) -> None:

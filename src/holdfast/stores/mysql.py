@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import ClassVar, Final
 
@@ -16,7 +16,7 @@ except ImportError as error:
     raise ImportError("MySQLStore needs PyMySQL: pip install 'holdfast[mysql]'") from error
 
 from holdfast.errors import StoreError
-from holdfast.model import Entry
+from holdfast.model import Entry, follows
 from holdfast.store import PAGE, RunFilter, Survives, Work
 from holdfast.stores._mysql_connections import (
     Connection,
@@ -151,16 +151,21 @@ class MySQLStore(SQLStore[Session]):
             cursor.query(
                 b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
             )
-        # Whoever waited for a run to be erased inserted below its tombstone; this sees that.
+        # Whoever waited for a run to be erased inserted below its tombstone; this sees that. And
+        # whoever knows of entries that the server has lost does not find the one before.
+        groups = [list(group) for _, group in groupby(entries, _run)]
         own = b" UNION ALL ".join(
-            b"SELECT %s AS run, %d AS first, %d AS n" % (literal(run), group[0].seq, len(group))
-            for run, group in ((run, list(group)) for run, group in groupby(entries, _run))
+            b"SELECT %s AS run, %d AS first, %d AS n, %d AS begins"
+            % (literal(group[0].run), group[0].seq, len(group), follows(group[0], -1))
+            for group in groups
         )
         beaten = cursor.query(
             b"SELECT 1 FROM (%s) AS own WHERE n <> (SELECT count(*) FROM %s AS e "
-            b"WHERE e.run = own.run AND e.seq >= own.first) LIMIT 1" % (own, self._entries.encode())
+            b"WHERE e.run = own.run AND e.seq >= own.first) OR NOT (begins OR EXISTS ("
+            b"SELECT 1 FROM %s AS e WHERE e.run = own.run AND e.seq = own.first - 1)) LIMIT 1"
+            % (own, self._entries.encode(), self._entries.encode())
         )
-        if beaten:
+        if beaten or not all(follows(b, a.seq) for group in groups for a, b in pairwise(group)):
             raise BeatenError
 
     def _statements(self, entries: Sequence[Entry]) -> Iterator[bytes]:

@@ -37,7 +37,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.model import HIDDEN, Entry, Kind, Status, stub, verdict_journal
+from holdfast.model import HIDDEN, Entry, Status, follows, stub, verdict_journal
 from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
 from holdfast.stores._fields import pack, unpack
 from holdfast.stores._server import as_flag, missing_extra
@@ -163,8 +163,8 @@ class RedisStore(Store, Notifying):
             runs.setdefault(entry.run, len(runs) * KEYS_OF_A_RUN + 1)
         arguments: list[object] = [self._channel, self._ttl, *(run.encode() for run in runs)]
         for entry in entries:
-            may_begin = not self._ttl or entry.seq == 0 or entry.kind == Kind.TOMBSTONE
-            arguments += (runs[entry.run], *self._packed(entry), self._fate(entry), int(may_begin))
+            arguments += (runs[entry.run], *self._packed(entry), self._fate(entry))
+            arguments += (_digits(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
         keys = [key for run in runs for key in self._keys(run)]
         won = self._link.write(APPEND, keys, arguments, entries[0].run)
         if isinstance(won, bytes):
@@ -226,6 +226,8 @@ class RedisStore(Store, Notifying):
             # Nothing changes a run without becoming its head: what is prepared for a head holds
             # while that is the head.
             head = self.read(run, newest_first=True, limit=1, bodies=False)
+            if not follows(marker, head[0].seq if head else -1):
+                return False
             arguments = [self._channel, self._ttl, run.encode(), self._fate(marker)]
             arguments += [_digits(head[0].seq) if head else b"", *self._packed(marker)]
             seqs = [seq for seq in sorted({*(rewrite or {}), *drop}) if seq < marker.seq]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.errors import (
     HoldfastError,
 )
-from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, stub
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows, stub
 from holdfast.seams import fault
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, Transactional, Work
 from holdfast.stores._disk import volatile_file_system
@@ -34,26 +34,16 @@ _WIDTH: Final = len(Entry._fields)
 _NO_BODY: Final = _COLUMNS.replace(", body", ", x'' AS body")
 
 
-def _insert(rows: int, *, guarded: bool) -> str:
-    """Insert so many rows where their place is free.
-
-    A seq below the run's head is not, even if nothing stands there any more: else erasing a run
-    would free its old seqs for a writer that slept through it. The guard sees to that. It costs a
-    third of an insert, and rows that are known to follow their run's head do without it.
-    """
-    values = ", ".join("?" * _WIDTH)
-    row = f"({values})"
-    if guarded:  # its parameters are the run and seq again
-        row = (
-            f"SELECT {values} "  # noqa: S608 - constants only
-            "WHERE NOT EXISTS (SELECT 1 FROM entries WHERE run = ? AND seq > ?)"
-        )
-    rest = " UNION ALL ".join([row] * rows) if guarded else f"VALUES {', '.join([row] * rows)}"
-    return f"INSERT OR IGNORE INTO entries ({_COLUMNS}) {rest}"
-
-
-_GUARDED: Final = {rows: _insert(rows, guarded=True) for rows in _BATCHES}
-_PLAIN: Final = {rows: _insert(rows, guarded=False) for rows in _BATCHES}
+_ROW: Final = ", ".join("?" * _WIDTH)
+_HEAD: Final = "SELECT max(seq) FROM entries WHERE run = ?"
+_INSERT: Final = {
+    rows: f"INSERT INTO entries ({_COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
+    for rows in _BATCHES
+}
+# What `model.follows` says, in SQL: its last parameters are the run, and between what its head must be.
+_INSERT_NEXT: Final = (
+    f"INSERT INTO entries ({_COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
+)
 _STUB: Final = (
     "UPDATE entries SET (" + _COLUMNS + ") = (" + ", ".join("?" * len(Entry._fields)) + ") "  # noqa: S608
     "WHERE run = ? AND seq = ?"
@@ -112,23 +102,14 @@ class SQLiteStore(Store, Transactional):
         if len(entries) == 1:
             return [self._append_one(entries[0])]
         with self._db.transaction(entries[0].run if entries else "") as db:
-            known = self._follow_known_heads(db, entries)
-            insert = _PLAIN if known else _GUARDED
-            rows_of: Sequence[tuple[object, ...]] = (
-                entries if known else [(*entry, entry.run, entry.seq) for entry in entries]
-            )
-            before = db.total_changes
+            outcomes = self._outcomes(db, entries)
+            winners = list(compress(entries, outcomes))
             at = 0
             for rows in _BATCHES:
-                while len(entries) - at >= rows:
-                    db.execute(insert[rows], list(chain.from_iterable(rows_of[at : at + rows])))
+                while len(winners) - at >= rows:
+                    db.execute(_INSERT[rows], list(chain.from_iterable(winners[at : at + rows])))
                     at += rows
-            if db.total_changes - before == len(entries):
-                return [True] * len(entries)
-            self._heads.clear()
-            db.execute("ROLLBACK")
-            db.execute("BEGIN IMMEDIATE")
-            return _append_singly(db, entries)
+            return outcomes
 
     def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
         with self._db.transaction(entries[0].run if entries else "") as db:
@@ -148,7 +129,7 @@ class SQLiteStore(Store, Transactional):
             roll_back(db)
             fault("sqlite.commit.before")
             try:
-                won = db.execute(_GUARDED[1], (*entry, entry.run, entry.seq)).rowcount == 1
+                won = _insert_next(db, entry)
             except sqlite3.OperationalError as error:
                 self._heads.clear()
                 if code_of(error) in _NOTHING_WRITTEN:
@@ -160,22 +141,34 @@ class SQLiteStore(Store, Transactional):
             fault("sqlite.commit.after")
             return won
 
-    def _follow_known_heads(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> bool:
-        """Whether each entry comes right after its run's head as this connection left it.
+    def _outcomes(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
+        """Which entries win their place, by the heads as this connection left them.
 
-        What it remembers holds until another connection writes, which SQLite counts. The entries
-        are remembered as heads: whoever fails to commit them must forget all.
+        What it remembers holds until another connection writes, which SQLite counts; looking a head
+        up costs a third of an insert. The winners are remembered as heads: whoever fails to commit
+        them must forget all. Ctrl-C may come before that, so nobody loses by what is remembered.
         """
         hold = (self._db.generation, db.execute("PRAGMA data_version").fetchone()[0])
         heads = self._heads
         if hold != self._heads_hold or len(heads) > _MAX_HEADS:
             heads.clear()
             self._heads_hold = hold
-        known = True
+        seen: set[str] = set()
+        lost: set[str] = set()
+        outcomes = []
         for entry in entries:
-            known = known and heads.get(entry.run) == entry.seq - 1
-            heads[entry.run] = entry.seq
-        return known
+            head = heads.get(entry.run)
+            if head is None or (entry.run not in seen and not follows(entry, head)):
+                (found,) = db.execute(_HEAD, (entry.run,)).fetchone()
+                head = heads[entry.run] = -1 if found is None else found
+            seen.add(entry.run)
+            won = follows(entry, head) and entry.run not in lost
+            if won:
+                heads[entry.run] = entry.seq
+            else:
+                lost.add(entry.run)
+            outcomes.append(won)
+        return outcomes
 
     def read(
         self,
@@ -291,15 +284,18 @@ class SQLiteStore(Store, Transactional):
                 return
 
 
+def _insert_next(db: sqlite3.Connection, entry: Entry) -> bool:
+    """Insert the entry if it follows its run's head, in one statement; whether it did."""
+    lowest = -1 if follows(entry, -1) else entry.seq - 1
+    return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, entry.seq - 1)).rowcount == 1
+
+
 def _append_singly(db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
     """Row by row, so that a run's entries after its first loser lose as well."""
     lost: set[str] = set()
     outcomes = []
     for entry in entries:
-        won = (
-            entry.run not in lost
-            and db.execute(_GUARDED[1], (*entry, entry.run, entry.seq)).rowcount == 1
-        )
+        won = entry.run not in lost and _insert_next(db, entry)
         if not won:
             lost.add(entry.run)
         outcomes.append(won)

@@ -89,6 +89,16 @@ class TransactionalContract:
         assert [item.seq for item in store.read("run")] == [3]
         assert effects() == []
 
+    def test_beyond_a_gap_neither_is_done(
+        self, store: TransactionalStore, effects: Effects
+    ) -> None:
+        store.append([entry("run", 0)])
+        assert store.append_with([entry("run", 2)], _insert(1)) == [False]
+        assert store.append_with([entry("new", 1)], _insert(1)) == [False]
+        assert store.append_with([entry("run", 1), entry("run", 3)], _insert(1)) == [False, False]
+        assert [item.seq for item in store.read("run")] == [0]
+        assert effects() == []
+
     def test_appends_with_and_without_work_follow_each_other(
         self, store: TransactionalStore, effects: Effects
     ) -> None:

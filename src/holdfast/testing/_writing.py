@@ -70,12 +70,76 @@ class WritingContract:
         assert len(all_heads(store)) == 70
 
     def test_a_position_below_the_head_is_never_free(self, store: Store) -> None:
-        assert store.append([entry("run", 5)]) == [True]
+        assert store.append([tombstone("run", 5)]) == [True]
         assert store.append([entry("run", 3)]) == [False]
         assert store.append([entry("run", 4), entry("run", 6)]) == [False, False]
-        assert store.append([entry("run", 7)]) == [True]
-        assert store.append([entry("run", 6)]) == [False]
-        assert [item.seq for item in store.read("run")] == [5, 7]
+        assert store.append([entry("run", 6)]) == [True]
+        assert store.append([entry("run", 0)]) == [False]
+        assert [item.seq for item in store.read("run")] == [5, 6]
+
+    # no gaps
+
+    def test_a_position_beyond_the_next_one_is_refused(self, store: Store) -> None:
+        """Who asks for it knows of entries that the store has lost, and would build on them."""
+        entries = _journal(store, 2)
+        assert store.append([entry("run", 3)]) == [False]
+        assert store.append([entry("run", 3), entry("run", 4)]) == [False, False]
+        assert store.append([entry("run", 10**9)]) == [False]
+        assert store.read("run") == entries
+        assert store.append([entry("run", 2)]) == [True]
+
+    def test_a_run_begins_at_nothing_or_with_a_tombstone(self, store: Store) -> None:
+        assert store.append([entry("run", 1)]) == [False]
+        assert store.append([entry("run", 5), entry("run", 6)]) == [False, False]
+        marker = entry("run", 5, kind="tombstone")  # of some checkpoints: the run goes on
+        assert store.append([marker]) == [False]
+        assert store.runs() == []
+        assert store.last("run") is None
+        assert store.append([tombstone("grave", 5), entry("grave", 6)]) == [True, True]
+        assert store.append([entry("run", 0)]) == [True]
+
+    def test_a_batch_wins_up_to_its_gap(self, store: Store) -> None:
+        assert store.append([entry("run", seq) for seq in (0, 1, 3, 4)]) == [
+            True, True, False, False,
+        ]  # fmt: skip
+        assert [item.seq for item in store.read("run")] == [0, 1]
+
+    def test_one_runs_gap_is_not_anothers(self, store: Store) -> None:
+        store.append([entry("b", 0), entry("c", 0)])
+        batch = [
+            entry("a", 0), entry("b", 2), entry("c", 1), entry("d", 7), entry("a", 1),
+            entry("b", 3), entry("c", 2), entry("c", 4),
+        ]  # fmt: skip
+        outcomes = [True, False, True, False, True, False, True, False]
+        assert store.append(batch) == outcomes
+        for run, last in {"a": 1, "b": 0, "c": 2, "d": -1}.items():
+            assert [item.seq for item in store.read(run)] == list(range(last + 1))
+
+    def test_a_large_batch_with_scattered_gaps_has_each_outcome_right(self, store: Store) -> None:
+        runs = [f"run-{number:03}" for number in range(70)]
+        store.append([entry(run, 0) for run in runs])
+        gap = [number % 3 == 0 for number in range(70)]
+        batch = [entry(run, 1 + lost) for run, lost in zip(runs, gap, strict=True)]
+        assert store.append(batch) == [not lost for lost in gap]
+        assert [head.seq for head in all_heads(store)] == [int(not lost) for lost in gap]
+
+    def test_a_trim_beyond_a_gap_changes_nothing(self, store: Store) -> None:
+        entries = _journal(store, 3)
+        assert store.trim(entry("run", 4), rewrite={0: b"new"}, drop=[1]) is False
+        assert store.trim(entry("new", 1)) is False
+        assert store.read("run") == entries
+        assert store.read("new") == []
+
+    def test_a_tombstone_may_stand_anywhere_above_what_it_erases(self, store: Store) -> None:
+        """A copy is erased with the tombstone of a run that grew since."""
+        _journal(store, 3)
+        assert store.erase(tombstone("run", 9)) is True
+        assert store.erase(tombstone("new", 9)) is True
+        for run in ("run", "new"):
+            assert [item.seq for item in store.read(run)] == [9]
+            assert store.append([entry(run, 3)]) == [False]
+            assert store.append([entry(run, 11)]) == [False]
+            assert store.append([entry(run, 10)]) == [True]
 
     def test_every_field_comes_back_as_it_was(self, store: Store) -> None:
         every_byte = bytes(range(256))
@@ -177,9 +241,9 @@ class WritingContract:
     def test_a_trim_below_the_head_changes_nothing_even_where_nothing_stands(
         self, store: Store
     ) -> None:
-        entries = [entry("run", 0, b"x"), entry("run", 5, b"y")]
+        entries = [tombstone("run", 5), entry("run", 6, b"y")]
         store.append(entries)
-        assert store.trim(entry("run", 3), rewrite={0: b"new"}, drop=[0]) is False
+        assert store.trim(entry("run", 3), rewrite={5: b"new"}, drop=[5]) is False
         assert store.read("run") == entries
 
     def test_a_trim_passes_over_seqs_that_are_not_there(self, store: Store) -> None:

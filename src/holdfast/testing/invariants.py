@@ -98,8 +98,10 @@ def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iter
         yield f"{run!r} is listed and has no entry"
         return
     seqs = [item.seq for item in journal]
-    if seqs != sorted(set(seqs)):
-        yield f"{run!r} has its seqs out of order or twice: {seqs}"
+    if seqs != list(range(seqs[0], seqs[0] + len(seqs))):
+        yield f"{run!r} has its seqs out of order, twice or with gaps: {seqs}"
+    if seqs[0] and (journal[0].kind, journal[0].status) != ("tombstone", "deleted"):
+        yield f"{run!r} begins at {seqs[0]}, and not with the tombstone of what was before"
     if any(item.run != run for item in journal):
         yield f"{run!r} holds another run's entries"
     if head != journal[-1]._replace(body=b""):

@@ -66,7 +66,7 @@ class StoreMachine(RuleBasedStateMachine):
         lost: set[str] = set()
         expected = []
         for item in entries:
-            won = item.run not in lost and item.seq > self._top(item.run)
+            won = item.run not in lost and item.seq == self._top(item.run) + 1
             if won:
                 self.model.setdefault(item.run, []).append(item)
             else:
@@ -90,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
         fields: dict[str, Any],
     ) -> None:
         marker = entry(run, max(0, self._top(run) + step), b"marker", **fields)
-        won = marker.seq > self._top(run)
+        won = marker.seq == self._top(run) + 1
         assert self.store.trim(marker, rewrite=rewrite, drop=drop) is won
         if won:
             journal = [
