@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from pathlib import Path
@@ -55,15 +56,15 @@ class Batches:
 
     def __init__(self, url: str) -> None:
         self._store = hf.open_store(url)
-        self._seq = 0
+        self._lengths: Counter[str] = Counter()
 
     def together(self, runs: Sequence[str], steps: Sequence[Step]) -> float:
-        first, names = self._seq, sorted(runs)
-        self._seq += len(steps)
+        names = sorted(runs)
         batches = [
-            [_entry(run, seq, step.payload) for run in names]
-            for seq, step in enumerate(steps, first)
+            [_entry(run, self._lengths[run] + place, step.payload) for run in names]
+            for place, step in enumerate(steps)
         ]
+        self._lengths.update(names * len(steps))
         start = perf_counter()
         for batch in batches:
             assert all(self._store.append(batch))
