@@ -71,38 +71,6 @@ MIGRATIONS: Final[tuple[str, ...]] = (
             unnest($8), unnest($9), unnest($10), unnest($11), unnest($12), unnest($13),
             unnest($14), unnest($15), unnest($16), unnest($17), unnest($18);
 
-        -- Whoever waited for a run to be erased has inserted below its tombstone, which a statement
-        -- that waited can't see, but the next one can: an entry of another's behind one of ours.
-        IF EXISTS (
-            SELECT FROM (
-                SELECT run, seq, lead(seq, 1, 9223372036854775807)
-                    OVER (PARTITION BY run ORDER BY seq) AS next
-                FROM unnest($1, $2) AS new(run, seq)
-            ) AS own, LATERAL (
-                SELECT FROM {schema}.entries AS e
-                WHERE e.run = own.run AND e.seq > own.seq AND e.seq < own.next LIMIT 1
-            ) AS other
-        ) THEN
-            RAISE EXCEPTION 'a later entry is there' USING ERRCODE = 'unique_violation';
-        END IF;
-        RETURN EXISTS (SELECT FROM {schema}.watchers);
-    END $append$;
-    """,
-    # 3: no gaps. Whoever knows of entries that the server has lost does not find the one before.
-    """
-    CREATE OR REPLACE FUNCTION {schema}.append(
-        text[], bigint[], text[], bytea[], bigint[], bytea[], text[], bigint[], text[], text[],
-        bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[]
-    ) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $append$
-    BEGIN
-        INSERT INTO {schema}.entries (
-            run, seq, kind, entry_id, parent, digest, step, step_index, type, status, at,
-            duration, size, flow, thread, owner, meta, body
-        ) SELECT
-            unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7),
-            unnest($8), unnest($9), unnest($10), unnest($11), unnest($12), unnest($13),
-            unnest($14), unnest($15), unnest($16), unnest($17), unnest($18);
-
         -- Only this statement sees what others committed while the one before waited for them. An
         -- entry of another's behind one of ours: it waited for a run to be erased, and is below the
         -- tombstone. None before the first of ours: it is a gap, unless it opens or ends a run.
