@@ -205,7 +205,7 @@ def why_not(
     origin: str | None = None,
 ) -> HoldfastError | None:
     """Why the draft must not follow this tip; None if it may."""
-    if expect is not None and tip.seq < expect.seq:
+    if expect is not None and 0 <= tip.seq < expect.seq:  # a run that is gone may have expired
         return EntriesLostError(run, expect.seq, tip.seq)
     if expect is not None and tip.state_seq != expect.seq:
         return ConflictError(run, tip.seq)

@@ -130,7 +130,8 @@ class Journals(Reader):
             return self._blind_tip(run, error)
         tip = Tip(run, head)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
-            entries_lost(run, settled[1], tip.seq)
+            if head is not None:  # a run that is gone may have expired
+                entries_lost(run, settled[1], tip.seq)
             settled[0].broken = True
         try:
             if head is not None:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 import holdfast as hf
 from holdfast.errors import OutcomeUnknownError
 from holdfast.store import Store
+from holdfast.stores import _duckdb_file
 from holdfast.stores.duckdb import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.invariants import tombstone
@@ -225,3 +226,21 @@ TestDuckDBAgainstADict.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_ctrl_c_before_a_commit_takes_nothing_with_it_that_comes_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(DuckDBStore(tmp_path / "runs.duckdb")) as store:
+        store.append([entry("run", 0)])
+
+        def strike(*_: object) -> Any:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(_duckdb_file.File, "committing", strike)
+            store.trim(entry("run", 1, kind="trim"))
+        assert store.append([entry("run", 1)]) == [True]
+        assert store.trim(entry("run", 2, kind="trim"))
+    with closing(DuckDBStore(tmp_path / "runs.duckdb")) as again:
+        assert [item.seq for item in again.read("run")] == [0, 1, 2]

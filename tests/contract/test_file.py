@@ -344,6 +344,17 @@ def test_an_append_lists_no_directory_while_nobody_else_writes(
     assert store.append([entry("run", 2), entry("run", 3)]) == [False, False]
 
 
+def test_a_run_goes_on_once_lost_files_are_restored(
+    store: FileStore, root: Path, tmp_path: Path
+) -> None:
+    store.append([entry("run", seq) for seq in range(4)])
+    lost = root / "run" / form.file_name(3)
+    kept = lost.rename(tmp_path / "kept")
+    assert store.append([entry("run", 4)]) == [False]
+    kept.rename(lost)
+    assert store.append([entry("run", 4)]) == [True]
+
+
 def test_a_listing_that_misses_an_entry_is_completed(
     store: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

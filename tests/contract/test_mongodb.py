@@ -327,3 +327,17 @@ def test_a_document_that_goes_back_in_time_is_not_gone_on_from(left: int) -> Non
     assert store.append([entry("run", left)]) == [True]
     assert [item.seq for item in store.read("run")] == list(range(left + 1))
     assert check_store(store) == []
+
+
+def test_what_others_wrote_since_a_document_went_back_in_time_is_kept() -> None:
+    """Nobody who knows the lost one takes theirs for it, though it is as long."""
+    client: Any = mongomock.MongoClient()
+    store, other = MongoDBStore(client), MongoDBStore(client)
+    runs = client["holdfast"]["holdfast_runs"]
+    store.append([entry("run", 0, b"kept")])
+    older = runs.find_one({"_id": "run"})
+    store.append([entry("run", 1, b"lost")])
+    runs.replace_one({"_id": "run"}, older)
+    assert other.append([entry("run", 1, b"theirs")]) == [True]
+    store.append([entry("run", 2)])
+    assert [item.body for item in other.read("run", limit=2)] == [b"kept", b"theirs"]

@@ -16,8 +16,10 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.model import Entry
 from holdfast.store import Store
 from holdfast.stores import _sqlite_schema as schema
+from holdfast.stores import sqlite
 from holdfast.stores.sqlite import SQLiteStore
 from holdfast.testing.contract import PersistentStoreContract, TransactionalContract, entry
 from holdfast.testing.invariants import tombstone
@@ -158,3 +160,20 @@ TestSQLiteAgainstADict.settings = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+
+def test_ctrl_c_behind_an_insert_leaves_no_wrong_head_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = sqlite._insert_next
+
+    def strike(db: sqlite3.Connection, item: Entry) -> bool:
+        insert(db, item)
+        raise KeyboardInterrupt
+
+    with closing(SQLiteStore(tmp_path / "runs.db")) as store:
+        store.append([entry("run", 0), entry("run", 1)])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(sqlite, "_insert_next", strike)
+            store.append([entry("run", 2)])
+        assert store.append([entry("run", 2), entry("run", 3)]) == [False, False]

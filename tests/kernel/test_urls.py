@@ -98,6 +98,24 @@ def test_a_password_that_was_not_encoded_is_refused_and_never_shown(
     assert "q7Zx" not in urls.masked(url)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "mysql:///app:q7Zx@127.0.0.1/runs",
+        "postgresql:///app:q7Zx@127.0.0.1/runs",
+        "redis:///:q7Zx@127.0.0.1/0",
+        "mongodb:///app:q7Zx@127.0.0.1/runs",
+        "mongodb://127.0.0.1/?tls=true;tlsCertificateKeyFilePassword=q7Zx",
+        "host=127.0.0.1 password=q7Zx",
+        "host=127.0.0.1 password = 'q7Zx x'",
+    ],
+)
+def test_no_mistake_in_a_url_shows_its_password(wrong: str) -> None:
+    with pytest.raises(hf.StoreURLError) as caught:
+        hf.open_store(wrong)
+    assert "q7Zx" not in f"{caught.value} {caught.value.__cause__} {urls.masked(wrong)}"
+
+
 @pytest.mark.parametrize("password", ["p%ss", "p@ss", "p/ss", "p?ss"])
 def test_a_store_that_is_given_the_url_itself_refuses_it_as_well(password: str) -> None:
     for kind, scheme in (

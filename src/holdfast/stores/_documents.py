@@ -280,9 +280,7 @@ class DocumentStore(Store):
     def _commit(self, run: str, old: Document, new: Document, items: Sequence[Item]) -> bool:
         """Replace a document by a new one with these items at its end, unless it was changed."""
         items = [item._replace(trims=new.trims) for item in items]
-        new = replace(
-            new, version=old.version + 1, head=items[-1].seq, newest=(*new.newest, *items)
-        )
+        new = replace(new, version=_new_version(), head=items[-1].seq, newest=(*new.newest, *items))
         return self._replace(run, old, new)
 
     def _replace(self, run: str, old: Document, new: Document) -> bool:
@@ -316,7 +314,7 @@ class DocumentStore(Store):
         for _ in range(_TRIES):
             if document.settled:
                 return document
-            done = replace(self._done(run, document), version=document.version + 1)
+            done = replace(self._done(run, document), version=_new_version())
             document = (
                 done if self._replace(run, document, done) else self._overtaken(run, document)
             )
@@ -487,3 +485,8 @@ class DocumentStore(Store):
 
 def _blobs(items: Iterable[Item]) -> tuple[str, ...]:
     return tuple(item.blob for item in items if item.blob)
+
+
+def _new_version() -> int:
+    """One that no document ever had: a server that went back in time must not come to it again."""
+    return secrets.randbits(62) + 1

@@ -76,6 +76,7 @@ class File:
         self.users = 0
         self._db: Any = None
         self._parsed: Any = None  # texts of statements, to statements of the connection
+        self._begun = False  # a transaction, which Ctrl-C may have kept from being ended
         self._renew_lock()
         on_fork(self._renew_lock, before=self._before_fork, in_parent=self._release)
 
@@ -146,14 +147,17 @@ class File:
         """Everything or nothing. Raises `OutcomeUnknownError` when the commit may have happened."""
         with self.using() as db:
             try:
+                self._begun = True
                 db.execute("BEGIN")
                 yield db
             except BaseException:
                 with suppress(duckdb.Error):
                     db.execute("ROLLBACK")
+                    self._begun = False
                 raise
             with self.committing(run):
                 db.execute("COMMIT")
+                self._begun = False
 
     @contextmanager
     def committing(self, run: str) -> Iterator[None]:
@@ -168,6 +172,8 @@ class File:
             raise
 
     def _connection(self) -> Any:
+        if self._begun:
+            self._disconnect()
         if self._db is None:
             with self.translated():
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,6 +220,7 @@ class File:
             with suppress(duckdb.Error):
                 self._db.close()
             self._db = self._parsed = None
+        self._begun = False
 
     @contextmanager
     def translated(self) -> Iterator[None]:

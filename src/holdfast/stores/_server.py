@@ -10,10 +10,14 @@ from holdfast.errors import StoreURLError
 
 _USER_PART: Final = re.compile(r"(?:[^@/?#%\[\]\\\s]|%(?!00)[0-9A-Fa-f]{2})*")
 _SECRET_OPTIONS: Final = re.compile(
-    r"([?&][^=&]*(?:pass|secret|token|key|authMechanismProperties)[^=&]*=)[^&]*"
-    r"|([?&][^=&]*=)[^&]*:(?:/|%2F){2}[^&]*%40[^&]*",  # another URL, with a user part
+    r"([?&;][^=&;]*(?:pass|secret|token|key|authMechanismProperties)[^=&;]*=)[^&;]*"
+    r"|([?&;][^=&;]*=)[^&;]*:(?:/|%2F){2}[^&;]*%40[^&;]*",  # another URL, with a user part
     re.IGNORECASE,
 )
+_SECRET_WORDS: Final = re.compile(  # of a connection string that is no URL
+    r"(\w*(?:pass|secret|token|key)\w*\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S+)", re.IGNORECASE
+)
+_OF_PATHS: Final = ("file", "sqlite", "duckdb", "unix", "redis+unix", "valkey+unix")
 
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
@@ -27,6 +31,8 @@ def masked(url: str) -> str:
 
     Where nobody can tell for sure where the password ends, nothing is shown but the scheme.
     """
+    if "://" not in url:
+        url = _SECRET_WORDS.sub(r"\1***", url)
     scheme, user, place = _parts(url)
     if not _unambiguous(user):
         return f"{scheme}***"
@@ -60,7 +66,8 @@ def _parts(url: str) -> tuple[str, str, str]:
         scheme, rest = "", url
         if ":" not in rest.partition("/")[0]:
             return "", "", rest
-    if rest.startswith("/"):
+    of_path = scheme.lower() in ("", *_OF_PATHS) or "@" not in rest.partition("?")[0]
+    if rest.startswith("/") and of_path:
         return scheme + separator, "", rest
     user, at, place = rest.rpartition("@")
     return scheme + separator, user + at, place

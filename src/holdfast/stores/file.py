@@ -209,7 +209,7 @@ class FileStore(Store):
 
     def _link(self, entry: Entry, name: str, temp: int, root: int) -> bool:
         with self._directory(root, entry.run, make=True) as run:
-            if not follows(entry, self._head(entry.run, run)):
+            if not self._is_next(entry, run):
                 return False
             try:
                 journal.link(name, temp, form.file_name(entry.seq), run)
@@ -227,7 +227,7 @@ class FileStore(Store):
             self._root.open() as root,
             self._directory(root, marker.run, make=True) as run,
         ):
-            if not follows(marker, self._head(marker.run, run)):
+            if not self._is_next(marker, run):
                 return False
             journal.place_intent(marker, changes(run), temp, run)
             if marker.run not in self._settled:
@@ -244,6 +244,14 @@ class FileStore(Store):
             journal.finish(run)
             self._heads[marker.run] = marker.seq
             return True
+
+    def _is_next(self, entry: Entry, run: int) -> bool:
+        """Whether it follows the head. One that is remembered may be too low: files can come back."""
+        head = self._head(entry.run, run)
+        if entry.seq > head + 1:
+            self._heads.pop(entry.run, None)
+            head = self._head(entry.run, run)
+        return follows(entry, head)
 
     def _head(self, name: str, run: int) -> int:
         """The run's highest seq, or -1. The lock is held, so nothing of it is left half done."""

@@ -128,6 +128,7 @@ class SQLiteStore(Store, Transactional):
             db = self._db.writer()
             roll_back(db)
             fault("sqlite.commit.before")
+            self._heads.pop(entry.run, None)
             try:
                 won = _insert_next(db, entry)
             except sqlite3.OperationalError as error:
@@ -135,7 +136,6 @@ class SQLiteStore(Store, Transactional):
                 if code_of(error) in _NOTHING_WRITTEN:
                     raise
                 raise self._db.distrusted(db, entry.run, error) from error
-            self._heads.pop(entry.run, None)
             if won:
                 self._heads[entry.run] = entry.seq
             fault("sqlite.commit.after")
