@@ -8,10 +8,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import holdfast as hf
+from tests.effort import examples
 
 pytest.register_assert_rewrite("holdfast.testing")
 settings.register_profile(  # no test is timed, and a loaded machine is no failure
-    "holdfast", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "holdfast",
+    deadline=None,
+    max_examples=examples(50),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("holdfast")
 

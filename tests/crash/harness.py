@@ -27,7 +27,7 @@ def setting(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
 
 
-CYCLES = setting("HOLDFAST_CRASH_CYCLES", 100)
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 60)
 
 
 def first_seed() -> int:
