@@ -6,7 +6,7 @@ CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
 # Tests wait for the disk more than for a processor; but each worker starts servers of its own.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(3 * (os.cpu_count() or 1), 8))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 

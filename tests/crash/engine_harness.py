@@ -72,7 +72,7 @@ def carry_out(
     notes = Notes(place / "notes")
     struck, found = 0, list[Violation]()
     journals: dict[str, Journal] = {}
-    for _ in range(MOST_CYCLES // 20 if mutant else MOST_CYCLES):
+    for _ in range(MOST_CYCLES // 8 if mutant else MOST_CYCLES):
         status = journals[run].status if run in journals else ""
         if run in journals and status not in UNFINISHED:
             break
@@ -109,7 +109,7 @@ def carry_out(
 
 
 def _wait_for_growth(path: Path, size: int) -> None:
-    for _ in range(5000):
+    for _ in range(100_000):
         if path.stat().st_size > size:
             return
         time.sleep(0.0005)

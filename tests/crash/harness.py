@@ -122,7 +122,7 @@ class Outcome(NamedTuple):
 
 def _wait_for_growth(path: Path) -> None:
     size = path.stat().st_size
-    for _ in range(2000):
+    for _ in range(60_000):  # a loaded machine may take long to start one
         if path.stat().st_size > size:
             return
         time.sleep(0.001)

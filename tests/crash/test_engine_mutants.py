@@ -14,7 +14,7 @@ from tests.crash.harness import ForkServer, first_seed, fork_server
 from tests.crash.test_engine_races import race
 from tests.crash.test_engine_takeovers import take_over
 
-TRIES = 12  # runs; most mistakes show in the first
+TRIES = 40  # runs; most mistakes show in the first, but a loaded machine kills early in each
 
 Try = Callable[[ForkServer, Path, int, str], list[Violation]]
 
