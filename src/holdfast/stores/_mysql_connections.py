@@ -109,9 +109,8 @@ class Connections:
         """A connection whose every statement is its own transaction; the first makes what is missing."""
         with self.translated(), self._pool.connection() as db:
             session = Session(db)
-            prepare = (
-                self._prepare if prepared else None
-            )  # which another thread may be through with any moment
+            # Another thread may be through with it any moment.
+            prepare = self._prepare if prepared else None
             if prepare is not None:
                 prepare(session)
                 self._prepare = None

@@ -122,9 +122,8 @@ class Connections:
             db.autocommit = True
             try:
                 cursor = psycopg.Cursor(db, row_factory=tuple_row)
-                prepare = (
-                    self._prepare if prepared else None
-                )  # which another thread may be through with any moment
+                # Another thread may be through with it any moment.
+                prepare = self._prepare if prepared else None
                 if prepare is not None:
                     prepare(cursor)
                     self._prepare = None

@@ -104,7 +104,7 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
             try:
                 patiently(lambda winners=winners: self._insert_alone(winners))  # type: ignore[misc]
             except BeatenError:
-                outcomes = _outcomes(entries, self._heads({entry.run for entry in entries}))
+                outcomes = outcomes_of(entries, self._heads({entry.run for entry in entries}))
             else:
                 self._written({entry.run for entry in winners})
                 return outcomes
@@ -245,15 +245,14 @@ def patiently(action: Callable[[], T]) -> T:
     return action()
 
 
-def _outcomes(entries: Sequence[Entry], heads: Mapping[str, int]) -> list[bool]:
-    """Which entries can still win, with these heads."""
-    tops = dict(heads)
+def outcomes_of(entries: Sequence[Entry], heads: dict[str, int]) -> list[bool]:
+    """Which entries can still win, with these heads; the winners become the heads."""
     lost: set[str] = set()
     outcomes = []
     for entry in entries:
-        won = entry.run not in lost and follows(entry, tops.get(entry.run, -1))
+        won = entry.run not in lost and follows(entry, heads.get(entry.run, -1))
         if won:
-            tops[entry.run] = entry.seq
+            heads[entry.run] = entry.seq
         else:
             lost.add(entry.run)
         outcomes.append(won)

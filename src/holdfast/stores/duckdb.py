@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import Entry, follows, stub
+from holdfast.model import Entry, stub
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
 from holdfast.stores._disk import volatile_file_system
 from holdfast.stores._server import missing_extra
-from holdfast.stores._sql import bounds
+from holdfast.stores._sql import bounds, outcomes_of
 
 try:
     from holdfast.stores._duckdb_file import COLUMNS, NO_BODY, File, connect, shared
@@ -79,16 +79,7 @@ class DuckDBStore(Store):
         if unknown:
             found = db.execute(_HEADS, [unknown]).fetchall()
             heads.update(dict.fromkeys(unknown, -1) | dict(found))
-        lost: set[str] = set()
-        outcomes = []
-        for entry in entries:
-            won = entry.run not in lost and follows(entry, heads[entry.run])
-            if won:
-                heads[entry.run] = entry.seq
-            else:
-                lost.add(entry.run)
-            outcomes.append(won)
-        return outcomes
+        return outcomes_of(entries, heads)
 
     def _insert(self, file: File, db: Any, entry: Entry) -> bool:
         """Insert one entry, inside of a transaction, if it wins its place."""
