@@ -32,7 +32,7 @@ test-pythons:  # what differs between Pythons: values, and how code is run
 			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group pythons && \
 			.venv-$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal \
 				-k "not file and not sqlite and not postgres and not redis" \
-				tests/kernel tests/codec tests/golden tests/workflow/test_forms.py tests/workflow/test_resuming.py \
+				tests/kernel tests/operations tests/codec tests/golden tests/workflow/test_forms.py tests/workflow/test_resuming.py \
 				tests/graph/test_resuming.py tests/graph/test_states.py tests/pipeline/test_running.py || exit 1; \
 			break; \
 		done; \
@@ -62,7 +62,7 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/crash tests/servers tests/contract
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/crash tests/servers tests/stores
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
 	$(BIN)/python -m pytest tests/test_docs.py

@@ -19,7 +19,6 @@ from holdfast.errors import __all__ as _errors
 if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-    from holdfast.diff import Diff
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
     from holdfast.evidence import (
         Evidence,
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
         EvidenceVerifier,
         VerificationStatus,
     )
-    from holdfast.integrity import Integrity
     from holdfast.manager import CheckpointManager
-    from holdfast.model import CheckpointType, Status
-    from holdfast.retention import Retention
+    from holdfast.model import CheckpointType, Retention, Status
+    from holdfast.operations.diff import Diff
+    from holdfast.operations.verifying import Integrity
     from holdfast.seams import new_id
     from holdfast.store import Store
     from holdfast.urls import open_store, register_store
@@ -75,13 +74,13 @@ _MODULES: Final = {
     "CheckpointManager": "manager",
     "CheckpointType": "model",
     "Checkpointer": "checkpointer",
-    "Diff": "diff",
+    "Diff": "operations.diff",
     "Evidence": "evidence",
     "EvidencePack": "evidence",
     "EvidenceType": "evidence",
     "EvidenceVerifier": "evidence",
-    "Integrity": "integrity",
-    "Retention": "retention",
+    "Integrity": "operations.verifying",
+    "Retention": "model",
     "RunInfo": "checkpoint",
     "Stats": "checkpoint",
     "Status": "model",

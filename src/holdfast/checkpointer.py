@@ -9,20 +9,9 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from holdfast import (
-    backlog,
-    copying,
-    deleting,
-    forgetting,
-    integrity,
-    reading,
-    saving,
-    sweeping,
-    tables,
-    timeline,
-    transfer,
-)
-from holdfast.core import (
+from holdfast.errors import HoldfastError
+from holdfast.kernel import backlog
+from holdfast.kernel.core import (
     DEADLINE,
     MAX_STATE_BYTES,
     Core,
@@ -32,13 +21,24 @@ from holdfast.core import (
     Settings,
     unsettled,
 )
-from holdfast.errors import HoldfastError
-from holdfast.journal import CACHE_BYTES, Journals
-from holdfast.retention import Retention
+from holdfast.kernel.journal import CACHE_BYTES, Journals
+from holdfast.kernel.writer import writer_for
+from holdfast.model import Retention
+from holdfast.operations import (
+    copying,
+    deleting,
+    forgetting,
+    reading,
+    saving,
+    tables,
+    timeline,
+    transfer,
+    verifying,
+)
+from holdfast.operations.retention import apply_retention, retain
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
 from holdfast.store import Store, Survives, require
 from holdfast.urls import open_store
-from holdfast.writer import writer_for
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -207,10 +207,10 @@ class Checkpointer(_Face):
     clear = _off_loop(deleting.clear)
     delete_thread = _off_loop(deleting.delete_thread)
     forget = _off_loop(forgetting.forget)
-    apply_retention = _off_loop(sweeping.apply_retention)
-    retain = _off_loop(sweeping.retain)
+    apply_retention = _off_loop(apply_retention)
+    retain = _off_loop(retain)
 
-    verify = _off_loop(integrity.verify)
+    verify = _off_loop(verifying.verify)
     export_run = _off_loop(transfer.export_run)
     export_checkpoints = _off_loop(tables.export_checkpoints)
     export_runs = _off_loop(transfer.export_runs)
@@ -260,10 +260,10 @@ class SyncCheckpointer(_Face):
     clear = _calls(deleting.clear)
     delete_thread = _calls(deleting.delete_thread)
     forget = _calls(forgetting.forget)
-    apply_retention = _calls(sweeping.apply_retention)
-    retain = _calls(sweeping.retain)
+    apply_retention = _calls(apply_retention)
+    retain = _calls(retain)
 
-    verify = _calls(integrity.verify)
+    verify = _calls(verifying.verify)
     export_run = _calls(transfer.export_run)
     export_checkpoints = _calls(tables.export_checkpoints)
     export_runs = _calls(transfer.export_runs)

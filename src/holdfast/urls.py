@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import tomllib
 from collections.abc import Callable
@@ -10,10 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+from holdfast import stores
 from holdfast.errors import HoldfastError, StoreURLError
 from holdfast.store import Store, require
-from holdfast.stores._server import check_user_part
-from holdfast.stores._server import masked as masked
+from holdfast.stores._shared.server import check_user_part
+from holdfast.stores._shared.server import masked as masked
 
 SETTINGS: Final = frozenset({"store", "flows"})
 """What `[tool.holdfast]` in pyproject.toml may say."""
@@ -140,10 +140,10 @@ def _open_path(text: str, options: dict[str, Any]) -> Store:
         pass
     elif suffix in _SQLITE_SUFFIXES:
         required = options.get("survives")
-        return _requiring(required, _store_class("sqlite", "SQLiteStore")(path, **options))
+        return _requiring(required, _store_class("SQLiteStore")(path, **options))
     elif path.is_dir() or text.endswith(("/", os.sep)):
         required = options.pop("survives", None)
-        return _requiring(required, _store_class("file", "FileStore")(path, **options))
+        return _requiring(required, _store_class("FileStore")(path, **options))
     raise StoreURLError(
         masked(text), "name a .db file, a directory that exists or ends in /, or a URL"
     )
@@ -172,7 +172,7 @@ def _open_sqlite(url: str, **options: Any) -> Store:
     if path == "/:memory:":
         raise StoreURLError(masked(url), "an in-memory SQLite keeps nothing; use memory://")
     _check_numbers(options)
-    return _store_class("sqlite", "SQLiteStore")(path[1:], **options)
+    return _store_class("SQLiteStore")(path[1:], **options)
 
 
 def _open_file(url: str, **options: Any) -> Store:
@@ -180,7 +180,7 @@ def _open_file(url: str, **options: Any) -> Store:
     if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
         raise StoreURLError(masked(url), "use file:///absolute/directory")
     _check_numbers(options)
-    return _store_class("file", "FileStore")(path, **options)
+    return _store_class("FileStore")(path, **options)
 
 
 def _open_memory(url: str, **options: Any) -> Store:
@@ -188,12 +188,12 @@ def _open_memory(url: str, **options: Any) -> Store:
         raise StoreURLError(
             masked(url), "a memory store has no name and is shared by nobody: use memory://"
         )
-    return _store_class("memory", "MemoryStore")(**options)
+    return _store_class("MemoryStore")(**options)
 
 
 def _open_postgres(url: str, **options: Any) -> Store:
     where, own = _without(url, options, "schema", *_POOLED)
-    return _store_class("postgres", "PostgresStore")(where, **own)
+    return _store_class("PostgresStore")(where, **own)
 
 
 def _open_duckdb(url: str, **options: Any) -> Store:
@@ -202,7 +202,7 @@ def _open_duckdb(url: str, **options: Any) -> Store:
         raise StoreURLError(
             masked(url), "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb"
         )
-    return _store_class("duckdb", "DuckDBStore")(path[1:], **options)
+    return _store_class("DuckDBStore")(path[1:], **options)
 
 
 def _open_dynamodb(url: str, **options: Any) -> Store:
@@ -210,23 +210,23 @@ def _open_dynamodb(url: str, **options: Any) -> Store:
     table = unquote(urlsplit(url).netloc)
     if not table or urlsplit(url).path.strip("/"):
         raise StoreURLError(masked(url), "use dynamodb://table?region=eu-central-1")
-    return _store_class("dynamodb", "DynamoDBStore")(table, **options)
+    return _store_class("DynamoDBStore")(table, **options)
 
 
 def _open_mongodb(url: str, **options: Any) -> Store:
     where, own = _without(url, options, "prefix", "database")
-    return _store_class("mongodb", "MongoDBStore")(where, **own)
+    return _store_class("MongoDBStore")(where, **own)
 
 
 def _open_redis(url: str, **options: Any) -> Store:
     own = ("prefix", "ttl", "replicas", "cluster", *_POOLED[:-1])
     where, options = _without(url, options, *own)
-    return _store_class("redis", "RedisStore")(where, **options)
+    return _store_class("RedisStore")(where, **options)
 
 
 def _open_mysql(url: str, **options: Any) -> Store:
     where, own = _without(url, options, "prefix", *_POOLED)
-    return _store_class("mysql", "MySQLStore")(where, **own)
+    return _store_class("MySQLStore")(where, **own)
 
 
 def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
@@ -249,8 +249,8 @@ def _check_numbers(options: dict[str, Any]) -> None:
             raise ValueError(f"{name} must be a number, not {options[name]!r}") from None
 
 
-def _store_class(module: str, name: str) -> Opener:
-    opener: Opener = getattr(importlib.import_module(f"holdfast.stores.{module}"), name)
+def _store_class(name: str) -> Opener:
+    opener: Opener = getattr(stores, name)
     return opener
 
 

@@ -20,8 +20,8 @@ import pytest
 import holdfast as hf
 from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
-from holdfast.engine import running
 from holdfast.engine.options import Options
+from holdfast.engine.resume import launch
 from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
 from tests.waiting import wait_until
@@ -402,9 +402,9 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
     db.close()
     assert json.loads(meta)["source"] == "jobs:anything"
     with hf.SyncCheckpointer() as cp:
-        link = running.Link(source="./evil.py:x")
+        link = launch.Link(source="./evil.py:x")
         flow = _flows.load("./jobs.py:anything")
-        asyncio.run(running.start(cp.core, flow.make, "hostile", {}, Options(), link))
+        asyncio.run(launch.start(cp.core, flow.make, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.code == Exit.NOT_FOUND
     assert "--flow ./evil.py:x" in refused.err

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli._form import fill_in
-from holdfast.engine.fitting import problems_with
+from holdfast.engine.people.fitting import problems_with
 
 
 def filled(schema: dict[str, Any], *lines: str) -> Any:

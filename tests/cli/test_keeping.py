@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast import urls
 from holdfast.cli._exits import Exit
 from holdfast.model import Entry
-from holdfast.stores.sqlite import SQLiteStore
+from holdfast.stores.sqlite.store import SQLiteStore
 from tests.cli.conftest import Cli
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from holdfast.appending import append_if
-from holdfast.engine import hold, recording, taking
-from holdfast.engine.history import History, meta
-from holdfast.engine.hold import Hold
-from holdfast.journal import Draft
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.run import hold, recorder
+from holdfast.engine.run.hold import Hold
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
 from holdfast.workflow.program import WorkflowProgram
@@ -69,7 +70,7 @@ def takes_over_without_a_claim() -> None:
             yield
         return (yield from append_if(core, run, decide))
 
-    taking.append_if = unclaimed  # type: ignore[attr-defined, assignment]
+    takeover.append_if = unclaimed  # type: ignore[attr-defined, assignment]
 
 
 def decides_anew() -> None:
@@ -99,8 +100,8 @@ def does_not_record_what_is_undone() -> None:
     async def save(self: Any, drafts: Sequence[Draft], **options: Any) -> list[Entry]:
         return await really(self, [d for d in drafts if '"undone"' not in d.meta], **options)
 
-    really = recording.Recorder.save
-    recording.Recorder.save = save  # type: ignore[method-assign]
+    really = recorder.Recorder.save
+    recorder.Recorder.save = save  # type: ignore[method-assign]
 
 
 def forgets_what_to_undo() -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import holdfast as hf
-import holdfast.stores.file
-import holdfast.stores.sqlite
+import holdfast.stores.files.store
+import holdfast.stores.sqlite.store
 from holdfast.engine import events as ev
-from holdfast.engine import requests
+from holdfast.engine.people import requests
 from holdfast.engine.stream import Stream
 from holdfast.testing import faults
 from holdfast.workflow import WorkflowEngine

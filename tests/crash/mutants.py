@@ -12,14 +12,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import holdfast as hf
-from holdfast import writer
 from holdfast.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
+from holdfast.kernel import writer
+from holdfast.kernel.ticket import Ticket
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
 from holdfast.store import Work
-from holdfast.stores import _file_root, _file_run, file
-from holdfast.stores.sqlite import SQLiteStore
-from holdfast.ticket import Ticket
+from holdfast.stores.files import root
+from holdfast.stores.files import run as run_module
+from holdfast.stores.files import store as file
+from holdfast.stores.sqlite.store import SQLiteStore
 
 
 class AcknowledgesBeforeCommit(SQLiteStore):
@@ -177,13 +179,13 @@ def break_process(mutant: str) -> None:
         broken._still_wanted = _want_all
         writer.MAX_BATCH_ENTRIES = 1  # type: ignore[misc]
     elif mutant in ("NoSync", "NoDirectorySync"):
-        really = _file_root.sync
+        really = root.sync
 
         def sync(fd: int) -> None:
             if mutant == "NoDirectorySync" and not stat.S_ISDIR(fstat(fd).st_mode):
                 really(fd)
 
-        for module in (_file_root, _file_run, file):
+        for module in (root, run_module, file):
             module.sync = sync  # type: ignore[attr-defined]
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import holdfast as hf
-import holdfast.evidence.checking
-import holdfast.stores.file
-import holdfast.stores.sqlite
+import holdfast.evidence.trust.checking
+import holdfast.stores.files.store
+import holdfast.stores.sqlite.store
 from holdfast.testing import faults
 from holdfast.workflow import WorkflowEngine, parallel, step, workflow
 from tests.crash.worker import serve

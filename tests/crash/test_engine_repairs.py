@@ -16,7 +16,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.engine.history import REJECTED
+from holdfast.engine.resume.history import REJECTED
 from holdfast.model import Entry, Kind, Status
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 from tests.crash.repair_worker import RESULT, STEPS

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from holdfast.core import Core, Op
 from holdfast.errors import ConflictError
-from holdfast.journal import Draft
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
 from holdfast.model import Kind, Status
 from holdfast.testing.history import Violation
 

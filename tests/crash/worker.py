@@ -20,9 +20,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import holdfast as hf
-import holdfast.stores.file
-import holdfast.stores.sqlite
-from holdfast.core import Core
+import holdfast.stores.files.store
+import holdfast.stores.sqlite.store
+from holdfast.kernel.core import Core
 from holdfast.testing import faults
 from holdfast.testing.history import Oracle, state_hash
 from tests.crash import mutants, states, transactions

@@ -6,7 +6,7 @@ from typing import Final
 
 BASIC: Final = """
 from holdfast.pipeline import Pipeline
-from holdfast.pipeline.checkpoint import PostgresCheckpointer
+from holdfast.documents.iamodules import PostgresCheckpointer
 
 # Create checkpointer
 checkpointer = PostgresCheckpointer(

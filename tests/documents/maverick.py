@@ -116,7 +116,7 @@ class CheckpointStore(Protocol):
 FILE_STORE: Final = '''
 from __future__ import annotations
 
-from holdfast.workflow.checkpoint import CheckpointData
+from holdfast.documents.maverick import CheckpointData
 from pathlib import Path
 import json
 import os
@@ -250,7 +250,7 @@ class FileCheckpointStore:
 MEMORY_STORE: Final = '''
 from __future__ import annotations
 
-from holdfast.workflow.checkpoint import CheckpointData
+from holdfast.documents.maverick import CheckpointData
 class MemoryCheckpointStore:
     """In-memory checkpoint store for testing.
 
@@ -333,7 +333,7 @@ class InputMismatchError(MaverickError):
 
 BASIC: Final = """
 from holdfast.workflow import workflow, step, WorkflowEngine
-from holdfast.workflow.checkpoint import FileCheckpointStore
+from holdfast.documents.maverick import FileCheckpointStore
 
 @workflow("long_running")
 def long_running(data: str):
@@ -362,7 +362,7 @@ async for event in engine.resume(
 
 CUSTOM: Final = """
 from holdfast.workflow import WorkflowEngine
-from holdfast.workflow.checkpoint import FileCheckpointStore
+from holdfast.documents.maverick import FileCheckpointStore
 
 store = FileCheckpointStore(base_path="/var/maverick/checkpoints")
 engine = WorkflowEngine(checkpoint_store=store)

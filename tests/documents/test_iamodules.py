@@ -19,8 +19,7 @@ import pytest
 
 import holdfast as hf
 from holdfast import urls
-from holdfast.pipeline import HumanInputStep, Pipeline, Step
-from holdfast.pipeline.checkpoint import (
+from holdfast.documents.iamodules import (
     BaseCheckpointer,
     MemoryCheckpointer,
     PipelineCheckpoint,
@@ -28,6 +27,7 @@ from holdfast.pipeline.checkpoint import (
     RedisCheckpointer,
     SQLCheckpointer,
 )
+from holdfast.pipeline import HumanInputStep, Pipeline, Step
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
 from holdfast.testing.faults import FakeClock

@@ -21,9 +21,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
-from holdfast.workflow import StepResult, WorkflowEngine, parallel, step, workflow
-from holdfast.workflow.checkpoint import (
+from holdfast.documents.maverick import (
     CheckpointData,
     CheckpointStore,
     FileCheckpointStore,
@@ -31,6 +29,8 @@ from holdfast.workflow.checkpoint import (
     StoreView,
     compute_inputs_hash,
 )
+from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from holdfast.workflow import StepResult, WorkflowEngine, parallel, step, workflow
 from tests.documents import maverick
 
 GOLDEN = json.loads(

@@ -8,7 +8,7 @@ from typing import Any
 import holdfast as hf
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.engine.events import CheckpointRejected, Event
-from holdfast.engine.history import REJECTED
+from holdfast.engine.resume.history import REJECTED
 from holdfast.evidence import Evidence
 from holdfast.model import Entry, Kind
 

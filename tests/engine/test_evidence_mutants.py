@@ -9,33 +9,26 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast import appending
-from holdfast.core import Core
-from holdfast.engine import (
-    claiming,
-    context,
-    executing,
-    history,
-    recording,
-    retry,
-    running,
-    taking,
-    trusting,
-)
-from holdfast.engine.claiming import Claiming
-from holdfast.engine.history import History
+from holdfast.engine import claims as claims_module
+from holdfast.engine import context, retry
+from holdfast.engine.claims import Claiming
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
-from holdfast.engine.recording import Recorder
-from holdfast.engine.trusting import Retreat
-from holdfast.evidence import checking, holding
-from holdfast.evidence.checking import Checker, Found
-from holdfast.evidence.gathering import Gathering
-from holdfast.evidence.holding import Claims, Due
+from holdfast.engine.resume import history, launch, takeover, trust
+from holdfast.engine.resume.history import History
+from holdfast.engine.resume.trust import Retreat
+from holdfast.engine.run import execute, recorder
+from holdfast.engine.run.recorder import Recorder
+from holdfast.evidence.trust import checking, rule
+from holdfast.evidence.trust.checking import Checker, Found
+from holdfast.evidence.trust.gathering import Gathering
+from holdfast.evidence.trust.rule import Claims, Due
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.graph import CheckpointStrategy
-from holdfast.journal import Draft
+from holdfast.kernel import appending
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine
 from tests.engine import test_hostile_evidence as hostile
@@ -61,16 +54,16 @@ class Tools:
 
 
 def never_looks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(trusting, "examine", lambda *args: None)
+    patch.setattr(trust, "examine", lambda *args: None)
 
 
 def trusts_stored_verdicts(patch: pytest.MonkeyPatch) -> None:
-    real = trusting.examine
+    real = trust.examine
 
     def examine(core: Core, history: History, options: Options) -> Retreat | None:
         return real(core, history, Options(trust="stored"))
 
-    patch.setattr(trusting, "examine", examine)
+    patch.setattr(trust, "examine", examine)
 
 
 def calls_everything_verified(patch: pytest.MonkeyPatch) -> None:
@@ -84,17 +77,17 @@ def calls_everything_verified(patch: pytest.MonkeyPatch) -> None:
 
 
 def starts_from_zero(patch: pytest.MonkeyPatch) -> None:
-    real = trusting.examine
+    real = trust.examine
 
     def examine(core: Core, history: History, options: Options) -> Retreat | None:
         found = real(core, history, options)
         return None if found is None else found._replace(to=None)
 
-    patch.setattr(trusting, "examine", examine)
+    patch.setattr(trust, "examine", examine)
 
 
 def goes_back_one_step_at_most(patch: pytest.MonkeyPatch) -> None:
-    real = trusting.examine
+    real = trust.examine
 
     def examine(core: Core, history: History, options: Options) -> Retreat | None:
         found = real(core, history, options)
@@ -105,7 +98,7 @@ def goes_back_one_step_at_most(patch: pytest.MonkeyPatch) -> None:
         assert newest.parent is not None
         return found._replace(to=core.journals.entry(history.run, newest.parent))
 
-    patch.setattr(trusting, "examine", examine)
+    patch.setattr(trust, "examine", examine)
 
 
 def takes_doubt_for_failure(patch: pytest.MonkeyPatch) -> None:
@@ -116,7 +109,7 @@ def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
     real = Checker.newest
 
     def newest(self: Checker, run: str, wanted: Any, **options: Any) -> Found:
-        from holdfast.evidence import records
+        from holdfast.evidence.trust import records
 
         head = next(self._core.journals.branch(run))
         if records.ever_held(self._core, head) is False:
@@ -127,34 +120,34 @@ def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_doubt_for_proof(patch: pytest.MonkeyPatch) -> None:
-    real = holding._status
+    real = rule._status
 
     def status(*args: Any) -> VerificationStatus:
         found = real(*args)
         failed = found is VerificationStatus.FAILED
         return found if failed else VerificationStatus.VERIFIED
 
-    patch.setattr(holding, "_status", status)
+    patch.setattr(rule, "_status", status)
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
     def due(branch: Sequence[Claims]) -> list[Due]:
         return [
-            Due(tuple(holding.Claim(seq, c) for c in pack.evidence_list), pack.required)
+            Due(tuple(rule.Claim(seq, c) for c in pack.evidence_list), pack.required)
             for seq, packs, before in branch
             for pack in (*before, *packs)
         ]
 
-    patch.setattr(holding, "due", due)
+    patch.setattr(rule, "due", due)
 
 
 def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
-    real = holding.due
+    real = rule.due
 
     def due(branch: Sequence[Claims]) -> list[Due]:
         return real(branch[-1:])
 
-    patch.setattr(holding, "due", due)
+    patch.setattr(rule, "due", due)
 
 
 def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
@@ -162,20 +155,18 @@ def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:
-    real = holding._successive
-    patch.setattr(
-        holding, "_successive", lambda branch: real([c._replace(before=()) for c in branch])
-    )
+    real = rule._successive
+    patch.setattr(rule, "_successive", lambda branch: real([c._replace(before=()) for c in branch]))
 
 
 def calls_what_is_unclaimed_verified(patch: pytest.MonkeyPatch) -> None:
-    real = holding._standing
+    real = rule._standing
 
     def standing(seq: int, asked: Any, verdicts: Any) -> Any:
         found = real(seq, asked, verdicts)
         return found if asked else found._replace(status=VerificationStatus.VERIFIED)
 
-    patch.setattr(holding, "_standing", standing)
+    patch.setattr(rule, "_standing", standing)
 
 
 def refuses_what_is_unclaimed(patch: pytest.MonkeyPatch) -> None:
@@ -201,20 +192,20 @@ def claims_before_it_says_that_it_goes_back(patch: pytest.MonkeyPatch) -> None:
             seq += 1
         return written
 
-    patch.setattr(taking, "append_at", separately)
+    patch.setattr(takeover, "append_at", separately)
 
 
 def gives_no_reasons(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(trusting, "_MOST", 0)
+    patch.setattr(trust, "_MOST", 0)
 
 
 def tells_nobody(patch: pytest.MonkeyPatch) -> None:
-    real = running._take_over
+    real = launch._take_over
 
     async def take_over(*args: Any, **options: Any) -> Any:
         return (await real(*args, **options))._replace(rejected=())
 
-    patch.setattr(running, "_take_over", take_over)
+    patch.setattr(launch, "_take_over", take_over)
 
 
 def takes_repairs_for_doing_anew(patch: pytest.MonkeyPatch) -> None:
@@ -231,7 +222,7 @@ def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
 
 
 def looks_though_it_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(taking, "_still_waits", lambda history: False)
+    patch.setattr(takeover, "_still_waits", lambda history: False)
 
 
 def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
@@ -242,7 +233,7 @@ def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_claims_of_states_that_are_not_saved(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recording, "EVIDENCE", "no such word")
+    patch.setattr(recorder, "EVIDENCE", "no such word")
 
 
 def loses_claims_at_the_end(patch: pytest.MonkeyPatch) -> None:
@@ -254,11 +245,11 @@ def loses_claims_at_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def claims_without_checking(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(claiming, "_check", lambda *args: None)
+    patch.setattr(claims_module, "_check", lambda *args: None)
 
 
 def lets_doubt_pass_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
-    real = claiming._check
+    real = claims_module._check
 
     def check(*args: Any) -> None:
         try:
@@ -267,7 +258,7 @@ def lets_doubt_pass_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None
             if any(c.verification_status is VerificationStatus.FAILED for c in error.evidence):
                 raise
 
-    patch.setattr(claiming, "_check", check)
+    patch.setattr(claims_module, "_check", check)
 
 
 def refuses_only_what_was_done(patch: pytest.MonkeyPatch) -> None:
@@ -275,12 +266,12 @@ def refuses_only_what_was_done(patch: pytest.MonkeyPatch) -> None:
 
 
 def overlooks_what_is_not_there(patch: pytest.MonkeyPatch) -> None:
-    real = claiming._files
+    real = claims_module._files
 
     def files(path: str, *args: Any) -> Any:
         return real(path, *args) if Path(path).exists() else []
 
-    patch.setattr(claiming, "_files", files)
+    patch.setattr(claims_module, "_files", files)
 
 
 def claims_what_is_read_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
@@ -302,7 +293,7 @@ def keeps_the_claims_of_failed_attempts(patch: pytest.MonkeyPatch) -> None:
         return made
 
     real = context.StepInfo
-    patch.setattr(executing, "StepInfo", info)
+    patch.setattr(execute, "StepInfo", info)
 
 
 def checks_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
@@ -315,25 +306,25 @@ def checks_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
 
 def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
-    real = executing.Steps._claims
+    real = execute.Steps._claims
 
     async def claims(self: Any, task: Task, *rest: Any) -> Any:
         found = await real(self, task, *rest)
-        named = {claiming.CALLED_WITH: claiming.inputs_of(task)}
-        return {**found, **named} if claiming.CALLED_WITH in found else found
+        named = {claims_module.CALLED_WITH: claims_module.inputs_of(task)}
+        return {**found, **named} if claims_module.CALLED_WITH in found else found
 
-    patch.setattr(executing.Steps, "_claims", claims)
+    patch.setattr(execute.Steps, "_claims", claims)
 
 
 def restores_steps_whatever_they_are_called_with(patch: pytest.MonkeyPatch) -> None:
-    real = taking._fresh
+    real = takeover._fresh
 
     def fresh(*args: Any) -> Any:
         program = real(*args)
         program.wary = False
         return program
 
-    patch.setattr(taking, "_fresh", fresh)
+    patch.setattr(takeover, "_fresh", fresh)
 
 
 def never_tries_again(patch: pytest.MonkeyPatch) -> None:
@@ -344,20 +335,20 @@ def never_tries_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def believes_a_finished_run_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(trusting, "begin_anew", lambda *args: None)
+    patch.setattr(trust, "begin_anew", lambda *args: None)
 
 
 def gives_other_inputs_the_old_run_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(running, "began_otherwise", lambda *args: False)
-    real = taking.check_begun
-    for module in (running, taking):
+    patch.setattr(launch, "began_otherwise", lambda *args: False)
+    real = takeover.check_begun
+    for module in (launch, takeover):
         patch.setattr(
             module, "check_begun", lambda program, history, inputs: real(program, history, None)
         )
 
 
 def compares_with_all_results(patch: pytest.MonkeyPatch) -> None:
-    from holdfast import reading
+    from holdfast.operations import reading
 
     def snapshot(self: Checker, run: str, seq: int) -> Any:
         loaded = reading.load(self._core, run, seq=seq)

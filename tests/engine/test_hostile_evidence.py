@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
-from holdfast.evidence.checking import Checker
+from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
-from holdfast.journal import Draft
+from holdfast.kernel.appending import append
+from holdfast.kernel.journal import Draft
 from holdfast.model import CHILD, Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import StepCompleted, Workflow, WorkflowEngine, step, workflow

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine import requests
-from holdfast.engine.hold import Hold
+from holdfast.engine.people import requests
+from holdfast.engine.run.hold import Hold
 from holdfast.graph import END, Graph
-from holdfast.journal import Draft
+from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
-from holdfast.stores.sqlite import SQLiteStore
+from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import (
     CheckpointSaved,
     StepCompleted,

@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast import processes
-from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
-from holdfast.engine import recovering, requests, workers
-from holdfast.engine.recovering import Orphan
-from holdfast.engine.workers import WORKER, Worker, this_worker
+from holdfast.engine.people import requests
+from holdfast.engine.resume import recovery, workers
+from holdfast.engine.resume.recovery import Orphan
+from holdfast.engine.resume.workers import WORKER, Worker, this_worker
 from holdfast.graph import END, Graph
-from holdfast.journal import Draft
+from holdfast.kernel import processes
+from holdfast.kernel.appending import append
+from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.faults import FakeClock
@@ -252,7 +253,7 @@ class Watched(MemoryStore):
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         written = super().append(entries)
-        self.orphans += recovering.orphans(self.engine._core, silent=0)
+        self.orphans += recovery.orphans(self.engine._core, silent=0)
         return written
 
 

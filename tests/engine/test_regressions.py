@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
 from holdfast.codec import values
-from holdfast.engine.history import meta
+from holdfast.engine.resume.history import meta
 from holdfast.graph import END, Graph
-from holdfast.journal import Draft
+from holdfast.kernel.appending import append
+from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine, ask, for_each, parallel, step, workflow
 from tests.waiting import wait_until

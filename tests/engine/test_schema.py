@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.engine.fitting import MAX_CHECKS, check_schema, problems_with
-from holdfast.engine.patterns import pattern
-from holdfast.engine.schema import schema_of, schema_of_fields
+from holdfast.engine.people.fitting import MAX_CHECKS, check_schema, problems_with
+from holdfast.engine.people.patterns import pattern
+from holdfast.engine.people.schema import schema_of, schema_of_fields
 
 
 @dataclass

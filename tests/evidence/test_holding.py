@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus, holding
-from holdfast.evidence.holding import Claim, Claims, Due, Standing, due, standing, standings
+from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
+from holdfast.evidence.trust import rule
+from holdfast.evidence.trust.rule import Claim, Claims, Due, Standing, due, standing, standings
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED
 
@@ -75,7 +76,7 @@ def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.Mon
         gone_over += len(branch)
         return due(branch)
 
-    monkeypatch.setattr(holding, "due", counting)
+    monkeypatch.setattr(rule, "due", counting)
     claims = branch(*[None] * 500, pack("a"), *[None] * 500)
     found = list(standings(claims, lambda asked: [verdict(c, {"a/0": FAILED}) for c in asked]))
     assert [one.status for one in found] == [FAILED] * 501 + [PENDING] * 500

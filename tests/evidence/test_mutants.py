@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.evidence import Evidence, EvidencePack, addresses, hashing, parallel, verified
+from holdfast.evidence import Evidence, EvidencePack, parallel, verified
 from holdfast.evidence import verifier as verifying
 from holdfast.evidence.checks import (
     api_response,
@@ -22,9 +22,10 @@ from holdfast.evidence.checks import (
     network_reachable,
     process_exists,
 )
-from holdfast.evidence.databases import Dialect, run
-from holdfast.evidence.hashing import HashCache, Identity
-from holdfast.evidence.paths import Place
+from holdfast.evidence.world import addresses, hashing
+from holdfast.evidence.world.databases import Dialect, run
+from holdfast.evidence.world.hashing import HashCache, Identity
+from holdfast.evidence.world.paths import Place
 
 from .probes import PROBES, Probe
 

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.evidence import EvidencePack, EvidenceVerifier, Policy, refuse_unverifiable
-from holdfast.evidence.addresses import is_public
+from holdfast.evidence.world.addresses import is_public
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, free_port, status, verifier
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.evidence import EvidenceVerifier, process_evidence
 from holdfast.evidence.checks import process_exists
-from holdfast.processes import _from_ps, start_of
+from holdfast.kernel.processes import _from_ps, start_of
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status, verifier
 

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.executing import Steps
+from holdfast.engine.run.execute import Steps
 from holdfast.seams import set_fault_hook
 from holdfast.testing import faults
 from holdfast.workflow import Step

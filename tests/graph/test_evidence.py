@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast import forking as forking_module
-from holdfast.engine import live
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
+from holdfast.engine.run import live
 from holdfast.evidence import (
     Context,
     Evidence,
@@ -28,6 +27,7 @@ from holdfast.evidence import (
 )
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
 from holdfast.model import INHERITED, Kind
+from holdfast.operations import forking as forking_module
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 
 from .flows import State, join, run

@@ -15,7 +15,7 @@ import holdfast as hf
 from holdfast.engine.events import CheckpointFailed, CheckpointSaved, StepStarted
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph
 from holdfast.model import Entry
-from holdfast.stores.sqlite import SQLiteStore
+from holdfast.stores.sqlite.store import SQLiteStore
 from tests.graph.flows import Calls, State, run
 from tests.graph.test_forks import forked
 

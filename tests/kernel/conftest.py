@@ -1,28 +1,5 @@
-"""What users see of the kernel is the same on a server."""
+"""The kernel is tried on the same stores as the operations."""
 
-from __future__ import annotations
+from tests.operations.conftest import kept_url, url
 
-from pathlib import Path
-
-import pytest
-
-from tests.conftest import STORES
-from tests.servers import postgres
-
-
-@pytest.fixture(params=(*STORES, "postgres"))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A fresh store of every kind."""
-    return "memory://" if request.param == "memory" else _kept(request.param, tmp_path)
-
-
-@pytest.fixture(params=(*STORES[1:], "postgres"))
-def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A fresh store of every kind that outlives its process."""
-    return _kept(request.param, tmp_path)
-
-
-def _kept(kind: str, tmp_path: Path) -> str:
-    if kind == "postgres":
-        return postgres.new_url()
-    return f"sqlite:///{tmp_path}/runs.db" if kind == "sqlite" else f"file://{tmp_path}/runs"
+__all__ = ["kept_url", "url"]

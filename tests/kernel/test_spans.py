@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import chains, landmarks
-from holdfast.chains import Reader
-from holdfast.codec import values
+from holdfast.codec import chain, values
+from holdfast.kernel import reader
+from holdfast.kernel.reader import Reader
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
 from tests.effort import examples
@@ -71,8 +71,8 @@ def test_every_checkpoint_that_is_left_can_be_loaded(
     """Whatever was deleted from under it, wherever the run went back to, whoever saved it."""
     store, rng = MemoryStore(), random.Random(links)
     with (
-        patch.multiple(landmarks, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
-        patch.object(chains, "SMALL_STATE", 64),
+        patch.multiple(chain, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
+        patch.object(reader, "SMALL_STATE", 64),
     ):
         cp = hf.SyncCheckpointer(store)
         expected: dict[int, Any] = {cp.save("run", ["first"] * 40).seq: ["first"] * 40}
@@ -104,7 +104,7 @@ def test_what_is_deleted_while_a_state_is_put_together_is_no_damage() -> None:
     """What built on it was rewritten, and is read again."""
     for moment in range(1, 20):
         store = Interrupted()
-        with hf.SyncCheckpointer(store) as cp, patch.object(landmarks, "MAX_LINKS", 3):
+        with hf.SyncCheckpointer(store) as cp, patch.object(chain, "MAX_LINKS", 3):
             for n in range(12):
                 last = cp.save("run", {"n": n, "log": [f"line {i:05}" for i in range(900 + n)]})
             store.reads_left, store.then = moment, lambda: cp.prune("run", keep_latest=1)
@@ -140,4 +140,4 @@ def test_a_load_reads_few_entries_however_long_the_run_is() -> None:
     loaded = hf.SyncCheckpointer(counting).load("run")
     assert loaded is not None
     assert loaded.state == state
-    assert counting.read_so_far <= 2 + landmarks.MAX_LINKS + landmarks.MAX_SPANS
+    assert counting.read_so_far <= 2 + chain.MAX_LINKS + chain.MAX_SPANS

@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.journal import Draft, Journals, Tip
+from holdfast.kernel.journal import Draft, Journals, Tip
+from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.writer import Writer
 from holdfast.model import Entry, Kind, Status
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
 from holdfast.store import Store, Work
-from holdfast.stores.sqlite import SQLiteStore
+from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing import faults
 from holdfast.testing.invariants import entry
-from holdfast.ticket import Ticket
-from holdfast.writer import Writer
 from tests.waiting import wait_until
 
 LONG = 30.0

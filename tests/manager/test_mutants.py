@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
-from holdfast.core import Core
-from holdfast.evidence import holding, records
-from holdfast.evidence.checking import Checker, Found
-from holdfast.evidence.holding import Claims, Due, Standing
 from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.trust import records, rule
+from holdfast.evidence.trust.checking import Checker, Found
+from holdfast.evidence.trust.rule import Claims, Due, Standing
 from holdfast.evidence.verdicts import VerificationStatus, inconclusive
-from holdfast.journal import Draft
+from holdfast.kernel.appending import append
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
 from holdfast.manager import CheckpointManager, TaskCheckpoint, steps
 from holdfast.model import Entry
 
@@ -56,12 +56,12 @@ def looks_at_the_newest_only(patch: pytest.MonkeyPatch) -> None:
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
     def due(branch: Sequence[Claims]) -> list[Due]:
         return [
-            Due(tuple(holding.Claim(seq, c) for c in pack.evidence_list), pack.required)
+            Due(tuple(rule.Claim(seq, c) for c in pack.evidence_list), pack.required)
             for seq, packs, _ in branch
             for pack in packs
         ]
 
-    patch.setattr(holding, "due", due)
+    patch.setattr(rule, "due", due)
 
 
 def forgets_older_claims(patch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append
 from holdfast.checkpoint import dump_meta
 from holdfast.evidence import Evidence, EvidencePack, VerificationStatus, verdicts
 from holdfast.evidence.context import Context
-from holdfast.evidence.holding import Standing
-from holdfast.journal import Draft
+from holdfast.evidence.trust.rule import Standing
+from holdfast.kernel.appending import append
+from holdfast.kernel.journal import Draft
 from holdfast.manager import CheckpointManager, TaskCheckpoint
 from holdfast.model import Kind, verdict_journal
 

@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.engine import requests
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved
+from holdfast.engine.people import requests
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
 from tests.effort import examples
 from tests.pipeline.flows import path, run, when

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.iamodules import BaseCheckpointer
 from holdfast.engine.events import RunCompleted, RunStarted, StepStarted
 from holdfast.pipeline import HumanInputStep, Pipeline
 from tests.pipeline.flows import Calls, follow, line, path, run
@@ -167,7 +168,7 @@ def test_a_run_that_died_before_it_began_never_resumes_into_an_older_one() -> No
         calls = Calls()
         pipeline = reviewed(calls, cp)
         run(pipeline.run("old", "t"))
-        from holdfast import appending
+        from holdfast.kernel import appending
 
         cp.core.drive(appending.append(cp.core, "\x1fthread\x1ft", appending.thread_member("new")))
         with pytest.raises(hf.CheckpointNotFoundError) as caught:
@@ -467,7 +468,7 @@ def test_a_checkpoint_within_a_branch_has_the_whole_state_by_ids_as_written(
     result = run(pipeline.run({"n": 1}, "t"))
 
     async def states() -> list[Any]:
-        view = pipeline.checkpoints
+        view = BaseCheckpointer(pipeline)
         infos = await view.list_checkpoints("t")
         found = [await view.load_checkpoint("t", info.checkpoint_id) for info in infos]
         return [None if one is None else one.state for one in found]

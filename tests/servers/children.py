@@ -7,7 +7,6 @@ import multiprocessing
 from typing import Any, Final
 
 import holdfast as hf
-from holdfast.stores import mysql, postgres, redis  # noqa: F401 - for those to come
 from holdfast.testing import faults
 
 processes: Final = multiprocessing.get_context("forkserver")

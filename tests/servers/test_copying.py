@@ -18,11 +18,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast import copying
 from holdfast.codec import envelope
 from holdfast.evidence import Evidence, EvidencePack
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry, stub, verdict_journal
+from holdfast.operations import copying
 from holdfast.store import Store
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.stores.memory import MemoryStore

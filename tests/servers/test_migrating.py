@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 import holdfast as hf
-from holdfast.stores._mysql_schema import Migration
-from holdfast.stores.mysql import MySQLStore
+from holdfast.stores.mysql.schema import Migration
+from holdfast.stores.mysql.store import MySQLStore
 from holdfast.testing import faults
 from holdfast.testing.contract import check_store, entry
 from tests.servers import children, mariadb, postgres
@@ -34,19 +34,19 @@ class Kind(NamedTuple):
 
 KINDS = {
     "sqlite": Kind(
-        "_sqlite_schema",
+        "sqlite.schema",
         lambda directory: f"sqlite:///{directory}/runs.db",
         "CREATE TABLE added (x); ALTER TABLE entries ADD COLUMN extra TEXT",
         "ALTER TABLE entries RENAME COLUMN meta TO facts",
     ),
     "postgres": Kind(
-        "_postgres_schema",
+        "postgres.schema",
         lambda _: postgres.new_url(),
         "ALTER TABLE {schema}.entries ADD COLUMN extra text",
         "ALTER TABLE {schema}.entries RENAME COLUMN meta TO facts",
     ),
     "mysql": Kind(
-        "_mysql_schema",
+        "mysql.schema",
         lambda _: mariadb.new_url(),
         Migration(
             ("CREATE TABLE IF NOT EXISTS added (x INT)", "DO SLEEP(0.2)"),  # all come meanwhile
@@ -55,7 +55,7 @@ KINDS = {
         Migration(alter=("CHANGE meta facts LONGBLOB NOT NULL",)),
     ),
     "duckdb": Kind(
-        "_duckdb_file",
+        "duckdb.file",
         lambda directory: f"duckdb:///{directory}/runs.duckdb",
         "ALTER TABLE entries ADD COLUMN extra VARCHAR",
         None,  # an older program can't have the file open

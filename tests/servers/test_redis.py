@@ -13,7 +13,7 @@ import redis
 import holdfast as hf
 from holdfast.model import thread_journal, verdict_journal
 from holdfast.store import Notifying, Store
-from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.store import RedisStore
 from holdfast.testing.contract import check_store, entry
 from holdfast.testing.invariants import tombstone
 from tests.servers.redis import (
@@ -296,7 +296,7 @@ def test_a_replica_sends_to_its_primary(store: Store) -> None:
 def test_too_few_replicas_leave_the_outcome_unknown_and_the_writer_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("holdfast.stores._redis_link.REPLICA_SECONDS", 0.05)
+    monkeypatch.setattr("holdfast.stores.redis.link.REPLICA_SECONDS", 0.05)
     with closing(hf.open_store(new_url(), replicas=1)) as store:
         with pytest.raises(hf.OutcomeUnknownError, match="0 of 1 replicas"):
             store.append([entry("run", 0)])

@@ -14,7 +14,7 @@ import redis
 import holdfast as hf
 from holdfast.model import Entry
 from holdfast.store import Store
-from holdfast.stores.redis import RedisStore
+from holdfast.stores.redis.store import RedisStore
 from holdfast.testing.contract import check_store, entry
 from tests.servers.redis import (
     Member,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
-from holdfast.engine import live
+from holdfast.engine.run import live
 from holdfast.workflow import WorkflowEngine
 
 

@@ -17,10 +17,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast import appending
-from holdfast.core import Core
-from holdfast.engine import running
 from holdfast.engine.events import CheckpointRejected, RunStarted, StepRetrying
+from holdfast.engine.resume import launch
 from holdfast.evidence import (
     CommandResult,
     Evidence,
@@ -29,6 +27,8 @@ from holdfast.evidence import (
     Policy,
     process_evidence,
 )
+from holdfast.kernel import appending
+from holdfast.kernel.core import Core
 from holdfast.model import Kind, verdict_journal
 from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (
@@ -600,7 +600,7 @@ def test_what_was_found_to_fail_counts_where_the_stored_verdicts_are_trusted(
     stopped(engine, flow, desk, "b")
     (desk / "b").unlink()
     with hf.SyncCheckpointer(store) as cp:
-        from holdfast.evidence.checking import Checker
+        from holdfast.evidence.trust.checking import Checker
 
         Checker(cp.core, EvidenceVerifier()).newest("r", lambda _: True, unclaimed=True)
         desk.write("b")
@@ -1337,7 +1337,7 @@ def test_only_what_was_written_of_a_run_within_that_begins_anew_is_told(
                 cp.rollback(run, seq=1)
             return (yield from real(core, run, *rest))
 
-        monkeypatch.setattr(running, "append_at", append_at)
+        monkeypatch.setattr(launch, "append_at", append_at)
         events = asyncio.run(collect(engine.resume(outer, workflow_id="r")))
     assert [event.run_id for event in of(events, CheckpointRejected)] == ["r"]
     assert desk.holds("f")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.appending import append, append_if
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.engine import requests
-from holdfast.engine.following import Following
-from holdfast.engine.requests import MAX_ANSWER_BYTES
-from holdfast.journal import Draft
+from holdfast.engine.people import requests
+from holdfast.engine.people.following import Following
+from holdfast.engine.people.requests import MAX_ANSWER_BYTES
+from holdfast.kernel.appending import append, append_if
+from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (

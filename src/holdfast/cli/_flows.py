@@ -21,12 +21,12 @@ from holdfast.cli._session import Session, find_run
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.core import Core
-    from holdfast.engine.opening import StoreLike
+    from holdfast.engine.door import StoreLike
     from holdfast.engine.options import Trust
-    from holdfast.engine.running import Plan
-    from holdfast.engine.taking import Make
+    from holdfast.engine.resume.launch import Plan
+    from holdfast.engine.resume.takeover import Make
     from holdfast.evidence import EvidenceVerifier
+    from holdfast.kernel.core import Core
     from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
 
@@ -47,22 +47,22 @@ class Flow(NamedTuple):
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
     ) -> Plan:
         """Open a new run."""
-        from holdfast.engine import running
         from holdfast.engine.options import Options
+        from holdfast.engine.resume import launch
 
         options = Options(listening=True, verifier=self.verifier)
-        belongs = running.Link(thread or (run_id if self.threaded else None), **link)
-        return await running.start(core, self.make, run_id, inputs, options, belongs)
+        belongs = launch.Link(thread or (run_id if self.threaded else None), **link)
+        return await launch.start(core, self.make, run_id, inputs, options, belongs)
 
     async def resume(
         self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
     ) -> Plan:
         """Take a run over where it stands."""
-        from holdfast.engine import running
         from holdfast.engine.options import Options
+        from holdfast.engine.resume import launch
 
         options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
-        return await running.resume(core, self.make, run_id, None, options)
+        return await launch.resume(core, self.make, run_id, None, options)
 
 
 _SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")

@@ -8,7 +8,7 @@ from holdfast.cli._session import Session, find_run
 
 def request(session: Session, run: str, action: str, reason: str) -> None:
     """Ask a run to pause or to cancel, and say what it is doing now."""
-    from holdfast.engine import requests
+    from holdfast.engine.people import requests
 
     with session.opened() as cp:
         run_id = find_run(cp, run).run_id

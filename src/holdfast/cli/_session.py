@@ -19,7 +19,7 @@ from holdfast.cli._exits import NotFoundError
 if TYPE_CHECKING:
     from holdfast.checkpoint import RunInfo
     from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.engine.opening import StoreLike
+    from holdfast.engine.door import StoreLike
 
 _CANDIDATES: Final = 10
 _PAGE: Final = 500
@@ -71,7 +71,7 @@ class Session:
 
     def adopt(self, own: StoreLike) -> None:
         """Use the store that a flow brings along, unless another was named."""
-        from holdfast.engine.opening import opened
+        from holdfast.engine.door import opened
 
         if own is None or self.where is not None:
             return
@@ -90,7 +90,7 @@ class Session:
             self.require_store()
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
-            from holdfast.engine.opening import opened
+            from holdfast.engine.door import opened
 
             store = opened(self.own).checkpointer.store
         with SyncCheckpointer(store, **options) as checkpointer:
@@ -189,7 +189,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """What a run is really doing, in a word, and what JSON says about who carries it out."""
-    from holdfast.engine.standing import standing
+    from holdfast.engine.resume.standing import standing
     from holdfast.errors import CheckpointCorruptedError
 
     try:

@@ -13,7 +13,7 @@ from holdfast.cli._form import fill_in
 from holdfast.cli._session import Session, as_command, find_run, run_argument
 
 if TYPE_CHECKING:
-    from holdfast.engine.questions import Question
+    from holdfast.engine.people.questions import Question
 
 
 @as_command(
@@ -39,7 +39,7 @@ def command(
     answer with --with. Where text is wanted, it need not be quoted. An answer is checked and
     recorded once: of two, the second is refused.
     """
-    from holdfast.engine import requests
+    from holdfast.engine.people import requests
     from holdfast.errors import QuestionError
 
     if document is None and not session.interactive:

@@ -14,7 +14,7 @@ from holdfast.cli._session import Session, all_runs, as_command
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.integrity import Integrity
+    from holdfast.operations.verifying import Integrity
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
@@ -116,7 +116,7 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
 
 
 def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
-    from holdfast.engine.recovering import orphans
+    from holdfast.engine.resume.recovery import orphans
 
     found = orphans(cp.core)
     dead = [orphan for orphan in found if not orphan.answered]

@@ -59,7 +59,7 @@ def command(
     `holdfast import` reads either. A file appears whole or not at all, and holds a checksum.
     Tables of checkpoints, parquet and duckdb, can't be imported; they need holdfast[duckdb].
     """
-    from holdfast.sweeping import archive_name
+    from holdfast.operations.retention import archive_name
 
     to = Path(target)
     into = target.endswith("/") or to.is_dir()

@@ -23,7 +23,7 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     A file that was cut or changed is refused before anything of it is written. What the store
     holds already of the very same run is left alone; another run by the same id is an error.
     """
-    from holdfast.transfer import runs_in
+    from holdfast.operations.transfer import runs_in
 
     try:
         names = [name for file in files for name in runs_in(file)]  # before there is a store

@@ -60,7 +60,7 @@ def command(
     With both --keep-latest and --older-than, a checkpoint goes when it is beyond the one and
     older than the other.
     """
-    from holdfast.retention import Retention
+    from holdfast.model import Retention
 
     if keep_latest is None and older_than is None and runs_older_than is None:
         raise click.UsageError("say what may go: --keep-latest, --older-than or --runs-older-than")

@@ -10,7 +10,7 @@ from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command, find_run, run_argument
 
 if TYPE_CHECKING:
-    from holdfast.engine.questions import Question
+    from holdfast.engine.people.questions import Question
 
 
 @as_command(
@@ -35,7 +35,7 @@ def command(
     """
     from datetime import UTC, datetime
 
-    from holdfast.engine import requests
+    from holdfast.engine.people import requests
 
     with session.opened() as cp:
         if run is None:
@@ -68,7 +68,7 @@ def command(
 def to_dict(question: Question) -> dict[str, Any]:
     """A question as JSON has it."""
     from holdfast.cli._following import plain
-    from holdfast.engine.questions import FAIL
+    from holdfast.engine.people.questions import FAIL
 
     return {
         "run_id": question.run_id,

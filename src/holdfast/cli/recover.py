@@ -52,7 +52,7 @@ def command(
     listed and left alone, and so are all with --dry-run. Exits with 1 if a run fails, or is left
     alone without --dry-run.
     """
-    from holdfast.engine.recovering import orphans
+    from holdfast.engine.resume.recovery import orphans
 
     with session.opened() as cp:
         found = orphans(cp.core, silent=silent)
@@ -102,7 +102,7 @@ async def _recover(
 ) -> dict[str, Any]:
     from holdfast.checkpointer import Checkpointer
     from holdfast.engine.options import Options
-    from holdfast.engine.recovering import recover
+    from holdfast.engine.resume.recovery import recover
 
     async with Checkpointer(session.url) as cp:
         came: dict[str, Any] = {}

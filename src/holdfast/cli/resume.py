@@ -13,9 +13,9 @@ from holdfast.cli._session import Session, as_command, find_run, run_argument
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from holdfast.core import Core
     from holdfast.engine.options import Trust
-    from holdfast.engine.running import Plan
+    from holdfast.engine.resume.launch import Plan
+    from holdfast.kernel.core import Core
 
 
 @as_command(

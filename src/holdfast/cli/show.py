@@ -14,7 +14,7 @@ from holdfast.cli._session import Session, as_command, doing, find_place, find_r
 if TYPE_CHECKING:
     from holdfast.checkpoint import RunInfo
     from holdfast.cli._drawing import Text
-    from holdfast.timeline import Moment
+    from holdfast.operations.timeline import Moment
 
 _MOMENTS: Final = 50
 _LINES: Final = 20

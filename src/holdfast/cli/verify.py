@@ -18,10 +18,10 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run, run_a
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.evidence import EvidenceVerifier
-    from holdfast.evidence.checking import Checker
-    from holdfast.evidence.holding import Claim, Standing
+    from holdfast.evidence.trust.checking import Checker
+    from holdfast.evidence.trust.rule import Claim, Standing
     from holdfast.evidence.verdicts import Verdict
-    from holdfast.integrity import Integrity
+    from holdfast.operations.verifying import Integrity
 
 _FINE: Final = ("verified", "unverified", "ok")
 _UNCHECKED: Final = "not checked"
@@ -139,7 +139,7 @@ def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | No
 
 def _checker(cp: SyncCheckpointer, verifier: EvidenceVerifier) -> Checker:
     """A checker that notes nothing about claims that it had no means to check."""
-    from holdfast.evidence.checking import Checker
+    from holdfast.evidence.trust.checking import Checker
     from holdfast.evidence.verdicts import VerificationStatus
 
     class Honest(Checker):

@@ -17,8 +17,8 @@ from holdfast.cli.show import what
 
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
+    from holdfast.operations.timeline import Moment
     from holdfast.store import Store
-    from holdfast.timeline import Moment
 
 _TOLD: Final = 5.0  # seconds between looks at a store that tells of news
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}

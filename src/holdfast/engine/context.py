@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from holdfast import reading
-from holdfast.core import Core
 from holdfast.errors import CheckpointNotFoundError
+from holdfast.kernel.core import Core
+from holdfast.operations import reading
 
 if TYPE_CHECKING:
     import asyncio
@@ -151,7 +151,7 @@ def state_of(
 
 def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int | None:
     """The seq of the newest checkpoint of a run that holds now. Raises `VerificationError`."""
-    from holdfast.evidence.checking import Checker
+    from holdfast.evidence.trust.checking import Checker
 
     assert here._options is not None  # noqa: SLF001 - the step's own
     checker = Checker(core, here._options.checks_with)  # noqa: SLF001 - as above

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, get_args
 
-from holdfast.engine.claiming import usual_verifier
+from holdfast.engine.claims import usual_verifier
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier

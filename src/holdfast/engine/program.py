@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from holdfast.engine.claiming import Claiming
+from holdfast.engine.claims import Claiming
 from holdfast.engine.retry import Retry
 from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
-    from holdfast.engine.history import History
+    from holdfast.engine.resume.history import History
 
 
 def is_async(fn: object) -> bool:

@@ -9,12 +9,10 @@ from holdfast.evidence.capture import (
 )
 from holdfast.evidence.checks import CHECKS, refuse_unverifiable
 from holdfast.evidence.claims import Evidence, EvidenceType
-from holdfast.evidence.commands import CommandResult, run_command
 from holdfast.evidence.context import Check, Context
-from holdfast.evidence.hashing import HashCache
-from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
+from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verdicts import (
     Verdict,
     VerificationStatus,
@@ -24,6 +22,8 @@ from holdfast.evidence.verdicts import (
     verified,
 )
 from holdfast.evidence.verifier import EvidenceVerifier
+from holdfast.evidence.world.commands import CommandResult, run_command
+from holdfast.evidence.world.hashing import HashCache
 
 __all__ = [
     "CHECKS",

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence.claims import Evidence, EvidenceType
-from holdfast.evidence.commands import CommandResult
-from holdfast.evidence.hashing import ChangedError, sha256_of
-from holdfast.evidence.paths import locate, look, open_file
 from holdfast.evidence.policy import Policy
-from holdfast.processes import start_of
+from holdfast.evidence.world.commands import CommandResult
+from holdfast.evidence.world.hashing import ChangedError, sha256_of
+from holdfast.evidence.world.paths import locate, look, open_file
+from holdfast.kernel.processes import start_of
 
 _ATTEMPTS: Final = 3
 _MAX_FILES: Final = 1000

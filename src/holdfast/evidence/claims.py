@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.codec import readable, values
 from holdfast.errors import InvalidEvidenceError, SerializeError
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
-from holdfast.subjects import canonical, subject_of
+from holdfast.operations.subjects import canonical, subject_of
 
 __all__ = ["MAX_CLAIM_BYTES", "Evidence", "EvidenceType", "VerificationStatus"]
 

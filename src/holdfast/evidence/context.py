@@ -12,7 +12,7 @@ from holdfast.evidence.verdicts import Verdict
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
-    from holdfast.evidence.hashing import HashCache
+    from holdfast.evidence.world.hashing import HashCache
 
 T = TypeVar("T")
 _MAX_ADMITTED: Final = 100_000

@@ -16,7 +16,6 @@ from holdfast.errors import EvidenceError
 from holdfast.evidence.checks import CHECKS, refuse_unverifiable
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Check, Context
-from holdfast.evidence.hashing import HashCache
 from holdfast.evidence.packs import EvidencePack, summary
 from holdfast.evidence.parallel import MAX_WORKERS, judge_all
 from holdfast.evidence.policy import Policy
@@ -28,6 +27,7 @@ from holdfast.evidence.verdicts import (
     inconclusive,
     verified,
 )
+from holdfast.evidence.world.hashing import HashCache
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 Metrics = Callable[[str, VerificationStatus, float], object]

@@ -11,7 +11,7 @@ app = (
 final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
 """
 
-from holdfast.engine.questions import FAIL, Approval, Question
+from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.engine.walking.plan import END
 from holdfast.engine.walking.states import merge_changes

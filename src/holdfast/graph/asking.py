@@ -11,8 +11,8 @@ from typing import Any, Final, get_origin
 from holdfast.codec import values
 from holdfast.codec.records import stored_names
 from holdfast.engine.hints import hints_of
-from holdfast.engine.questions import Inquiry
-from holdfast.engine.schema import schema_of, schema_of_fields
+from holdfast.engine.people.questions import Inquiry
+from holdfast.engine.people.schema import schema_of, schema_of_fields
 from holdfast.engine.walking.plan import Asking
 from holdfast.engine.walking.states import fields_of
 

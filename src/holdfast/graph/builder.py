@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
 
-from holdfast.engine.claiming import Claiming, PathLike, Paths
-from holdfast.engine.commands import Argv, Command
+from holdfast.engine.claims import Claiming, PathLike, Paths
+from holdfast.engine.command import Argv, Command
 from holdfast.engine.hints import hints_of
+from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Policy, is_async
-from holdfast.engine.questions import FAIL
 from holdfast.engine.retry import Retry
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError

@@ -11,27 +11,28 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast import reading
-from holdfast.core import Core
-from holdfast.engine import requests, running
 from holdfast.engine.blocking import block_on, blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
-from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.door import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import Question
 from holdfast.engine.program import is_async
-from holdfast.engine.questions import Question
-from holdfast.engine.recovering import SILENT_SECONDS, recover
-from holdfast.engine.running import Link
+from holdfast.engine.resume import launch
+from holdfast.engine.resume.launch import Link
+from holdfast.engine.resume.recovery import SILENT_SECONDS, recover
+from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
-from holdfast.engine.walking import going_back
+from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
-from holdfast.engine.workers import refuse_living
 from holdfast.errors import RunFinishedError, RunIdRequiredError
 from holdfast.graph.program import GraphProgram
 from holdfast.graph.views import GraphCheckpoint
+from holdfast.kernel.core import Core
 from holdfast.model import Status
+from holdfast.operations import reading
 from holdfast.seams import new_id
 
 if TYPE_CHECKING:
@@ -134,13 +135,13 @@ class CompiledGraph(Generic[S]):
         link = Link(thread_id, owner)
         place = _place(store, run_id)
 
-        async def plan() -> running.Plan:
+        async def plan() -> launch.Plan:
             core = place.checkpointer.core
             name = run_id or new_id()
             make = self.program if store is not None else self._unkept
-            return await running.start(core, make, name, self._fitting(state), options, link)
+            return await launch.start(core, make, name, self._fitting(state), options, link)
 
-        return running.stream(plan, place.close)
+        return launch.stream(plan, place.close)
 
     async def resume(
         self,
@@ -175,7 +176,7 @@ class CompiledGraph(Generic[S]):
         options = self._options(
             checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
         )
-        where = going_back.Wanted(from_node, after_node, override, validate, replay)
+        where = time_travel.Wanted(from_node, after_node, override, validate, replay)
         return await self._resume(run_id, store, options, where)
 
     def resume_sync(
@@ -196,7 +197,7 @@ class CompiledGraph(Generic[S]):
             checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
         )
         options = replace(options, blocking=True)
-        wanted = going_back.Wanted(**where)
+        wanted = time_travel.Wanted(**where)
         return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
 
     def resume_stream(
@@ -219,12 +220,12 @@ class CompiledGraph(Generic[S]):
         options = replace(options, listening=True)
         place = _place(store, run_id)
 
-        async def plan() -> running.Plan:
+        async def plan() -> launch.Plan:
             core = place.checkpointer.core
-            await self._go_back(core, run_id, options, going_back.Wanted(**where))
-            return await running.resume(core, self.program, run_id, None, options)
+            await self._go_back(core, run_id, options, time_travel.Wanted(**where))
+            return await launch.resume(core, self.program, run_id, None, options)
 
-        return running.stream(plan, place.close)
+        return launch.stream(plan, place.close)
 
     async def replay(
         self, run_id: str, node: str, *, store: StoreLike = None, seq: int | None = None
@@ -238,7 +239,7 @@ class CompiledGraph(Generic[S]):
             raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
         async with _kept(store, run_id) as core:
             before = await core.off_loop(
-                lambda: going_back.input_of(core, self.program, self._plan, run_id, node, seq)
+                lambda: time_travel.input_of(core, self.program, self._plan, run_id, node, seq)
             )
             kind, fn = self._plan.state, self._plan.nodes[node].fn
             state = revived(before.value(), kind)
@@ -389,43 +390,43 @@ class CompiledGraph(Generic[S]):
             if resume and await core.off_loop(lambda: reading.run(core, name)) is not None:
                 return await self._go_on(core, name, fitting, options)
             make = self.program if store is not None else self._unkept
-            plan = await running.start(core, make, name, fitting, options, link)
-            result: S = await running.carry_out(plan)
+            plan = await launch.start(core, make, name, fitting, options, link)
+            result: S = await launch.carry_out(plan)
             return result
 
     async def _go_on(self, core: Core, run_id: str, state: S, options: Options) -> S:
         began_with = None if self._plan.migrate else state
         try:
-            plan = await running.resume(core, self.program, run_id, began_with, options)
+            plan = await launch.resume(core, self.program, run_id, began_with, options)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise
-            recorded = partial(running.outcome, core, self.program, run_id, began_with)
+            recorded = partial(launch.outcome, core, self.program, run_id, began_with)
             final: S = await core.off_loop(recorded)
             return final
-        result: S = await running.carry_out(plan)
+        result: S = await launch.carry_out(plan)
         return result
 
     def _unkept(self) -> GraphProgram:
         return GraphProgram(self._plan, kept=False)
 
     async def _resume(
-        self, run_id: str, store: StoreLike, options: Options, where: going_back.Wanted
+        self, run_id: str, store: StoreLike, options: Options, where: time_travel.Wanted
     ) -> S:
         async with _kept(store, run_id) as core:
             await self._go_back(core, run_id, options, where)
-            plan = await running.resume(core, self.program, run_id, None, options)
-            result: S = await running.carry_out(plan)
+            plan = await launch.resume(core, self.program, run_id, None, options)
+            result: S = await launch.carry_out(plan)
             return result
 
     async def _go_back(
-        self, core: Core, run_id: str, options: Options, wanted: going_back.Wanted
+        self, core: Core, run_id: str, options: Options, wanted: time_travel.Wanted
     ) -> None:
         if all(part in (None, False) for part in wanted):
             return
         if not options.take_over:
             await core.off_loop(lambda: refuse_living(core, run_id))
-        await core.drive_async(going_back.go_back(core, self.program, self._plan, run_id, wanted))
+        await core.drive_async(time_travel.go_back(core, self.program, self._plan, run_id, wanted))
 
 
 def _arrows(plan: Plan) -> Iterator[Arrow]:

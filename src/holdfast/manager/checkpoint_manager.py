@@ -12,22 +12,22 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from holdfast import backlog, composing, deleting, reading
-from holdfast.chains import state_seq
 from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec import readable
-from holdfast.core import Core
-from holdfast.engine.opening import StoreLike, opened
-from holdfast.engine.workers import WORKER, this_worker
+from holdfast.engine.door import StoreLike, opened
+from holdfast.engine.resume.workers import WORKER, this_worker
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
-from holdfast.evidence import records
-from holdfast.evidence.checking import Checker, reason
-from holdfast.evidence.holding import Standing
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
+from holdfast.evidence.trust import records
+from holdfast.evidence.trust.checking import Checker, reason
+from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
-from holdfast.journal import Draft
+from holdfast.kernel import backlog, compose
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.reader import state_seq
 from holdfast.manager import steps
 from holdfast.manager.views import StepInFlight, TaskCheckpoint
 from holdfast.model import (
@@ -41,6 +41,7 @@ from holdfast.model import (
 from holdfast.model import (
     checkpoint_id as name_checkpoint,
 )
+from holdfast.operations import deleting, reading
 
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
 """Told of every checkpoint that is passed over, and why."""
@@ -370,9 +371,9 @@ def _begin_draft(
     return Draft(
         Kind.BEGIN.value,
         Status.OPEN.value,
-        composing.encode(core, run, dict(snapshot), root="snapshot"),
+        compose.encode(core, run, dict(snapshot), root="snapshot"),
         type=_known_type(checkpoint_type),
-        meta=composing.bounded_meta(facts),
+        meta=compose.bounded_meta(facts),
     )
 
 

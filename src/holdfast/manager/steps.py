@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from holdfast.appending import alias_of, append_if
-from holdfast.chains import state_seq
 from holdfast.checkpoint import CheckpointInfo, dump_meta, to_datetime
-from holdfast.core import Core, Op
-from holdfast.engine.workers import WORKER
+from holdfast.engine.resume.workers import WORKER
 from holdfast.errors import (
     CheckpointNotFoundError,
     ConflictError,
@@ -24,8 +21,11 @@ from holdfast.errors import (
     StepNotFoundError,
 )
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.records import evidence_meta, pack_digest, pack_of
-from holdfast.journal import Draft
+from holdfast.evidence.trust.records import evidence_meta, pack_digest, pack_of
+from holdfast.kernel.appending import alias_of, append_if
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.reader import state_seq
 from holdfast.manager.views import StepInFlight
 from holdfast.model import (
     Entry,

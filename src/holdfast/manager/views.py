@@ -10,7 +10,7 @@ from typing import Any, Self
 from holdfast.checkpoint import Checkpoint, to_datetime
 from holdfast.codec import readable
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.records import NOTHING, Findings, pack_of
+from holdfast.evidence.trust.records import NOTHING, Findings, pack_of
 from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.model import checkpoint_id
 

@@ -14,7 +14,7 @@ result = await pipeline.run({"topic": "kelp"}, thread_id="user-123")
 result = await pipeline.resume("user-123", answer={"approved": True})
 """
 
-from holdfast.engine.questions import Question
+from holdfast.engine.people.questions import Question
 from holdfast.engine.retry import Retry
 from holdfast.pipeline.definition import definition_schema
 from holdfast.pipeline.pipeline import Pipeline

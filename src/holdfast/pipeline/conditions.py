@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from holdfast.engine.patterns import pattern
+from holdfast.engine.people.patterns import pattern
 from holdfast.engine.program import is_async
 from holdfast.errors import UnresolvedError
 from holdfast.pipeline import references

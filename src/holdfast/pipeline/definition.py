@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Final
 
-from holdfast.engine.questions import Inquiry
+from holdfast.engine.people.questions import Inquiry
 from holdfast.engine.walking.plan import END, Asking, Node
 from holdfast.errors import InvalidIdError, UnresolvedError
 from holdfast.model import check_id

@@ -9,36 +9,36 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
-from holdfast import saving
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.core import Core
-from holdfast.engine import requests, running, taking
 from holdfast.engine.blocking import block_on, check_options
-from holdfast.engine.history import History
-from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.door import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
-from holdfast.engine.recovering import SILENT_SECONDS, recover
-from holdfast.engine.running import Link
+from holdfast.engine.people import requests
+from holdfast.engine.resume import launch, takeover
+from holdfast.engine.resume.history import History
+from holdfast.engine.resume.launch import Link
+from holdfast.engine.resume.recovery import SILENT_SECONDS, recover
+from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
-from holdfast.engine.workers import refuse_living
 from holdfast.errors import (
     CheckpointNotFoundError,
     EndedWithFailureError,
     RunFinishedError,
     RunPausedError,
 )
+from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
-from holdfast.pipeline import exporting, files
-from holdfast.pipeline.checkpoint import BaseCheckpointer
+from holdfast.operations import saving
+from holdfast.pipeline import export, files
 from holdfast.pipeline.definition import plan_of
 from holdfast.pipeline.findings import Findings
-from holdfast.pipeline.going import go_to, newest_run
 from holdfast.pipeline.plan import PipelinePlan
 from holdfast.pipeline.program import PipelineProgram
 from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import HumanInputStep, Step
+from holdfast.pipeline.threads import go_to, newest_run
 from holdfast.seams import SYSTEM_CLOCK, Clock, new_id
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Pipeline:
 
         Raises `ValueError` for a function that has no name there.
         """
-        return exporting.definition_of(self._plan, self._registry)
+        return export.definition_of(self._plan, self._registry)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """`to_dict` as text, for a file that `from_file` reads."""
@@ -208,7 +208,7 @@ class Pipeline:
 
     def mermaid(self) -> str:
         """The pipeline as Mermaid text, which Markdown viewers draw."""
-        return exporting.picture_of(self._plan)
+        return export.picture_of(self._plan)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
@@ -265,10 +265,10 @@ class Pipeline:
         options = replace(self._options, timeout=timeout, listening=True)
         place = self._place()
 
-        async def plan() -> running.Plan:
+        async def plan() -> launch.Plan:
             return await self._start(place.checkpointer.core, data, thread_id, owner, options)
 
-        return running.stream(plan, self._releasing(place))
+        return launch.stream(plan, self._releasing(place))
 
     async def resume(
         self,
@@ -310,7 +310,7 @@ class Pipeline:
         """Like `resume`, but iterate over what is returned to carry it out and see its events."""
         check_options(self.resume, how)
         place = self._kept()
-        return running.stream(
+        return launch.stream(
             lambda: self._take_up(thread_id, listening=True, **how), self._releasing(place)
         )
 
@@ -326,11 +326,11 @@ class Pipeline:
         run_id, origin, make = new_id(), checkpoint.run_id, self._maker(core)
 
         def check() -> None:
-            taking.check_flow(make(), History(core, origin, whole=False))
+            takeover.check_flow(make(), History(core, origin, whole=False))
 
         await core.off_loop(check)  # before there is a fork that nobody could carry out
         await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
-        return await self._carry_out(await running.resume(core, make, run_id, None, options))
+        return await self._carry_out(await launch.resume(core, make, run_id, None, options))
 
     async def pause(self, thread_id: str, reason: str = "") -> None:
         """Have the thread's newest run stop after the steps that are under way."""
@@ -374,11 +374,6 @@ class Pipeline:
         """What the runs are kept with. Raises `ValueError` where there is none."""
         return self._kept().checkpointer
 
-    @property
-    def checkpoints(self) -> BaseCheckpointer:
-        """The checkpoints by thread, with whole states also within parallel branches."""
-        return BaseCheckpointer(self.checkpointer)
-
     async def close(self) -> None:
         """Make everything durable and release what the pipeline opened. Twice is fine."""
         if self._keeper is not None:
@@ -397,7 +392,7 @@ class Pipeline:
 
     # --- within
 
-    def _maker(self, core: Core) -> taking.Make:
+    def _maker(self, core: Core) -> takeover.Make:
         return lambda: self.program(core.journals.clock)
 
     def _kept(self) -> Opened:
@@ -461,26 +456,26 @@ class Pipeline:
             return None
         make, inputs = self._maker(core), None if data is None else self.state_from(data)
         try:
-            plan = await running.resume(core, make, run_id, inputs, options)
+            plan = await launch.resume(core, make, run_id, inputs, options)
         except RunFinishedError as finished:
             if finished.status != Status.COMPLETED:
                 raise
         else:
             return await self._carry_out(plan)
         program = self.program(core.journals.clock)
-        state = await core.off_loop(lambda: running.outcome(core, lambda: program, run_id, inputs))
+        state = await core.off_loop(lambda: launch.outcome(core, lambda: program, run_id, inputs))
         return PipelineResult(
             state["steps"], run_id=run_id, status="completed", output=program.output
         )
 
     async def _start(
         self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
-    ) -> running.Plan:
+    ) -> launch.Plan:
         if thread_id is not None:
             check_id("thread_id", thread_id)
         run_id = new_id()
         inputs, link = self.state_from(data), Link(thread_id or run_id, owner)
-        return await running.start(core, self._maker(core), run_id, inputs, options, link)
+        return await launch.start(core, self._maker(core), run_id, inputs, options, link)
 
     async def _resume(
         self, thread_id: str | None, *, blocking: bool = False, **how: Unpack[Resuming]
@@ -497,7 +492,7 @@ class Pipeline:
         by: str | None = None,
         from_step: str | None = None,
         **options: Any,
-    ) -> running.Plan:
+    ) -> launch.Plan:
         core = self._kept().checkpointer.core
         if run_id is None:
             if thread_id is None:
@@ -513,13 +508,13 @@ class Pipeline:
             if not options.get("take_over"):
                 await core.off_loop(lambda: refuse_living(core, run_id))
             await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
-        return await running.resume(core, make, run_id, None, replace(self._options, **options))
+        return await launch.resume(core, make, run_id, None, replace(self._options, **options))
 
-    async def _carry_out(self, plan: running.Plan) -> PipelineResult:
+    async def _carry_out(self, plan: launch.Plan) -> PipelineResult:
         run, program = plan.run, plan.run.program
         assert isinstance(program, PipelineProgram)
         try:
-            state = await running.carry_out(plan)
+            state = await launch.carry_out(plan)
         except RunPausedError as paused:
             core = run.core
             asked = await core.off_loop(lambda: requests.questions(core, run.run_id))

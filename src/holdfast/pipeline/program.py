@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.codec import values
-from holdfast.engine.history import History, meta
 from holdfast.engine.program import Policy, Record, Stored, Task
-from holdfast.engine.recording import describe
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.run.recorder import describe
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram, visit_key
 from holdfast.errors import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from holdfast.engine.questions import Question
+from holdfast.engine.people.questions import Question
 
 
 class PipelineResult(dict[str, Any]):

@@ -9,11 +9,11 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from holdfast.engine.claiming import Claiming, PathLike, Paths
+from holdfast.engine.claims import Claiming, PathLike, Paths
+from holdfast.engine.people.questions import FAIL, Inquiry
+from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import Policy
-from holdfast.engine.questions import FAIL, Inquiry
 from holdfast.engine.retry import Retry
-from holdfast.engine.schema import schema_of
 from holdfast.pipeline.findings import shown
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 

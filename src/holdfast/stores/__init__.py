@@ -9,26 +9,26 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from holdfast.stores.duckdb import DuckDBStore as DuckDBStore
+    from holdfast.stores.duckdb.store import DuckDBStore as DuckDBStore
     from holdfast.stores.dynamodb import DynamoDBStore as DynamoDBStore
-    from holdfast.stores.file import FileStore as FileStore
+    from holdfast.stores.files.store import FileStore as FileStore
     from holdfast.stores.memory import MemoryStore as MemoryStore
     from holdfast.stores.mongodb import MongoDBStore as MongoDBStore
-    from holdfast.stores.mysql import MySQLStore as MySQLStore
-    from holdfast.stores.postgres import PostgresStore as PostgresStore
-    from holdfast.stores.redis import RedisStore as RedisStore
-    from holdfast.stores.sqlite import SQLiteStore as SQLiteStore
+    from holdfast.stores.mysql.store import MySQLStore as MySQLStore
+    from holdfast.stores.postgres.store import PostgresStore as PostgresStore
+    from holdfast.stores.redis.store import RedisStore as RedisStore
+    from holdfast.stores.sqlite.store import SQLiteStore as SQLiteStore
 
 _MODULES: Final = {
-    "DuckDBStore": "duckdb",
+    "DuckDBStore": "duckdb.store",
     "DynamoDBStore": "dynamodb",
-    "FileStore": "file",
+    "FileStore": "files.store",
     "MemoryStore": "memory",
     "MongoDBStore": "mongodb",
-    "MySQLStore": "mysql",
-    "PostgresStore": "postgres",
-    "RedisStore": "redis",
-    "SQLiteStore": "sqlite",
+    "MySQLStore": "mysql.store",
+    "PostgresStore": "postgres.store",
+    "RedisStore": "redis.store",
+    "SQLiteStore": "sqlite.store",
 }
 
 

@@ -12,7 +12,7 @@ from holdfast.errors import StoreClosedError
 from holdfast.model import HIDDEN, Entry, follows, stub
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
-from holdfast.stores._totals import totals
+from holdfast.stores._shared.totals import totals
 
 _seq = attrgetter("seq")
 

@@ -22,9 +22,14 @@ from holdfast.errors import (
 )
 from holdfast.seams import on_fork
 from holdfast.store import Survives
-from holdfast.stores._document import Item
-from holdfast.stores._documents import DocumentStore
-from holdfast.stores._server import check_user_part, has_secret_options, masked, missing_extra
+from holdfast.stores._shared.document import Item
+from holdfast.stores._shared.documents import DocumentStore
+from holdfast.stores._shared.server import (
+    check_user_part,
+    has_secret_options,
+    masked,
+    missing_extra,
+)
 
 try:
     import pymongo

@@ -31,7 +31,7 @@ from holdfast.engine.events import RunCompleted as WorkflowCompleted
 from holdfast.engine.events import RunFailed as WorkflowFailed
 from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
-from holdfast.engine.questions import FAIL, Approval, Question
+from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.workflow.effects import (
     Step,

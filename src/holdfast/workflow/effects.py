@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
 
-from holdfast.engine.claiming import Claiming, PathLike, Paths
-from holdfast.engine.commands import Argv, Command
+from holdfast.engine.claims import Claiming, PathLike, Paths
+from holdfast.engine.command import Argv, Command
 from holdfast.engine.context import DECIDING, state_of
 from holdfast.engine.hints import hints_of
+from holdfast.engine.people.questions import FAIL, Approval, Inquiry
+from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import PLAIN, Policy, is_async
-from holdfast.engine.questions import FAIL, Approval, Inquiry
 from holdfast.engine.retry import Retry
-from holdfast.engine.schema import schema_of
 from holdfast.model import check_id
 
 if TYPE_CHECKING:

@@ -7,22 +7,23 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from holdfast import reading
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.core import Core
-from holdfast.engine import requests, running, taking
 from holdfast.engine.blocking import block_on, blocking
-from holdfast.engine.opening import Opened, StoreLike, opened
+from holdfast.engine.door import Opened, StoreLike, opened
 from holdfast.engine.options import Options, Strategy, Trust
-from holdfast.engine.questions import Question
-from holdfast.engine.recovering import SILENT_SECONDS, Orphan, orphans, recover
-from holdfast.engine.running import Link, Plan
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import Question
+from holdfast.engine.resume import launch, takeover
+from holdfast.engine.resume.launch import Link, Plan
+from holdfast.engine.resume.recovery import SILENT_SECONDS, Orphan, orphans, recover
 from holdfast.engine.stream import Stream
 from holdfast.errors import CheckpointNotFoundError, RunFinishedError
+from holdfast.kernel.core import Core
 from holdfast.model import Status
+from holdfast.operations import reading
 from holdfast.seams import new_id
-from holdfast.workflow.drawing import picture
 from holdfast.workflow.flow import Workflow
+from holdfast.workflow.picture import picture
 from holdfast.workflow.program import WorkflowProgram
 from holdfast.workflow.results import WorkflowResult, result_of
 
@@ -298,7 +299,7 @@ class WorkflowEngine:
         async def plan() -> Plan:
             return await self._plan(flow, name, inputs, options, resume)
 
-        return running.stream(plan, _nothing)
+        return launch.stream(plan, _nothing)
 
     async def _run(
         self,
@@ -321,8 +322,8 @@ class WorkflowEngine:
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise
-            return await core.off_loop(lambda: running.outcome(core, make, name, inputs or None))
-        return await running.carry_out(plan)
+            return await core.off_loop(lambda: launch.outcome(core, make, name, inputs or None))
+        return await launch.carry_out(plan)
 
     async def _plan(
         self,
@@ -334,8 +335,8 @@ class WorkflowEngine:
     ) -> Plan:
         core = self._core
         if resume:
-            return await running.resume(core, _maker(flow), name, inputs or None, options)
-        return await running.start(core, _maker(flow), name, inputs, options, self._link)
+            return await launch.resume(core, _maker(flow), name, inputs or None, options)
+        return await launch.start(core, _maker(flow), name, inputs, options, self._link)
 
     async def _request(self, action: str, workflow_id: str | None, reason: str) -> None:
         name = workflow_id or self._workflow_id
@@ -351,7 +352,7 @@ async def _nothing() -> None:
     """The engine keeps its store open."""
 
 
-def _maker(flow: Workflow[Any, Any]) -> taking.Make:
+def _maker(flow: Workflow[Any, Any]) -> takeover.Make:
     if not isinstance(flow, Workflow):
         raise TypeError(f"{flow!r} is no workflow; decorate it with @workflow")
     return lambda: WorkflowProgram(flow)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from holdfast.codec.revive import revive
-from holdfast.engine.claiming import inputs_of
+from holdfast.engine.claims import inputs_of
 from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Program, Record, StaleStepError, Task
-from holdfast.engine.questions import FAIL
 from holdfast.errors import SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.effects import (
@@ -25,9 +25,9 @@ from holdfast.workflow.effects import (
     Step,
     StepFunction,
 )
-from holdfast.workflow.expanding import Bare, Skip, expand
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.flow import Workflow
+from holdfast.workflow.modifiers import Bare, Skip, expand
 from holdfast.workflow.records import DECISION, QUESTION, Recorded, Records
 from holdfast.workflow.scopes import Mismatch, Scope
 

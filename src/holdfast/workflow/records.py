@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from holdfast.engine.claiming import CALLED_WITH
-from holdfast.engine.history import History, fact, failure_in, meta
+from holdfast.engine.claims import CALLED_WITH
+from holdfast.engine.resume.history import History, fact, failure_in, meta
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.scopes import orders

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core import Core
-from holdfast.engine.history import History, failure_in, meta
+from holdfast.engine.resume.history import History, failure_in, meta
+from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, Status
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
+from holdfast.engine.people.questions import Inquiry
 from holdfast.engine.program import Policy
-from holdfast.engine.questions import Inquiry
 
 END: Final = "__end__"
 

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from holdfast.engine.history import History
+from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Program, Record, Stored, Task
-from holdfast.engine.questions import FAIL
+from holdfast.engine.resume.history import History
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError

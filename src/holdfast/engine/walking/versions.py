@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.engine.history import History, fact, meta
 from holdfast.engine.program import Stored
+from holdfast.engine.resume.history import History, fact, meta
 from holdfast.engine.walking.plan import Plan, changes
 from holdfast.errors import FlowChangedError
 from holdfast.model import CARRY_STATE, Entry, Kind

@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from holdfast.errors import EvidencePolicyError
-from holdfast.evidence.addresses import admit_host, connect
 from holdfast.evidence.checks.fields import (
     known_only,
     optional,
@@ -33,8 +32,9 @@ from holdfast.evidence.checks.fields import (
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.requests import Exchange, TooLargeError
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.evidence.world.addresses import admit_host, connect
+from holdfast.evidence.world.http import Exchange, TooLargeError
 
 _REDIRECTS: Final = frozenset([301, 302, 303, 307, 308])
 _PORTS: Final = {"http": 80, "https": 443}

@@ -10,13 +10,13 @@ from __future__ import annotations
 import stat
 from typing import Final
 
-from holdfast.evidence.bases import from_its_base
 from holdfast.evidence.checks.fields import known_only, optional, refuse, required
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
-from holdfast.evidence.paths import Place, locate, look
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.evidence.world.bases import from_its_base
+from holdfast.evidence.world.paths import Place, locate, look
 
 _TYPES: Final = ("file", "directory", "any", "absent")
 

@@ -19,8 +19,8 @@ from holdfast.evidence.checks.fields import known_only, optional, refuse, requir
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.requests import Exchange, TooLargeError
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.evidence.world.http import Exchange, TooLargeError
 
 _NAME: Final = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}", re.ASCII)
 

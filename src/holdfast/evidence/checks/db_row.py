@@ -18,10 +18,10 @@ from holdfast.errors import EvidenceError, EvidencePolicyError
 from holdfast.evidence.checks.fields import known_only, optional, refuse, required, same, typed
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
-from holdfast.evidence.databases import Dialect, columns_of, opened, opened_file, run
-from holdfast.evidence.paths import Place, locate, look, real_path
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
+from holdfast.evidence.world.databases import Dialect, columns_of, opened, opened_file, run
+from holdfast.evidence.world.paths import Place, locate, look, real_path
 
 _SCALARS: Final = (type(None), bool, int, float, str, bytes)
 # DB-API's names, which every driver uses: what may be otherwise a moment later.

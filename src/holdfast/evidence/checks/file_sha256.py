@@ -12,7 +12,6 @@ import os
 import stat
 from typing import NamedTuple
 
-from holdfast.evidence.bases import from_its_base
 from holdfast.evidence.checks.fields import (
     known_only,
     refuse,
@@ -21,10 +20,11 @@ from holdfast.evidence.checks.fields import (
 )
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
-from holdfast.evidence.hashing import ChangedError, identity, sha256_of
-from holdfast.evidence.paths import Place, locate, look, open_file
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.evidence.world.bases import from_its_base
+from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of
+from holdfast.evidence.world.paths import Place, locate, look, open_file
 
 
 class Claim(NamedTuple):

@@ -9,12 +9,12 @@ import errno
 import socket
 from typing import Final
 
-from holdfast.evidence.addresses import NoAnswerError, admit_host, connect
 from holdfast.evidence.checks.fields import known_only, required
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
+from holdfast.evidence.world.addresses import NoAnswerError, admit_host, connect
 
 _UNREACHABLE: Final = frozenset(
     [errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ECONNRESET]

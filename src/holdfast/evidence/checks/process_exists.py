@@ -15,7 +15,7 @@ from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
-from holdfast.processes import start_of
+from holdfast.kernel.processes import start_of
 
 
 def admit(evidence: Evidence, policy: Policy) -> tuple[int, str]:

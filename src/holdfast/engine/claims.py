@@ -1,0 +1,235 @@
+"""What is claimed about the world when a step is finished: files it read, wrote and removed, and more."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.engine.inputs import inputs_hash
+from holdfast.errors import ClaimFailedError, SerializeError
+
+if TYPE_CHECKING:
+    from holdfast.engine.program import Task
+    from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier
+
+PathLike = str | os.PathLike[str]
+Paths = PathLike | Iterable[PathLike] | Callable[..., PathLike | Iterable[PathLike]]
+"""One path, several, or a function that gives them: of the step's result, and of its arguments if it
+has parameters for them; for files that are read, of the arguments alone."""
+
+CALLED_WITH: Final = "called_with"
+"""In the `meta` of a result that claims something: names what its step was called with."""
+
+_SCALARS: Final = (str, bytes, int, float, bool, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Claiming:
+    """What a step claims. What can't be claimed, because it is not there or not so, fails the step."""
+
+    outputs: tuple[Any, ...] = ()
+    reads: tuple[Any, ...] = ()
+    evidence: tuple[Any, ...] = ()
+    removes: tuple[Any, ...] = ()
+    call: tuple[Sequence[Any], Mapping[str, Any]] | None = None  # the arguments, if not the task's
+
+    def and_also(
+        self, outputs: Paths = (), reads: Paths = (), evidence: Any = (), removes: Paths = ()
+    ) -> Claiming:
+        """With more to claim."""
+        return replace(
+            self,
+            outputs=(*self.outputs, *_several(outputs)),
+            reads=(*self.reads, *_several(reads)),
+            evidence=(*self.evidence, *_several(evidence)),
+            removes=(*self.removes, *_several(removes)),
+        )
+
+    def or_none(self) -> Claiming | None:
+        """Itself, unless there is nothing to claim at all."""
+        return self if self.outputs or self.reads or self.evidence or self.removes else None
+
+    def refuse(self, verifier: EvidenceVerifier) -> None:
+        """Raise if something that is known before the step is called could never be claimed.
+
+        `EvidencePolicyError`, `InvalidEvidenceError` or `TypeError`. Looks at nothing.
+        """
+        from holdfast.evidence.world.paths import locate
+
+        for said in (*self.outputs, *self.reads, *self.removes):
+            if not callable(said):
+                locate(os.fspath(said), verifier.policy)
+        claims, packs = _given([one for one in self.evidence if not callable(one)], verifier)
+        for pack in _together(claims, packs):
+            verifier.refuse_unverifiable(pack)
+
+    def before(self, verifier: EvidenceVerifier, task: Task) -> list[Evidence]:
+        """The files that the step is about to read, as they are now. Blocks."""
+        args, kwargs = self.call or (task.args, task.kwargs)
+        paths = _paths(one(*args, **kwargs) if callable(one) else one for one in self.reads)
+        return [claim for path in paths for claim in _files(path, verifier, task.name, "read")]
+
+    def after(
+        self,
+        verifier: EvidenceVerifier,
+        task: Task,
+        value: Any,
+        read: Sequence[Evidence],
+        said: Sequence[Any],
+        recorded: Callable[[], Any],
+    ) -> dict[str, Any]:
+        """What the step's entry says about the world, now that it is finished. Blocks.
+
+        `read` is what was found `before`, `said` what the step itself claimed while it ran, and
+        `recorded` gives what will be recorded of it. Files are claimed as they are. Other evidence
+        is checked right away, except where the step has a transaction yet to come: raises
+        `ClaimFailedError` where it is not so, or can't be told.
+        """
+        from holdfast.evidence.trust.records import evidence_meta
+        from holdfast.evidence.trust.rule import Newer
+
+        args, kwargs = self.call or (task.args, task.kwargs)
+
+        def told(parts: Sequence[Any]) -> list[Any]:
+            return [_told(one, value, args, kwargs) if callable(one) else one for one in parts]
+
+        paths = _paths(told(self.outputs))
+        wrote = [claim for path in paths for claim in _files(path, verifier, task.name, "written")]
+        gone = [_absence(path) for path in _paths(told(self.removes))]
+        given, packs = _given([*told((*self.evidence, *said)), *gone], verifier)
+        newer = Newer((*wrote, *given))
+        kept = [claim for claim in read if not newer.answers_for(claim)]
+        every = _together((*kept, *wrote, *given), packs)
+        for pack in every:
+            verifier.refuse_unverifiable(pack)
+        if task.policy.commit is None:
+            _check(verifier, task, recorded, given, packs)
+        return evidence_meta(*every) if every else {}
+
+
+def inputs_of(task: Task) -> str | None:
+    """Names what a step was called with; None where that can't be told."""
+    try:
+        return inputs_hash([list(task.args), dict(task.kwargs)])[:16]
+    except (SerializeError, TypeError, ValueError):
+        return None
+
+
+def is_unchangeable(task: Task) -> bool:
+    """Whether a step can't have changed what it was called with."""
+    return all(type(part) in _SCALARS for part in (*task.args, *task.kwargs.values()))
+
+
+@lru_cache(maxsize=1)
+def usual_verifier() -> EvidenceVerifier:
+    """What checks the claims of flows unless they are given a verifier of their own."""
+    from holdfast.evidence import EvidenceVerifier
+
+    return EvidenceVerifier()
+
+
+def _check(
+    verifier: EvidenceVerifier,
+    task: Task,
+    recorded: Callable[[], Any],
+    given: Sequence[Evidence],
+    packs: Sequence[EvidencePack],
+) -> None:
+    claims = [*given, *(claim for pack in packs for claim in pack.evidence_list)]
+    if not claims:
+        return
+    snapshot = None
+    if any("recorded" not in claim.metadata for claim in claims):  # those that bring it along
+        found = recorded()
+        snapshot = found if isinstance(found, dict) else None
+    verifier.check(claims, snapshot=snapshot)
+    against = [claim for claim in given if not claim.verified]
+    for pack in packs:
+        if not pack.is_verified:
+            against += [claim for claim in pack.evidence_list if not claim.verified]
+    if against:
+        raise ClaimFailedError(task.name, tuple(against))
+
+
+def _given(
+    said: Sequence[Any], verifier: EvidenceVerifier
+) -> tuple[list[Evidence], list[EvidencePack]]:
+    """The claims that must all hold, and the packs with a rule of their own."""
+    from holdfast.evidence import Evidence, EvidencePack
+    from holdfast.evidence.world.bases import pack_with_base, with_base
+
+    claims: dict[str, Evidence] = {}
+    packs: list[EvidencePack] = []
+    for part in (part for one in said for part in _several(one)):
+        if isinstance(part, Evidence):  # verdicts are shown on a copy
+            claim = with_base(Evidence.from_dict(part.to_dict()), verifier.policy)
+            claims[claim.digest] = claim
+        elif isinstance(part, EvidencePack):
+            packs.append(pack_with_base(EvidencePack.from_dict(part.to_dict()), verifier.policy))
+        else:
+            raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")
+    return list(claims.values()), packs
+
+
+def _together(claims: Iterable[Evidence], packs: Sequence[EvidencePack]) -> list[EvidencePack]:
+    """The packs, behind one of the claims that must all hold. Of equal claims the last counts."""
+    from holdfast.evidence import EvidencePack
+
+    different = {claim.digest: claim for claim in claims}
+    return [*([EvidencePack(tuple(different.values()))] if different else []), *packs]
+
+
+def _several(said: Any) -> tuple[Any, ...]:
+    if said is None:
+        return ()
+    if isinstance(said, str | os.PathLike) or callable(said) or not isinstance(said, Iterable):
+        return (said,)
+    return tuple(said)
+
+
+def _told(
+    fn: Callable[..., Any], value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """What a function says about a finished step, given as much as it asks for."""
+    return fn(value, *args, **kwargs) if _wants_arguments(fn) else fn(value)
+
+
+def _wants_arguments(fn: Callable[..., Any]) -> bool:
+    """Whether it has more than one parameter that must be given: `lambda result, n=n` has one."""
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):  # some that are not written in Python say nothing
+        return False
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
+    return len(needed) > 1
+
+
+def _paths(said: Iterable[Any]) -> list[str]:
+    return [os.fspath(path) for one in said for path in _several(one)]
+
+
+def _absence(path: str) -> Evidence:
+    from holdfast.evidence import Evidence
+
+    return Evidence("artifact_exists", f"{path} is gone", {"path": path, "type": "absent"})
+
+
+def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[Evidence]:
+    from holdfast.evidence import files_evidence
+    from holdfast.evidence.world.bases import with_base
+
+    try:
+        found = files_evidence(path, policy=verifier.policy)
+    except FileNotFoundError as error:
+        words = f"step {step!r} says that {path} is {how} by it, and there is no such file"
+        if any(sign in path for sign in "*?["):
+            words += (
+                "; a path is taken literally, not as a pattern: give a function that finds them"
+            )
+        raise FileNotFoundError(words) from error
+    return [with_base(claim, verifier.policy) for claim in found]

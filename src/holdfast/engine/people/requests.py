@@ -1,0 +1,294 @@
+"""What anyone may ask of a run, from any process: pause, cancel, answer. For both colours."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from holdfast.checkpoint import dump_meta, to_datetime
+from holdfast.engine.people.following import Following
+from holdfast.engine.people.questions import DEADLINE, FAIL, Question
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.workers import last_work
+from holdfast.engine.run import live
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    InvalidAnswerError,
+    QuestionError,
+    RunFinishedError,
+)
+from holdfast.kernel import compose
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.operations.reading import outages_named
+from holdfast.store import RunFilter
+
+log = logging.getLogger("holdfast")
+
+MAX_ANSWER_BYTES: Final = 4 << 20
+_OVER: Final = (Status.COMPLETED, Status.CANCELLED)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
+    """Ask a run to pause or cancel: at once if it is carried out here, else when its worker looks.
+
+    A run that nobody carries out and that has nothing to undo is cancelled right away. Raises
+    `CheckpointNotFoundError` and `RunFinishedError`.
+    """
+    check_id("run_id", run_id)
+    facts = {"action": action} | ({"reason": reason} if reason else {})
+
+    def decide(head: Entry | None) -> Draft:
+        found = _standing(run_id, head)
+        if action == "cancel" and _is_idle(core, found) and not _has_to_undo(core, run_id):
+            return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
+        return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
+
+    yield from append_if(core, run_id, decide, behind_queued=True)
+    running = live.find(core, run_id)
+    if running is not None:
+        running.ask_from_anywhere(action)
+
+
+def answer(
+    core: Core, run_id: str, value: object, question: str | None = None, *, by: str | None = None
+) -> Op[None]:
+    """Answer a run's open question; where it has several, by key, or its last part if only one has it.
+
+    The answer is checked against what was asked for and recorded once, with who gave it: of two,
+    one wins and the other raises `QuestionError`, which says whose it was. So does one that comes
+    after the deadline, or from someone who was not asked. Raises `InvalidAnswerError` where it
+    does not fit.
+    """
+    check_id("run_id", run_id)
+    if by is not None:
+        check_id("by", by)
+    if by == DEADLINE:
+        raise ValueError(f"{DEADLINE!r} stands for nobody; give another name in by=")
+    encoding = compose.encode(core, run_id, value, root="answer")
+    facts = {"by": by} if by else {}
+    following = Following(core, run_id)
+
+    def decide(head: Entry | None) -> Draft:
+        standing = _standing(run_id, head)
+        following.catch_up(standing)
+        found = _pick(following, question)
+        if found.is_overdue(_now(core)):
+            return _by_default(core, found, standing)
+        _check_answer(core, found, encoding, by)
+        return _answered(found, standing, encoding, facts)
+
+    entry = yield from append_if(core, run_id, decide, behind_queued=True)
+    if meta(entry).get("by") == DEADLINE:
+        raise QuestionError(
+            run_id, entry.step, "its deadline has passed; what was to happen then was recorded"
+        )
+
+
+def questions(core: Core, run_id: str) -> list[Question]:
+    """The questions a run waits for, in the order they were asked. Blocks, and writes nothing."""
+    check_id("run_id", run_id)
+    with outages_named(run_id):
+        head = core.journals.checked_head(run_id)
+    if head is None or head.status == Status.DELETED:
+        raise CheckpointNotFoundError(run_id)
+    return [] if head.status in _OVER else _asked_by(core, head)
+
+
+def open_questions(
+    core: Core,
+    *,
+    assignee: str | None = None,
+    overdue: bool = False,
+    limit: int = 100,
+    after: Question | None = None,
+) -> list[Question]:
+    """The questions that all runs of a store wait for, those due first. Blocks, and writes nothing.
+
+    With `assignee`, what this person may answer; with `overdue`, those whose deadline has passed.
+    `after` the last one of a page comes the next page.
+    """
+    if assignee is not None:
+        check_id("assignee", assignee)
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit!r}")
+    now, past = _now(core), None if after is None else _urgency(after)
+    wanted = (
+        found
+        for found in _all_open(core)
+        if (assignee is None or found.is_for(assignee))
+        and (not overdue or found.is_overdue(now))
+        and (past is None or _urgency(found) > past)
+    )
+    return heapq.nsmallest(limit, wanted, key=_urgency)
+
+
+def apply_deadlines(
+    core: Core, run_id: str | None = None, *, flow: str | None = None
+) -> Op[list[Question]]:
+    """Answer what nobody answered in time, in one run or in all, with the default or a failure.
+
+    With `flow`, in those of that flow. Returns the questions that this was done for; resume their
+    runs to go on. Nothing else does it by itself: `resume` does it for its run, and whoever
+    answers too late. Where it is for many, a run that can't be read is passed over.
+    """
+    if run_id is None:
+        found: list[Question] = yield partial(list, _all_open(core, flow))
+    else:
+        found = yield partial(questions, core, run_id)
+    done = []
+    for question in found:
+        if question.is_overdue(_now(core)):
+            try:
+                yield from _expire(core, question)
+                done.append(question)
+            except (QuestionError, RunFinishedError, CheckpointNotFoundError):
+                pass  # someone was faster: that is as good
+            except CheckpointCorruptedError as error:
+                if run_id is not None:
+                    raise
+                log.warning("the deadlines of run %s don't count: %s", question.run_id, error)
+    return done
+
+
+def overdue(core: Core, history: History) -> bool:
+    """Whether nobody answered in time what a run waits for."""
+    following = Following(core, history.run)
+    following.take(history.entries)
+    return any(found.is_overdue(_now(core)) for found in following.open_questions())
+
+
+def _expire(core: Core, question: Question) -> Op[None]:
+    following = Following(core, question.run_id)
+
+    def decide(head: Entry | None) -> Draft:
+        standing = _standing(question.run_id, head)
+        following.catch_up(standing)
+        found = _pick(following, question.key)
+        if not found.is_overdue(_now(core)):
+            raise QuestionError(found.run_id, found.key, "was asked again since")
+        return _by_default(core, found, standing)
+
+    yield from append_if(core, question.run_id, decide, behind_queued=True)
+
+
+def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
+    """What is recorded of an answer. A run that waited for it can go on; one that failed, or that
+    someone wants to be paused, stays so."""
+    waited = head.kind == Kind.QUESTION or meta(head).get("reason") in ("questions", "child")
+    status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
+    return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
+
+
+def _by_default(core: Core, question: Question, head: Entry) -> Draft:
+    """What is recorded when a deadline has passed."""
+    fails = question.default is FAIL
+    value = None if fails else question.default
+    encoding = compose.encode(core, question.run_id, value, root="default")
+    facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
+    return _answered(question, head, encoding, facts)
+
+
+def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:
+    if found.assignees and (by is None or not found.is_for(by)):
+        names = ", ".join(map(repr, found.assignees))
+        advice = "say who answers with by=" if by is None else f"not for {by!r}"
+        raise QuestionError(found.run_id, found.key, f"is for {names}; {advice}")
+    if len(encoding) > MAX_ANSWER_BYTES:
+        wrong = f"the answer takes {len(encoding):,} bytes, more than {MAX_ANSWER_BYTES:,}"
+    else:
+        wrong = found.problems_with(core.journals.decode(encoding))
+    if wrong:
+        raise InvalidAnswerError(found.run_id, found.key, wrong)
+
+
+def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
+    """What all runs, or those of a flow, that wait or work ask, run by run. Blocks."""
+    for status in (Status.PAUSED, Status.RUNNING):
+        after = ""
+        while True:
+            with outages_named():
+                heads = core.journals.store.runs(RunFilter(status.value, flow), after=after)
+            for head in heads:
+                try:
+                    yield from _asked_by(core, head)
+                except CheckpointNotFoundError:  # deleted since
+                    continue
+                except CheckpointCorruptedError as error:  # what others ask is still to be seen
+                    log.warning("what run %s asks can't be read: %s", head.run, error)
+            if not heads:
+                break
+            after = heads[-1].run
+
+
+def _asked_by(core: Core, head: Entry) -> list[Question]:
+    following = Following(core, head.run)
+    following.catch_up(head)
+    return following.open_questions()
+
+
+def _urgency(question: Question) -> tuple[datetime, datetime, str, str]:
+    return question.deadline or _NEVER, question.asked_at, question.run_id, question.key
+
+
+def _now(core: Core) -> datetime:
+    return to_datetime(core.journals.clock.now())
+
+
+def _standing(run_id: str, head: Entry | None) -> Entry:
+    if head is None or head.status == Status.DELETED:
+        raise CheckpointNotFoundError(run_id)
+    if head.status in _OVER or (head.kind == Kind.FAIL and meta(head).get("rolled_back")):
+        raise RunFinishedError(run_id, head.status)
+    return head
+
+
+def _is_idle(core: Core, head: Entry) -> bool:
+    """Whether nobody carries the run out, beyond doubt: it stopped, or its worker is dead."""
+    if head.status != Status.RUNNING:
+        return True
+    last, worker = last_work(core, head.run)
+    if last is not None and last.status == Status.PAUSED:
+        return True  # and was answered since
+    return worker is not None and worker.is_alive is False
+
+
+def _has_to_undo(core: Core, run_id: str) -> bool:
+    entries = core.journals.trail(run_id)
+    within = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
+    return any(head.status not in _OVER for head in within) or any(
+        meta(e).get("undo") for e in entries if e.kind == Kind.RESULT
+    )
+
+
+def _pick(following: Following, key: str | None) -> Question:
+    waiting, run_id = following.open_questions(), following.run
+    key = None if key is None else following.full_key(key)
+    for found in waiting:
+        if found.key == key or (key is None and len(waiting) == 1):
+            return found
+    names = ", ".join(repr(found.key) for found in waiting)
+    answered = following.answered(key)
+    if answered is not None and (key is not None or not waiting):
+        raise QuestionError(run_id, answered.step, f"was answered already, {_by_whom(answered)}")
+    if not waiting:
+        raise QuestionError(run_id, key, "nothing is asked")
+    if key is None:
+        raise QuestionError(run_id, None, f"it asks several things; name one of {names}")
+    raise QuestionError(run_id, key, f"is not open; open are {names}")
+
+
+def _by_whom(answered: Entry) -> str:
+    when = to_datetime(answered.at).isoformat(sep=" ", timespec="seconds")
+    by = meta(answered).get("by")
+    if by == DEADLINE:
+        return f"when its deadline had passed, at {when}"
+    return f"by {by!r} at {when}" if by else f"at {when}"

@@ -1,0 +1,87 @@
+"""JSON Schema of a type; how a value is checked against one is in `holdfast.engine.people.fitting`."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+_SIMPLE: Final[dict[Any, dict[str, Any]]] = {
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    list: {"type": "array"},
+    dict: {"type": "object"},
+    type(None): {"type": "null"},
+    None: {"type": "null"},
+}
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a type, as far as one describes it; an empty one allows anything."""
+    defs: dict[str, Any] = {}
+    return _whole(_part(kind, defs), defs)
+
+
+def schema_of_fields(hints: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of an object with these fields, by their types, and no others."""
+    defs: dict[str, Any] = {}
+    properties = {name: _part(hint, defs) for name, hint in hints.items()}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return _whole(schema, defs)
+
+
+def _whole(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "$defs": defs} if defs else schema
+
+
+def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
+    """The schema of a part; what that refers to goes into `defs`, which stand at the root.
+
+    `within` are the types that it is a part of: one that is part of itself ends there.
+    """
+    if kind in _SIMPLE:
+        return dict(_SIMPLE[kind])
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Union or origin is types.UnionType:
+        return {"anyOf": [_part(arg, defs, *within) for arg in args]}
+    if origin is Literal:
+        return {"enum": list(args)}
+    if origin is list and args:
+        return {"type": "array", "items": _part(args[0], defs, *within)}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
+    if hasattr(kind, "model_json_schema"):
+        return _of_model(kind, defs)
+    if kind in within:
+        return {}
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        required = [
+            f.name
+            for f in dataclasses.fields(kind)
+            if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        ]
+        return _object(kind, required, defs, within)
+    if hasattr(kind, "__required_keys__"):
+        return _object(kind, sorted(kind.__required_keys__), defs, within)
+    return {}
+
+
+def _object(
+    kind: Any, required: list[str], defs: dict[str, Any], within: tuple[Any, ...]
+) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    properties = {name: _part(hint, defs, *within, kind) for name, hint in hints.items()}
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _of_model(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = kind.model_json_schema()
+    for name, part in schema.pop("$defs", {}).items():
+        if defs.setdefault(name, part) != part:
+            raise TypeError(f"two models called {name!r} in one answer; rename one of them")
+    return schema

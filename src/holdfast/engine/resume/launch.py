@@ -1,0 +1,301 @@
+"""How a run comes about: started, resumed, or as a part of another."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
+
+from holdfast.checkpoint import RunInfo, dump_meta
+from holdfast.engine import events as ev
+from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.options import Options
+from holdfast.engine.program import StaleStepError, Stored, Task
+from holdfast.engine.resume import trust
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.takeover import (
+    Make,
+    began_otherwise,
+    check_begun,
+    claim,
+    drive,
+    look,
+    resumption,
+)
+from holdfast.engine.resume.workers import WORKER, this_worker
+from holdfast.engine.run import live
+from holdfast.engine.run.hold import Hold
+from holdfast.engine.run.loop import Run
+from holdfast.engine.stream import Stream
+from holdfast.errors import (
+    RunActiveError,
+    RunCancelledError,
+    RunExistsError,
+    RunFinishedError,
+    RunMismatchError,
+    RunPausedError,
+)
+from holdfast.kernel import compose
+from holdfast.kernel.appending import append_at, append_if
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_id
+from holdfast.operations import reading
+
+
+class Link(NamedTuple):
+    """What a run belongs to."""
+
+    thread: str | None = None
+    owner: str | None = None
+    parent: str | None = None  # the run and step it is a part of
+    source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
+
+
+class Plan(NamedTuple):
+    """A run that is ready to be carried out, and how it came about."""
+
+    run: Run
+    started: ev.RunStarted
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+    again: Callable[[StaleStepError], Awaitable[Plan]] | None = None  # after going back further
+
+
+async def start(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    link: Link = Link(),
+    *,
+    parent: Run | None = None,
+    hands_over: bool = True,
+) -> Plan:
+    """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
+    check_id("run_id", run_id)
+    program = make()
+    check_id("flow", program.flow)
+    encoding = compose.encode(core, run_id, inputs, root="inputs")
+    facts = {
+        **program.stamp,
+        "structure": program.structure(),
+        "inputs_hash": inputs_hash(inputs),
+        "parent": link.parent,
+        "source": link.source,
+        WORKER: str(this_worker()),
+    }
+    opening = Draft(
+        Kind.OPEN.value,
+        Status.RUNNING.value,
+        encoding,
+        parent=None,
+        flow=program.flow,
+        thread=link.thread,
+        owner=link.owner,
+        meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
+    )
+
+    def decide(head: Entry | None) -> Draft:
+        if head is not None and head.status != Status.DELETED:
+            raise RunExistsError(run_id)
+        return opening
+
+    with live.starting(core, run_id):
+        entry = await drive(core, append_if(core, run_id, decide), options)
+        program.run_id = run_id
+        program.begin(Stored(encoding, core.journals.decode))
+        hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
+        run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
+        return Plan(run, ev.RunStarted(run_id, program.flow))
+
+
+async def resume(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    *,
+    parent: Run | None = None,
+    hands_over: bool = True,
+) -> Plan:
+    """Take a run over where it stands. Inputs of None are the recorded ones.
+
+    Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
+    `FlowChangedError`, and `RunActiveError` for one that is being carried out by this very
+    process or, unless it is to be taken over, by another one that is alive on this machine.
+    """
+    check_id("run_id", run_id)
+    with live.claiming(core, run_id):
+        return await _take_over(
+            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
+        )
+
+
+async def _take_over(
+    core: Core,
+    make: Make,
+    run_id: str,
+    inputs: Any,
+    options: Options,
+    *,
+    parent: Run | None,
+    hands_over: bool,
+    rejected: tuple[ev.CheckpointRejected, ...] = (),
+) -> Plan:
+    claimed = await claim(core, make, run_id, inputs, options)
+    program = claimed.program
+    hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
+    behind = resumption(claimed.history)
+    run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
+
+    async def again(stale: StaleStepError) -> Plan:
+        with live.claiming(core, run_id):
+            before = partial(trust.retreat_before, core, claimed.history, stale)
+            back = await look(core, before, options)
+            written = await drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
+            return await _take_over(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
+                rejected=back.rejected if written else (),
+            )  # fmt: skip
+
+    started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
+    return Plan(run, started, rejected + claimed.rejected, again)
+
+
+async def carry_out(plan: Plan) -> Any:
+    """Carry a run out to where it stops; returns its result or raises what it came to."""
+    events: tuple[ev.Event, ...] = (plan.started, *plan.rejected)
+    while True:
+        run = plan.run
+        try:
+            with live.registered(run):
+                for event in events:
+                    run.emit(event)
+                await run.hand_over()
+                return await run.main()
+        except StaleStepError as stale:
+            assert plan.again is not None, "what has just begun has nothing recorded"
+            plan = await plan.again(stale)
+            plan.run.take_place_of(run)
+            events = plan.rejected  # that it was started was told
+
+
+def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
+    """The recorded result of a completed run, if it was begun with these inputs. Blocks.
+
+    Raises `RunActiveError` if another has taken it up again since.
+    """
+    program = make()
+    history = History(core, run_id, whole=program.replays)
+    if history.head.status != Status.COMPLETED:
+        raise RunActiveError(run_id, history.head.status)
+    check_begun(program, history, inputs)
+    end = history.entries[-1]
+    if not program.keeps_result or not end.size:
+        program.restore(history)
+        return program.result
+    return program.revive_result(history.value(end))
+
+
+async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
+    """Carry out the run that a step of another stands for: start it, go on with it, or look it up."""
+    assert task.child is not None
+    core = parent.core
+    make, inputs = task.child
+    options = parent.options
+    see = partial(look, core, options=options)
+    run_id, known = await see(partial(_find_child, core, parent, task))
+    task.within = run_id
+    status = None if known is None else known.status
+    if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
+        raise RunCancelledError(run_id)
+    if known is None:
+        tip = core.journals.tip(parent.run_id)
+        link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
+        plan = await start(
+            core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
+        )
+    else:
+        anew = None
+        if task.policy.claims is not None and parent.behind.repairs:
+            within: History = await see(partial(History, core, run_id, whole=True))
+            begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, within)
+            anew = await see(partial(begin_anew, options))
+        rejected: tuple[ev.CheckpointRejected, ...] = ()
+        if anew is not None:
+            at = within.head.seq
+            if await drive(core, append_at(core, run_id, at, anew.drafts), options):
+                rejected = anew.rejected
+        try:
+            plan = await resume(
+                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
+            )
+            plan = plan._replace(rejected=rejected + plan.rejected)
+        except RunFinishedError as over:
+            if over.status != Status.COMPLETED:
+                raise
+            return await see(partial(outcome, core, make, run_id, inputs))
+    return await carry_out(plan)
+
+
+def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
+    """The run that a step stands for: its id, and what it is doing if it was begun. Blocks.
+
+    One that failed and was undone is over; the next one takes its place. So it does where the
+    step is repaired, and called with something else than before.
+    """
+    assert task.child is not None
+    make, inputs = task.child
+    for number in count(1):
+        run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
+        known = reading.run(core, run_id)
+        if known is None:
+            break
+        history = History(core, run_id, whole=False)
+        wanted, found = f"{parent.run_id}@{task.key}", history.begun_with.get("parent")
+        if found != wanted:
+            raise RunMismatchError(run_id, "parent", str(found), wanted)
+        if parent.behind.repairs and began_otherwise(make(), history, inputs):
+            continue
+        if known.status != Status.FAILED or not meta(history.head).get("rolled_back"):
+            break
+    return run_id, known
+
+
+def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
+    """The id of the run that a step stands for: the same whenever the step is tried again.
+
+    Two slashes, because neither a key nor a step's name has two in a row.
+    """
+    name = (
+        f"{run_id}//{key}" + (f"~{epoch}" if epoch else "") + (f"~~{number}" if number > 1 else "")
+    )
+    if len(name.encode()) <= MAX_ID_BYTES:
+        return name
+    return f"{run_id[:SHORTENED]}/{hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:
+    """The events of a run that is prepared when the first of them is asked for."""
+    events: deque[ev.Event] = deque()
+
+    async def main() -> None:
+        try:
+            ready = await plan()
+            ready.run.events = events
+            with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
+                await carry_out(ready)
+        except GeneratorExit:  # dropped in the middle: nothing may be awaited any more
+            raise
+        except BaseException:
+            await release()
+            raise
+        await release()
+
+    return Stream(main, events, release)

@@ -1,0 +1,139 @@
+"""Runs that nobody carries out any more: finding them, and going on with them.
+
+A run is taken over by an append, so going on with one that is not orphaned after all is never
+wrong; it only takes the run away from its worker, and what that is doing is done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpoint import to_datetime
+from holdfast.engine.options import Options
+from holdfast.engine.people import requests
+from holdfast.engine.resume import launch, takeover
+from holdfast.engine.resume.history import meta
+from holdfast.engine.resume.workers import Worker, last_work, this_worker
+from holdfast.engine.run import live
+from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
+from holdfast.kernel.core import Core
+from holdfast.model import Entry, Status
+from holdfast.store import PAGE, RunFilter
+
+SILENT_SECONDS: Final = 900.0
+"""After so long without a sign of life, the worker of another machine is taken to be dead."""
+_STOPPED: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.DELETED)
+
+log = logging.getLogger("holdfast")
+
+
+class Orphan(NamedTuple):
+    """A run that is under way, and nobody carries out."""
+
+    run_id: str
+    flow: str | None
+    step: str | None
+    worker: str  # who carried it out: host and pid
+    since: datetime  # its last sign of life
+    answered: bool  # it stopped by itself, for an answer that has come
+
+
+def orphans(
+    core: Core, *, flow: str | None = None, silent: float = SILENT_SECONDS, limit: int | None = None
+) -> list[Orphan]:
+    """The runs under way whose worker is dead, in the order of their ids. Blocks.
+
+    Whether a process of this machine is alive is known; that of another is taken to be dead
+    when it has recorded nothing for `silent` seconds. Runs within runs are their parents' matter,
+    and one that can't be read is logged and passed over.
+    """
+    found: list[Orphan] = []
+    after = ""
+    deadline = to_datetime(core.journals.clock.now()) - timedelta(seconds=silent)
+    while limit is None or len(found) < limit:
+        heads = core.journals.store.runs(RunFilter(Status.RUNNING.value, flow), after=after)
+        for head in heads:
+            try:
+                orphan = _orphan(core, head, deadline)
+            except CheckpointCorruptedError as error:  # the others are still to be found
+                log.warning("who carries run %s out can't be told: %s", head.run, error)
+                continue
+            found += [] if orphan is None else [orphan]
+        if len(heads) < PAGE:
+            break
+        after = heads[-1].run
+    return found[:limit]
+
+
+async def recover(
+    core: Core,
+    makes: Mapping[str, takeover.Make],
+    options: Options,
+    *,
+    silent: float = SILENT_SECONDS,
+    at_once: int = 10,
+    progress: Callable[[str], object] | None = None,
+) -> dict[str, Any]:
+    """Go on with every orphaned run of these flows; returns what each came to: a result or an error.
+
+    `progress` is called with the id of each run that has come to its end, or to where it stops.
+
+    What nobody answered them in time is answered first, as it says, and runs that paused for an
+    answer which has come since go on, too.
+
+    Runs of other flows are left alone. One that another worker takes first is that one's.
+    """
+    places = asyncio.Semaphore(at_once)
+    came: dict[str, Any] = {}
+
+    async def go_on(orphan: Orphan) -> None:
+        async with places:
+            make = makes[str(orphan.flow)]
+            try:
+                plan = await launch.resume(core, make, orphan.run_id, None, options)
+                came[orphan.run_id] = await launch.carry_out(plan)
+            except RunActiveError:
+                pass  # it is carried out right here, since a moment ago
+            except Exception as error:
+                came[orphan.run_id] = error
+            if progress is not None:
+                progress(orphan.run_id)
+
+    for flow in makes:
+        try:
+            await core.drive_async(requests.apply_deadlines(core, flow=flow))
+        except HoldfastError as error:  # runs that wait for no answer go on all the same
+            log.warning("the deadlines of %s were not looked at: %s", flow, error)
+    found = await core.off_loop(lambda: orphans(core, silent=silent))
+    await asyncio.gather(*(go_on(orphan) for orphan in found if orphan.flow in makes))
+    return came
+
+
+def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
+    if live.is_carried_out(head.run):
+        return None
+    opening = core.journals.opening(head.run)
+    if opening is None or meta(opening).get("parent"):
+        return None
+    last, worker = last_work(core, head.run)
+    last = last or opening
+    if last.status in _STOPPED:
+        return None  # since it was listed
+    since = to_datetime(head.at)
+    if last.status != Status.PAUSED and is_at_work(worker, since > deadline):
+        return None  # else it stopped there, and what it waited for was answered since
+    named = "unknown" if worker is None else worker.name
+    answered = last.status == Status.PAUSED
+    return Orphan(head.run, head.flow, head.step, named, since, answered)
+
+
+def is_at_work(worker: Worker | None, heard_of: bool) -> bool:
+    """Whether a worker is alive; where that can't be told, whether it was `heard_of` lately."""
+    if worker == this_worker():
+        return False  # what this process carries out was ruled out
+    lives = None if worker is None else worker.is_alive
+    return heard_of if lives is None else lives

@@ -1,0 +1,242 @@
+"""Taking a run over: whether that may be, from which checkpoint on, and making it ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from holdfast.checkpoint import dump_meta
+from holdfast.engine import events as ev
+from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.options import Options
+from holdfast.engine.people import requests
+from holdfast.engine.program import Program
+from holdfast.engine.resume import trust
+from holdfast.engine.resume.history import History, failure_in, meta
+from holdfast.engine.resume.workers import WORKER, refuse_living, this_worker
+from holdfast.engine.run.loop import Resumption
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    FlowChangedError,
+    InputMismatchError,
+    RunActiveError,
+    RunCancelledError,
+    RunFinishedError,
+)
+from holdfast.kernel.appending import append_at, append_if
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import Entry, Kind, Status
+
+T = TypeVar("T")
+
+_PATIENCE: Final = 3  # how often a worker that is still saving may be faster than we are
+_ATTEMPTS: Final = 20  # to take over a run that others keep changing
+
+Make = Callable[[], Program]
+"""Makes a flow's program anew: it is used for one attempt to carry a run out."""
+
+
+class Claimed(NamedTuple):
+    """A run that is ours, or one that only waits."""
+
+    history: History  # what stood before it was
+    program: Program
+    restored: int  # steps
+    seq: int
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+
+
+async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> Claimed:
+    """Take a run over at the newest checkpoint that can be trusted."""
+    facts = {**make().stamp, WORKER: str(this_worker())}
+    ours = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
+    behind_any = partial(append_if, core, run_id, partial(_behind_any, ours))
+    read = partial(History, core, run_id, whole=make().replays)
+    for attempt in range(1, _ATTEMPTS + 1):
+        history: History = await look(core, read, options)
+        program = _fresh(make, run_id, options)
+        todo = await _consider(core, program, history, inputs, options)
+        if todo.look_again:
+            continue
+        if todo.wait:
+            return Claimed(history, program, program.restore(history), history.head.seq)
+        retreat = todo.retreat
+        if retreat is None:
+            restored = program.restore(history)
+            entry = await drive(core, behind_any(), options)
+            if entry.seq == history.head.seq + 1:
+                return Claimed(history, program, restored, entry.seq)
+            break  # its worker was still saving; from here on it can't
+        drafts = [*retreat.drafts, ours]
+        written = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
+        if written is not None:
+            entry = written
+            break
+        if attempt >= _PATIENCE:  # its worker is too fast for us: it must not go on
+            await drive(core, behind_any(), options)
+    else:
+        raise RunActiveError(run_id, history.head.status)
+    history = await look(core, read, options)
+    history.entries = [e for e in history.entries if e.seq < entry.seq]
+    program = _fresh(make, run_id, options)
+    check_flow(program, history, inputs)
+    rejected = () if retreat is None else retreat.rejected
+    return Claimed(history, program, program.restore(history), entry.seq, rejected)
+
+
+class _Todo(NamedTuple):
+    """What is to be done about a run as it stands: to claim it, where nothing else is said."""
+
+    look_again: bool = False  # it does not stand there any more
+    wait: bool = False  # for answers
+    retreat: trust.Retreat | None = None  # before it goes on
+
+
+async def _consider(
+    core: Core, program: Program, history: History, inputs: Any, options: Options
+) -> _Todo:
+    """What to do about a run. Raises what is wrong with going on, before anything is claimed."""
+    run_id, head = history.run, history.head
+    completed = head.status == Status.COMPLETED
+    if not completed:
+        _check(program, history, inputs)
+        if head.status == Status.RUNNING and not options.take_over:
+            await look(core, partial(refuse_living, core, run_id), options)
+        if requests.overdue(core, history):
+            await drive(core, requests.apply_deadlines(core, run_id), options)
+            return _Todo(look_again=True)
+    if _still_waits(history):
+        return _Todo(wait=True)
+    retreat = await look(core, partial(trust.examine, core, history, options), options)
+    if completed and retreat is not None:
+        _check(program, history, inputs)
+    elif completed:
+        newest = await look(core, partial(core.journals.head_seq, run_id), options)
+        if newest == head.seq:
+            raise RunFinishedError(run_id, head.status)
+        return _Todo(look_again=True)  # another took it up again, and put right what was wrong
+    return _Todo(retreat=retreat)
+
+
+def _fresh(make: Make, run_id: str, options: Options) -> Program:
+    program = make()
+    program.run_id = run_id
+    program.wary = options.trust != "skip"
+    return program
+
+
+def _behind_any(claim: Draft, head: Entry | None) -> Draft:
+    """A claim fences off whoever wrote before it, as long as there is something to go on with."""
+    if head is None or head.status == Status.DELETED:
+        raise CheckpointNotFoundError("" if head is None else head.run)
+    if head.status in (Status.COMPLETED, Status.CANCELLED):
+        raise RunFinishedError(head.run, head.status)
+    return claim
+
+
+async def drive(core: Core, op: Op[T], options: Options) -> T:
+    """Carry an operation out in the colour of the run."""
+    return core.drive(op) if options.blocking else await core.drive_async(op)
+
+
+async def look(core: Core, read: Callable[[], T], options: Options) -> T:
+    """Read, which blocks, without keeping the event loop waiting."""
+    return read() if options.blocking else await core.off_loop(read)
+
+
+def _check(program: Program, history: History, inputs: Any) -> None:
+    """Refuse to resume what can't be, before anything is claimed."""
+    run_id, head = history.run, history.head
+    if head.status == Status.CANCELLED:
+        raise RunFinishedError(run_id, head.status)
+    if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
+        raise RunFinishedError(run_id, "failed and rolled back")
+    check_flow(program, history, inputs)
+
+
+def check_flow(program: Program, history: History, inputs: Any = None) -> None:
+    """Raise `FlowChangedError` if the run can't go on with this flow, `InputMismatchError`."""
+    check_begun(program, history, inputs)
+    program.check(history.run, history)
+
+
+def check_begun(program: Program, history: History, inputs: Any) -> None:
+    """Raise unless the run was begun by this flow, with these inputs; None is any."""
+    run_id, begun = history.run, history.begun_with
+    if "inputs_hash" not in begun:
+        raise FlowChangedError(
+            run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
+        )
+    if history.opening.flow != program.flow:
+        raise FlowChangedError(
+            run_id,
+            (f"it began as {history.opening.flow!r}, not {program.flow!r}",),
+            "Resume it with the flow of that name.",
+        )
+    if inputs is not None:
+        actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
+        if actual != begun["inputs_hash"]:
+            mismatch = InputMismatchError(begun["inputs_hash"], actual)
+            mismatch.add_note(f"different: {_differences(inputs, history.inputs.value())}")
+            raise mismatch
+
+
+def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
+    """Whether the run was begun with other inputs."""
+    try:
+        check_begun(program, history, inputs)
+    except InputMismatchError:
+        return True
+    return False
+
+
+def _differences(given: Any, recorded: Any) -> str:
+    """Which inputs are not the recorded ones, by name."""
+    if not isinstance(given, dict) or not isinstance(recorded, dict):
+        return "the whole of it"
+    names = {*given, *recorded}
+    return ", ".join(
+        sorted(
+            str(name)
+            for name in names
+            if name not in given
+            or name not in recorded
+            or inputs_hash(given[name]) != inputs_hash(recorded[name])
+        )
+    )
+
+
+def resumption(history: History) -> Resumption:
+    """What a run that goes on has behind it."""
+    failed = history.rolling_back()
+    undone = {
+        str(entry.step): facts["undone"]
+        for entry in history.of(Kind.DECISION)
+        if "undone" in (facts := meta(entry))
+    }
+    return Resumption(
+        epoch=history.epoch,
+        deaths=history.deaths(),
+        failed_attempts=history.failed_attempts(),
+        answers=history.answers(),
+        wanted=history.wanted(),
+        failure=None if failed is None else _recorded_failure(history, failed),
+        undone=undone,
+        waits=_still_waits(history),
+        repairs=history.repairs,
+    )
+
+
+def _recorded_failure(history: History, entry: Entry) -> BaseException:
+    if meta(entry).get("cancel"):
+        return RunCancelledError(history.run)
+    return failure_in(entry, history.value(entry))
+
+
+def _still_waits(history: History) -> bool:
+    """Whether there is nothing to do but wait on: what is asked was not answered."""
+    head = history.head
+    asked = head.kind == Kind.QUESTION or meta(head).get("reason") == "questions"
+    return head.status == Status.PAUSED and asked

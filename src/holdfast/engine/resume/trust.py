@@ -1,0 +1,147 @@
+"""Which checkpoint a run may go on from: the newest one whose evidence holds."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.checkpoint import dump_meta
+from holdfast.engine.events import CheckpointRejected
+from holdfast.engine.options import Options
+from holdfast.engine.program import StaleStepError
+from holdfast.engine.resume.history import REJECTED, History, meta
+from holdfast.errors import VerificationError
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.model import EVIDENCE, Entry, Kind, Status, checkpoint_id
+from holdfast.operations.forking import copy_of
+
+ANEW: Final = "anew"
+_MOST: Final = 20  # reasons that a rollback keeps: the event stream tells all
+
+
+class Retreat(NamedTuple):
+    """Going back from checkpoints that can't be trusted: the newest first, each with the reason."""
+
+    to: Entry | None  # None: to the run's very beginning
+    rejected: tuple[CheckpointRejected, ...]
+    epoch: int  # stays as it is: steps are repaired, rather than done anew
+    kept: tuple[Draft, ...] = ()  # what was decided, asked and answered before the oldest of them
+    anew: bool = False  # all of it, because of what is claimed of the run as a whole
+
+    @property
+    def drafts(self) -> list[Draft]:
+        """What is to be written, all at once, before anything is run again."""
+        return [self.draft, *self.kept]
+
+    @property
+    def draft(self) -> Draft:
+        """The entry that says so."""
+        told = [[one.seq, one.step, one.reason] for one in self.rejected[:_MOST]]
+        facts = {REJECTED: told, "rejections": len(self.rejected)}
+        facts |= {"epoch": self.epoch} if self.epoch else {}
+        facts |= {ANEW: True} if self.anew else {}
+        target = None if self.to is None else self.to.seq
+        step = None if self.to is None else self.to.step
+        return Draft(
+            Kind.ROLLBACK.value, Status.OPEN.value, parent=target, step=step, meta=dump_meta(facts)
+        )
+
+
+def examine(core: Core, history: History, options: Options) -> Retreat | None:
+    """Where the run has to go back to before it goes on; None if it may go on where it stands.
+
+    Raises `VerificationError` where that can't be told now. Blocks.
+    """
+    if options.trust == "skip" or history.ending or not history.may_claim:
+        return None
+    from holdfast.evidence.trust.checking import Checker, reason
+
+    verifier = options.checks_with if options.trust == "verify" else None
+    found = Checker(core, verifier).newest(
+        history.run, lambda entry: True, unclaimed=True, head=history.head
+    )
+    if not found.rejected:
+        return None
+    oldest, _ = found.rejected[-1]
+    return Retreat(
+        found.entry,
+        tuple(_rejection(entry, reason(standing)) for entry, standing in found.rejected),
+        history.epoch,
+        _kept(core, found.entry, oldest),
+    )
+
+
+def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retreat:
+    """Going back before a step that was called with something else than what is recorded. Blocks."""
+    (entry,) = (e for e in history.entries if e.seq == stale.seq)
+    before = None if entry.parent is None else core.journals.entry(history.run, entry.parent)
+    why = "its step is called with other arguments now"
+    return Retreat(before, (_rejection(entry, why),), history.epoch, _kept(core, before, entry))
+
+
+def begin_anew(
+    core: Core, parent: str, step: str, within: History, options: Options
+) -> Retreat | None:
+    """Whether the run that a step stands for has to begin anew, rather than be repaired.
+
+    So it does where the step itself claimed something when it was last finished, and that is not
+    so any more: nobody can tell which part of the run within is to answer for it. Raises
+    `VerificationError` where that can't be told now. Blocks.
+    """
+    begun = any(ANEW in meta(entry) for entry in within.of(Kind.ROLLBACK))
+    if options.trust == "skip" or (begun and within.head.status != Status.COMPLETED):
+        return None
+    past = core.journals.entries(parent, newest_first=True)
+    results = (e.seq for e in past if e.kind == Kind.RESULT and e.step == step)
+    newest_result = next(results, None)
+    found = None if newest_result is None else core.journals.entry(parent, newest_result)
+    if found is None or EVIDENCE not in found.meta:
+        return None
+    from holdfast.evidence import VerificationStatus
+    from holdfast.evidence.trust.checking import Checker, reason
+
+    verifier = options.checks_with if options.trust == "verify" else None
+    standing = Checker(core, verifier).check_beside(found)
+    if standing.holds:
+        return None
+    if standing.status is not VerificationStatus.FAILED:
+        raise VerificationError(checkpoint_id(parent, found.seq), standing.against)
+    newest = next(core.journals.branch_of(within.head), within.opening)
+    return Retreat(None, (_rejection(newest, reason(standing)),), within.epoch, anew=True)
+
+
+def _kept(core: Core, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:
+    """What a repair neither decides nor asks again: what does not depend on a rejected checkpoint.
+
+    That is what was decided, asked, answered and failed with before the oldest of them, and what
+    was answered later to a question that had been asked by then. Blocks.
+    """
+    journals = core.journals
+    kept: list[int] = []
+    asked: set[str | None] = set()  # and not answered
+    start = 0 if to is None else to.seq + 1
+    for entry in journals.trail(oldest.run, start=start, bodies=False):
+        early = entry.seq < oldest.seq
+        if _outlives_steps(entry) if early else _answers(entry, asked):
+            kept.append(entry.seq)
+        if entry.kind == Kind.QUESTION and early:
+            asked.add(entry.step)
+        elif entry.kind in (Kind.QUESTION, Kind.ANSWER):
+            asked.discard(entry.step)
+    found = (journals.entry(oldest.run, seq) for seq in kept)
+    return tuple(copy_of(core, entry) for entry in found if entry is not None)
+
+
+def _outlives_steps(entry: Entry) -> bool:
+    decided = entry.kind in (Kind.DECISION, Kind.QUESTION, Kind.ANSWER)
+    return decided or (entry.kind == Kind.FAIL and meta(entry).get("of") in ("step", "run"))
+
+
+def _answers(entry: Entry, asked: set[str | None]) -> bool:
+    given = entry.kind == Kind.ANSWER and not meta(entry).get("expired")
+    return given and entry.step in asked
+
+
+def _rejection(entry: Entry, why: str) -> CheckpointRejected:
+    name = checkpoint_id(entry.run, entry.seq)
+    return CheckpointRejected(entry.run, name, entry.step, entry.seq, why)

@@ -1,0 +1,214 @@
+"""The right to record a run's steps, kept until someone else takes it.
+
+Whoever opened or claimed a run appends behind its own last entry. When something else stands
+there, it is looked at: requests and answers are taken note of, and what was to be appended goes
+behind them; anything else means that the run belongs to someone else now. Where the store has lost
+its last entry, the run stops: it would go on from what only this process knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import envelope
+from holdfast.codec.chain import SMALL_STATE
+from holdfast.errors import (
+    CheckpointSaveError,
+    ConflictError,
+    EntriesLostError,
+    LeaseLostError,
+    StoreUnavailableError,
+)
+from holdfast.kernel.appending import as_save_error, new_deadline
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.ticket import Ticket
+from holdfast.model import Entry, Kind
+from holdfast.store import Work, WorkFailedError
+
+ABSORBED: Final = (Kind.REQUEST, Kind.ANSWER, Kind.TRIM)
+_PAUSE: Final = 0.005
+
+
+class _Flight(NamedTuple):
+    ticket: Ticket
+    drafts: list[Draft]
+    entries: list[Entry]
+
+
+class Hold:
+    """Appends for the owner of a run. Several tasks may append; they take turns."""
+
+    def __init__(self, core: Core, run: str, seq: int, *, blocking: bool = False) -> None:
+        self.core = core
+        self.run = run
+        self.seq = seq  # the newest entry that is ours, submitted, or that was taken note of
+        self.absorbed: list[Entry] = []  # what came from outside, for the run to look at
+        self._durable = seq
+        self._blocking = blocking
+        self._flying: list[_Flight] = []
+        self._left: list[Draft] = []  # could not be saved; goes before whatever is next
+        self._lost: set[bytes] = set()  # entry ids whose outcome was never known
+        self._turn = asyncio.Lock()
+
+    async def append(
+        self, drafts: Sequence[Draft], *, wait: bool = True, work: Work | None = None
+    ) -> list[Entry]:
+        """Append the drafts; returns all entries that are durable now and were not before.
+
+        Without `wait` that may be none of them yet. What `work` does to the user's own tables is
+        committed with them. Raises `LeaseLostError`, `EntriesLostError`, and `CheckpointSaveError`
+        when the store did not take them before the deadline: they are then appended with the next
+        ones.
+        """
+        if work is None and not (self._flying or self._left or self._turn.locked()):
+            entries = self._append_at_once(drafts)
+            if entries is not None:
+                return entries
+            drafts = [] if self._flying else drafts
+        async with self._turn:
+            settled: list[Entry] = []
+            if work is not None:  # what is left over must not depend on it
+                await self._append([], True, None, settled)
+            await self._append(list(drafts), wait, work, settled)
+            return settled
+
+    def _append_at_once(self, drafts: Sequence[Draft]) -> list[Entry] | None:
+        """What appending comes to when nobody interferes, as far as it goes without waiting."""
+        journals = self.core.journals
+        tip = journals.tip(self.run)
+        if tip is None or not drafts or journals.writer.full:
+            return None
+        todo = list(drafts)
+        placed = journals.extend(tip, todo, new_deadline(self.core), only_at=self.seq)
+        if placed is None:
+            return None
+        ticket, entries = placed
+        self.seq = entries[-1].seq
+        if ticket.done and ticket.error is None:
+            self._durable = self.seq
+            return entries
+        self._flying.append(_Flight(ticket, todo, entries))
+        return None
+
+    async def _append(
+        self, drafts: list[Draft], wait: bool, work: Work | None, settled: list[Entry]
+    ) -> None:
+        todo = [*self._left, *drafts]
+        self._left = []
+        deadline = new_deadline(self.core)
+        try:
+            while True:
+                placed = not todo or await self._submit(todo, deadline, work)
+                if placed:
+                    todo = []
+                lost = await self._settle(settled, wait or not placed)
+                if placed and lost is None:
+                    return
+                todo = [*(lost or ()), *todo]
+                await self._catch_up(deadline, todo)
+        except CheckpointSaveError:
+            left = [*self._ground(), *todo]
+            self._left = left if work is None else []  # never without what belongs to it
+            raise
+        except asyncio.CancelledError:
+            if work is None:  # among them may be what another waits for in its turn
+                self._left = todo
+            raise
+
+    async def look(self) -> None:
+        """Take note of what others of this process wrote since the run was opened or claimed."""
+        tip = self.core.journals.tip(self.run)
+        if tip is not None and tip.seq > self.seq and not self._flying:
+            async with self._turn:
+                await self._catch_up(new_deadline(self.core), [])
+
+    async def _submit(self, drafts: list[Draft], deadline: float, work: Work | None) -> bool:
+        journals = self.core.journals
+        if journals.writer.full:
+            await self._off_loop(journals.writer.wait_for_room)
+        tip = journals.tip(self.run)
+        placed = None
+        if tip is not None:
+            placed = journals.extend(tip, drafts, deadline, only_at=self.seq, work=work)
+        if placed is None:
+            return False
+        ticket, entries = placed
+        self.seq = entries[-1].seq
+        self._flying.append(_Flight(ticket, drafts, entries))
+        return True
+
+    async def _settle(self, settled: list[Entry], wait: bool) -> list[Draft] | None:
+        """Take note of what landed. Returns the drafts that lost their place; None if none did."""
+        writer = self.core.journals.writer
+        while self._flying:
+            ticket, _, entries = self._flying[0]
+            if not ticket.done:
+                if not wait:
+                    writer.kick()
+                    return None
+                if self._blocking:
+                    writer.wait(ticket)
+                else:
+                    await writer.future(ticket)
+            error = ticket.error
+            if error is not None:
+                if isinstance(error, ConflictError):
+                    return self._ground()
+                if isinstance(error, WorkFailedError):
+                    self._ground()
+                    raise error.error
+                self._lost.update(e.entry_id for f in self._flying for e in f.entries)
+                raise as_save_error(self.run, error)
+            self._flying.pop(0)
+            self._durable = entries[-1].seq
+            settled += entries
+        return None
+
+    def _ground(self) -> list[Draft]:
+        """Everything that is under way, to be submitted anew."""
+        drafts = [draft for flight in self._flying for draft in flight.drafts]
+        self._flying.clear()
+        self.seq = self._durable
+        return drafts
+
+    async def _catch_up(self, deadline: float, drafts: list[Draft]) -> None:
+        """Read what others wrote behind our last entry, and take note of it or give the run up."""
+        journals = self.core.journals
+        needs_state = any(
+            d.kind == Kind.CHECKPOINT and len(d.encoding or b"") > SMALL_STATE for d in drafts
+        )
+        try:
+            news = await self._off_loop(partial(journals.store.read, self.run, after=self.seq))
+            for entry in news:
+                self._take_note(entry, drafts)
+            tip = await self._off_loop(
+                partial(journals.fetch_tip, self.run, with_state=needs_state)
+            )
+        except StoreUnavailableError as error:
+            if journals.clock.monotonic() > deadline:
+                raise as_save_error(self.run, error) from error
+            journals.writer.held_up(error)
+            tip = None
+        if tip is not None and tip.seq < self.seq:
+            raise EntriesLostError(self.run, self.seq, tip.seq)
+        if tip is None or tip.seq != self.seq:
+            if journals.clock.monotonic() > deadline:
+                raise CheckpointSaveError(self.run, "others kept saving to it until the deadline")
+            await asyncio.sleep(_PAUSE)  # what moved the head is still on its way to the store
+
+    def _take_note(self, entry: Entry, drafts: list[Draft]) -> None:
+        envelope.check(entry)
+        if entry.entry_id in self._lost:
+            drafts[:1] = []  # ours: it did arrive
+        elif entry.kind in ABSORBED:
+            self.absorbed.append(entry)
+        else:
+            raise LeaseLostError(self.run, entry.seq, entry.kind)
+        self.seq = self._durable = entry.seq
+
+    async def _off_loop(self, call: Callable[[], Any]) -> Any:
+        return call() if self._blocking else await self.core.off_loop(call)

@@ -1,0 +1,171 @@
+"""Putting what a run comes to into its journal, when its strategy says so."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from holdfast.checkpoint import dump_meta
+from holdfast.engine import events as ev
+from holdfast.engine.claims import CALLED_WITH
+from holdfast.engine.options import Options
+from holdfast.engine.program import Program, Record, Task
+from holdfast.engine.run.execute import failure
+from holdfast.engine.run.hold import Hold
+from holdfast.errors import CheckpointSaveError, HoldfastError, StepFailedError
+from holdfast.kernel import compose
+from holdfast.kernel.journal import Draft
+from holdfast.model import CARRY_STATE, CHILD, EVIDENCE, Entry, Kind, Status, checkpoint_id
+from holdfast.store import Work
+
+log = logging.getLogger("holdfast")
+
+_MAX_METAS: Final = 10_000
+_OF_ONE_RUN: Final = (CHILD, CALLED_WITH)  # in `meta`: hardly ever the same in another
+
+
+class Recorder:
+    """Records for one run. What is not to be saved yet is kept, and goes before what is."""
+
+    def __init__(
+        self,
+        hold: Hold,
+        program: Program,
+        options: Options,
+        emit: Callable[[ev.Event], None],
+        epoch: int = 0,
+    ) -> None:
+        self.degraded: HoldfastError | None = None  # the save that failed, and was passed over
+        self._hold = hold
+        self._core = hold.core
+        self._run = hold.run
+        self._options = options
+        self._emit = emit
+        self._stamp = program.stamp | ({"epoch": epoch} if epoch else {})
+        self._metas = {} if epoch else program.metas
+        self._kept: list[Draft] = []
+        settings = hold.core.settings
+        self._waits = settings.durability == "sync"
+        self._keeps = settings.durability == "exit" or not options.strategy.saves_all
+        fatal = options.fatal
+        self._fatal = settings.on_save_failure == "raise" if fatal is None else fatal
+
+    async def save(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        urgent: bool = False,
+        waits: bool = False,
+        work: Work | None = None,
+    ) -> list[Entry]:
+        """Save the drafts when the strategy says so; returns what is durable now and was not.
+
+        What is `urgent` is saved now, whatever the strategy, and is durable on return. What
+        `waits` is durable on return if it is saved at all. What `work` does to the user's own
+        tables is committed with the drafts. Raises `LeaseLostError`, and `CheckpointSaveError`
+        where that is to stop the run.
+        """
+        if self._keeps and not urgent:
+            self._keep(drafts)
+            return []
+        if not drafts and not (urgent and self._kept):
+            return []
+        if work is None:
+            self._keep(drafts)
+            drafts = ()
+        todo, self._kept = self._kept, []
+        try:
+            saved = await self._hold.append(todo, wait=urgent or waits or self._waits)
+            if work is not None:
+                saved += await self._hold.append(drafts, work=work)
+        except CheckpointSaveError as error:
+            if self._fatal or work is not None:
+                raise
+            self.degraded = self._core.degraded = error
+            log.warning("run %s goes on without its checkpoint: %s", self._run, error)
+            self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error)))
+            return []
+        if self.degraded is not None:
+            self.degraded = self._core.degraded = None
+        return saved
+
+    def forget_unsaved(self) -> None:
+        """The run is over: what its strategy does not save need not be saved any more.
+
+        Unless something was claimed in it: that may supersede what was claimed, and saved, before.
+        """
+        claims = any(word in draft.meta for draft in self._kept for word in (EVIDENCE, CHILD))
+        if not self._options.strategy.saves_all and not claims:
+            self._kept = []
+
+    def draft(self, record: Record) -> Draft:
+        """What a record is in the journal. Raises `SerializeError`, `StateTooLargeError`."""
+        root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
+        return Draft(
+            record.kind.value,
+            record.status.value,
+            compose.encode(self._core, self._run, record.value, root),
+            step=record.step,
+            step_index=record.index,
+            type=record.type,
+            meta=self._meta_of(record),
+        )
+
+    def note(
+        self,
+        kind: Kind,
+        status: Status,
+        facts: dict[str, Any] | None = None,
+        *,
+        value: object = None,
+        step: str | None = None,
+    ) -> Draft:
+        """An entry of the engine's own."""
+        encoding = None if value is None else compose.encode(self._core, self._run, value)
+        known = {name: fact for name, fact in (facts or {}).items() if fact is not None}
+        return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
+
+    def _keep(self, drafts: Sequence[Draft]) -> None:
+        """Of whole states the newest is enough, but for what was claimed with the others."""
+        if any(draft.kind == Kind.CHECKPOINT for draft in drafts):
+            self._kept = [d for d in self._kept if d.kind not in CARRY_STATE or EVIDENCE in d.meta]
+        self._kept += drafts
+
+    def announce(self, saved: Iterable[Entry]) -> None:
+        """Tell of the checkpoints that are durable now."""
+        if not self._options.listening or self._options.quiet:
+            return
+        for entry in saved:
+            if entry.kind in CARRY_STATE:
+                name = checkpoint_id(entry.run, entry.seq)
+                self._emit(ev.CheckpointSaved(self._run, name, entry.step, entry.seq))
+
+    def _meta_of(self, record: Record) -> str:
+        """What the entry says beside its value: the same again and again in a flow's runs."""
+        shared = record.meta.keys().isdisjoint(_OF_ONE_RUN)
+        key: Any = (record.step, record.name, *record.meta.items()) if shared else None
+        try:
+            known = self._metas.get(key)
+        except TypeError:  # can't be hashed
+            key, known = None, None
+        if known is None:
+            facts = {**self._stamp, **record.meta}
+            if record.name is not None and record.name != record.step:
+                facts["step_name"] = record.name
+            known = dump_meta(facts)
+            if key is not None and len(self._metas) < _MAX_METAS:
+                self._metas[key] = known
+        return known
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as it is recorded."""
+    failed = error if isinstance(error, StepFailedError) else failure(Task("", ""), error, 1)
+    return {
+        "type": failed.error_type,
+        "message": failed.message,
+        "step": failed.step,
+        "attempts": failed.attempts,
+        "trace": failed.trace,
+    }

@@ -1,0 +1,191 @@
+"""How claims and verdicts stand in journals: claims in the checkpoint, verdicts beside the run.
+
+A checkpoint's `meta` holds its claims under "evidence", and never a verdict. What was found is
+appended to the run's verdict journal, bound to the digests of the checkpoints and of the claims:
+a verdict on anything else is not shown. Nothing here is ever a reason to trust a checkpoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.trust.rule import Claim, Claims, Standing
+from holdfast.evidence.verdicts import Verdict, VerificationStatus
+from holdfast.kernel.appending import append
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status, verdict_journal
+from holdfast.operations.subjects import canonical
+
+MAX_EVIDENCE: Final = (
+    327_680  # characters: about a thousand digests of files; an item of DynamoDB holds 400,000
+)
+_FEW: Final = 8  # verdicts to read first: what is asked about was mostly just checked
+
+
+def evidence_meta(*packs: EvidencePack) -> dict[str, Any]:
+    """What a checkpoint's `meta` keeps of its claims. Raises `InvalidEvidenceError` if it is large."""
+    claimed = [pack.to_dict() for pack in packs]
+    size = len(json.dumps(claimed))
+    if size > MAX_EVIDENCE:
+        raise InvalidEvidenceError(
+            "an evidence pack",
+            f"takes {size:,} characters, more than {MAX_EVIDENCE:,}; claim one file that lists the others",
+        )
+    return {EVIDENCE: claimed[0] if len(claimed) == 1 else claimed}
+
+
+def pack_of(info: CheckpointInfo) -> EvidencePack | None:
+    """The one pack of claims made with a checkpoint, not yet checked; None if there is none."""
+    packs = claims_of(info).packs
+    return packs[0] if packs else None
+
+
+def claims_of(info: CheckpointInfo) -> Claims:
+    """Everything that a checkpoint answers for, not yet checked."""
+    own, before = info.meta_field(EVIDENCE), info.meta_field(INHERITED, ())
+    try:
+        own = own if isinstance(own, list) else [] if own is None else [own]
+        return Claims(
+            info.seq,
+            tuple(map(EvidencePack.from_dict, own)),
+            tuple(map(EvidencePack.from_dict, before)),
+        )
+    except (InvalidEvidenceError, TypeError) as error:
+        raise CheckpointCorruptedError(info.run_id, info.seq, f"its evidence: {error}") from None
+
+
+def pack_digest(pack: EvidencePack) -> str:
+    """The same for packs that claim the same and require the same of it."""
+    rule = [pack.require_all, pack.allow_partial, pack.min_verified]
+    text = canonical([[claim.digest for claim in pack.evidence_list], rule])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Findings(NamedTuple):
+    """What was found about one checkpoint, newest first."""
+
+    status: VerificationStatus  # of the checkpoint, when it was last asked about
+    at: int | None  # microseconds since the epoch; None if it never was
+    verdicts: Mapping[str, Verdict]  # by the claim's digest
+
+
+NOTHING: Final = Findings(VerificationStatus.PENDING, None, MappingProxyType({}))
+
+
+def record(
+    core: Core,
+    run: str,
+    found: Sequence[Standing],
+    checked: Iterable[tuple[Claim, Verdict]],
+    digests: Mapping[int, bytes],
+) -> Op[Entry]:
+    """Append what was found, in one entry of the run's verdict journal.
+
+    `digests` are those of the checkpoints that `found` and `checked` speak of.
+    """
+    by_seq: dict[int, list[dict[str, Any]]] = {}
+    for claim, verdict in checked:
+        by_seq.setdefault(claim.seq, []).append(verdict.to_dict())
+    concerned = sorted({*by_seq, *(one.seq for one in found)})
+    value = {
+        "found": [[one.seq, digests[one.seq].hex(), one.status.value] for one in found],
+        "checked": [[seq, digests[seq].hex(), given] for seq, given in by_seq.items()],
+    }
+    draft = Draft(
+        Kind.VERDICT.value,
+        Status.OPEN.value,
+        core.journals.encode(value),
+        meta=dump_meta({"checkpoints": concerned}),
+    )
+    return (yield from append(core, verdict_journal(run), draft))
+
+
+def findings(
+    core: Core, run: str, checkpoints: Iterable[tuple[Entry, Iterable[str]]]
+) -> dict[int, Findings]:
+    """The newest of what was found about checkpoints of a run and these of their claims, by seq.
+
+    Claims are named by their digests. Blocks.
+    """
+    claims = {entry.seq: (entry, set(asked)) for entry, asked in checkpoints}
+    digests = {seq: entry.digest.hex() for seq, (entry, asked) in claims.items() if asked}
+    known = dict.fromkeys(digests, NOTHING)
+    for note in _notes(core, run, digests):
+        for seq in {*note.found, *note.checked}:
+            known[seq] = _with_older(known[seq], note, seq)
+            if known[seq].at is not None and known[seq].verdicts.keys() >= claims[seq][1]:
+                del digests[seq]  # nothing older is of interest
+        if not digests:
+            break
+    return known
+
+
+def ever_held(core: Core, checkpoint: Entry) -> bool | None:
+    """Whether a checkpoint was once found to hold; None if nobody ever asked. Blocks."""
+    digests = {checkpoint.seq: checkpoint.digest.hex()}
+    asked: bool | None = None
+    for note in _notes(core, checkpoint.run, digests):
+        status = note.found.get(checkpoint.seq)
+        if status is VerificationStatus.VERIFIED:
+            return True
+        asked = False if status is not None else asked
+    return asked
+
+
+class _Note(NamedTuple):
+    """What one entry of a verdict journal says about checkpoints, by their seq."""
+
+    at: int
+    found: dict[int, VerificationStatus]
+    checked: dict[int, dict[str, Verdict]]
+
+
+def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
+    """What was noted about these checkpoints, newest first. What can't be read tells nothing."""
+    journal = verdict_journal(run)
+    for entry in core.journals.entries(journal, newest_first=True, page=_FEW):
+        if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
+            continue
+        try:
+            concerned = set(CheckpointInfo(entry).meta_field("checkpoints", ()))
+            if concerned.isdisjoint(digests):
+                continue
+            value = core.journals.value(entry.run, entry.seq)
+            note = _Note(
+                entry.at,
+                {
+                    seq: VerificationStatus(status)
+                    for seq, digest, status in value["found"]
+                    if digests.get(seq) == digest
+                },
+                {
+                    seq: _by_claim(given)
+                    for seq, digest, given in value["checked"]
+                    if digests.get(seq) == digest
+                },
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+        if note.found or note.checked:
+            yield note
+
+
+def _by_claim(given: Iterable[Mapping[str, Any]]) -> dict[str, Verdict]:
+    verdicts = [Verdict.from_dict(one) for one in given]
+    return {verdict.evidence: verdict for verdict in verdicts}
+
+
+def _with_older(known: Findings, note: _Note, seq: int) -> Findings:
+    if known.at is None and seq in note.found:
+        known = known._replace(status=note.found[seq], at=note.at)
+    if seq in note.checked:
+        known = known._replace(verdicts={**note.checked[seq], **known.verdicts})
+    return known

@@ -1,0 +1,124 @@
+"""Saves that were let go before they were durable: durability="async" and "exit"."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Final
+
+from holdfast.errors import CheckpointSaveError, ConflictError, HoldfastError
+from holdfast.kernel.appending import (
+    append,
+    as_save_error,
+    known_tip,
+    new_deadline,
+    submit,
+    submit_at_once,
+    why_not,
+)
+from holdfast.kernel.core import Core, Op, Pending, unsettled
+from holdfast.kernel.journal import Draft
+from holdfast.kernel.ticket import Line, Ticket
+from holdfast.model import Entry
+
+log = logging.getLogger("holdfast")
+
+MAX_BACKLOG: Final = 1000  # saves that durability="async" lets run ahead of the disk
+
+
+def let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
+    """Hand the save over without waiting for the disk. Beginning a run always waits."""
+    yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
+    deadline = new_deadline(core)
+    if core.settings.durability == "exit":
+        tip = yield from known_tip(core, run, draft, deadline)
+        if not tip.exists:
+            return (yield from append(core, run, draft))
+        refusal = why_not(run, tip, draft)
+        if refusal is not None:
+            raise refusal
+        with core.lock:
+            core.held_back[run] = draft
+            unsettled.add(core)
+        return unsaved(core, run, draft)._replace(seq=tip.seq + 1, parent=tip.state_seq)
+    pending = submit_at_once(core, run, draft, deadline)
+    if pending is None:
+        # The run is new to us, or lost its head: what was let go before must come first.
+        yield from _settle(core, wait=True)
+        return (yield from append(core, run, draft))
+    core.backlog.append(pending)
+    unsettled.add(core)
+    core.journals.writer.kick()
+    return pending.entry
+
+
+def flush(core: Core) -> Op[None]:
+    """Return when everything saved so far is durable. Raises the first error of those that are not."""
+    with core.lock:
+        while core.held_back:
+            run, draft = core.held_back.popitem()
+            # As one that lost its place: it is to be submitted, once, by whoever comes to it.
+            waiting = Ticket((), Line(), math.inf)
+            waiting.resolve(ConflictError(run, -1))
+            core.backlog.append(Pending(waiting, run, draft, unsaved(core, run, draft)))
+    yield from _settle(core, wait=True)
+    if not core.unsettled:
+        unsettled.discard(core)
+
+
+def tolerate(core: Core, error: HoldfastError) -> None:
+    """Raise a failed save, or note it where the user wants the work to go on."""
+    if core.settings.on_save_failure == "raise" or not isinstance(error, CheckpointSaveError):
+        raise error
+    core.degraded = error
+    log.warning("run %s goes on without its checkpoint: %s", error.run_id, error)
+
+
+def unsaved(core: Core, run: str, draft: Draft) -> Entry:
+    """What stands for an entry that is not, or not yet, in the journal."""
+    return Entry(
+        run, -1, draft.kind, b"", None, b"", draft.step, draft.step_index, draft.type, draft.status,
+        core.journals.clock.now(), draft.duration, len(draft.encoding or b""), draft.flow,
+        draft.thread, draft.owner, draft.meta, b"",
+    )  # fmt: skip
+
+
+def _settle(core: Core, *, wait: bool) -> Op[None]:
+    """Take note of saves that were let go. One that lost its place is saved again, in order."""
+    while core.backlog and (wait or core.backlog[0].ticket.done):
+        pending = core.backlog[0]
+        if not pending.ticket.done:
+            yield pending.ticket
+        elif isinstance(pending.ticket.error, ConflictError):
+            wait = True  # the ones behind it lost with it: none may overtake another
+            try:
+                yield from _submit_again(core, pending)
+            except CheckpointSaveError as error:
+                if core.settings.on_save_failure == "warn":
+                    core.take_from_backlog(pending)
+                tolerate(core, error)
+        elif core.take_from_backlog(pending):
+            if pending.ticket.error is None:
+                core.degraded = None
+                continue
+            if core.settings.durability == "exit":
+                with core.lock:  # for the next flush, unless a newer state came meanwhile
+                    core.held_back.setdefault(pending.run, pending.draft)
+            tolerate(core, as_save_error(pending.run, pending.ticket.error))
+
+
+def _submit_again(core: Core, lost: Pending) -> Op[None]:
+    """Queue what lost its place anew, in its place of the backlog.
+
+    Meanwhile a stand-in is there for others who settle the backlog to wait for. Whatever
+    happens, cancellation included, something to go on with takes its place.
+    """
+    stand_in = lost._replace(ticket=Ticket((), Line(), math.inf))
+    if not core.take_from_backlog(lost, put=stand_in):
+        return
+    next_try = lost
+    try:
+        next_try = yield from submit(core, lost.run, lost.draft, new_deadline(core))
+    finally:
+        core.take_from_backlog(stand_in, put=next_try)
+        core.journals.writer.resolve(stand_in.ticket)

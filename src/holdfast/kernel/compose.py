@@ -1,0 +1,169 @@
+"""What a save is made of: its arguments, checked and encoded, before anything can wait."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.codec import readable
+from holdfast.errors import StateTooLargeError
+from holdfast.kernel.core import WARN_STATE_BYTES, Core
+from holdfast.kernel.journal import KEEP, Draft
+from holdfast.model import Kind, Status, check_id
+from holdfast.seams import new_id
+
+log = logging.getLogger("holdfast")
+
+MAX_META: Final = 65_536  # characters of what a checkpoint carries beside its state
+SaveStatus = Literal["completed", "failed", "paused"]
+_CHECKPOINT: Final = Kind.CHECKPOINT.value
+_RUN_STATUS: Final[Mapping[str, str]] = {
+    "completed": Status.OPEN.value,
+    "failed": Status.FAILED.value,
+    "paused": Status.PAUSED.value,
+}
+
+
+def save(
+    core: Core,
+    run_id: str | None,
+    state: object,
+    *,
+    step: str | None = None,
+    step_index: int | None = None,
+    step_name: str | None = None,
+    next_steps: Sequence[str] = (),
+    status: SaveStatus = "completed",
+    type: str | None = None,  # noqa: A002 - the word users know
+    duration: float | None = None,
+    iteration: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    flow: str | None = None,
+    flow_version: str | None = None,
+    schema_version: int | None = None,
+    thread_id: str | None = None,
+    owner: str | None = None,
+    expect: CheckpointInfo | None = None,
+) -> tuple[str, Draft, CheckpointInfo | None]:
+    """Save a state as the run's next checkpoint; a run id of None makes a new run.
+
+    Returns when it is durable (see `durability` for the other ways). `flow`, `thread_id` and
+    `owner` belong to the run: they are given when it begins and hold for all of it. With
+    `expect`, the save is refused with `ConflictError` unless that checkpoint is the current one.
+
+    Raises `SerializeError` with the path to a value that can't be stored, `StateTooLargeError`,
+    `InvalidIdError`, `RunMismatchError`, and `CheckpointSaveError` when the store did not take
+    it before the deadline.
+    """
+    run = given_or_new(core, run_id)
+    if step is not None:
+        check_id("step", step)
+    if flow is not None:
+        check_id("flow", flow)
+    if thread_id is not None:
+        check_id("thread_id", thread_id)
+    if owner is not None:
+        check_id("owner", owner)
+    if status not in _RUN_STATUS:
+        raise ValueError(f"status must be one of {', '.join(_RUN_STATUS)}, not {status!r}")
+    if metadata is not None and not isinstance(metadata, Mapping):
+        raise TypeError(f"metadata must be a mapping, not {_type_name(metadata)}")
+    if expect is not None and not isinstance(expect, CheckpointInfo):
+        raise TypeError(f"expect must be a checkpoint, not {_type_name(expect)}")
+    if expect is not None and expect.run_id != run:
+        raise ValueError(f"expect= is {expect.checkpoint_id}, a checkpoint of another run")
+    meta: dict[str, Any] = {}
+    if step_name is not None:
+        meta["step_name"] = _text("step_name", step_name)
+    if next_steps:
+        meta["next_steps"] = _texts("next_steps", next_steps)
+    if iteration is not None:
+        meta["iteration"] = _whole("iteration", iteration)
+    if flow_version is not None:
+        meta["flow_version"] = _text("flow_version", flow_version)
+    if schema_version is not None:
+        meta["schema_version"] = _whole("schema_version", schema_version)
+    if metadata:
+        meta["metadata"] = readable.to_json(dict(metadata), root="metadata")
+    draft = Draft(
+        _CHECKPOINT,
+        _RUN_STATUS[status],
+        encode(core, run, state),
+        KEEP,
+        step,
+        None if step_index is None else _whole("step_index", step_index),
+        None if type is None else check_id("type", type),
+        None if duration is None else _seconds(duration),
+        flow,
+        thread_id,
+        owner,
+        bounded_meta(meta),
+    )
+    return run, draft, expect
+
+
+def given_or_new(core: Core, given: str | None) -> str:
+    """The run id that was given, checked, or a new one."""
+    if given is None:
+        return new_id(core.journals.clock, core.journals.entropy)
+    return check_id("run_id", given)
+
+
+def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
+    """The state as it is stored. Raises `SerializeError` and `StateTooLargeError`."""
+    encoding = core.journals.encode(state, root=root)
+    size = len(encoding)
+    if size > core.settings.max_state_bytes:
+        raise StateTooLargeError(run, size, core.settings.max_state_bytes)
+    if size > WARN_STATE_BYTES and run not in core.warned:
+        core.warned.add(run)
+        log.warning(
+            "the state of run %s takes %.1f MB; keep large data in files and their paths in the state",
+            run, size / 1e6,
+        )  # fmt: skip
+    return encoding
+
+
+def bounded_meta(meta: Mapping[str, Any]) -> str:
+    """What an entry carries beside its state, as it is stored. Raises `ValueError` if it is large."""
+    text = dump_meta(meta)
+    if len(text) > MAX_META:
+        raise ValueError(
+            f"the metadata takes {len(text):,} characters, more than {MAX_META:,}; "
+            "lists read it: keep large data in the state"
+        )
+    return text
+
+
+def _type_name(value: object) -> str:
+    return value.__class__.__name__
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {_type_name(value)}")
+    return value
+
+
+def _texts(what: str, values: object) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{what} must be a list of str, not {_type_name(values)}")
+    return [_text(what, value) for value in values]
+
+
+def _whole(what: str, value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {_type_name(value)}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{what} must fit into 64 bits, not {value}")
+    return int(value)
+
+
+def _seconds(value: object) -> float:
+    """A number that every store gives back as it was: SQLite would turn 1 into 1.0, and NaN into NULL."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"duration must be a finite number of seconds, not {value!r}")
+    return float(value)

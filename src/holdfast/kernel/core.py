@@ -1,0 +1,176 @@
+"""What every operation of a checkpointer works with, and how the two colours drive it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
+
+from holdfast.checkpoint import CheckpointInfo
+from holdfast.errors import HoldfastError, StoreClosedError
+from holdfast.kernel.journal import Draft, Journals
+from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.writer import running_loop
+from holdfast.model import Entry, Retention
+from holdfast.seams import on_fork
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+T = TypeVar("T")
+
+Op = Generator[Callable[[], Any] | Ticket, Any, T]
+"""An operation written once for both colours. It yields a callable to have it called where
+blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
+
+Durability = Literal["sync", "async", "exit"]
+OnSaveFailure = Literal["raise", "warn"]
+
+DEADLINE: Final = 30.0
+WARN_STATE_BYTES: Final = 1 << 20
+MAX_STATE_BYTES: Final = 64 << 20
+_READERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a checkpointer saves. `Checkpointer` documents each."""
+
+    durability: Durability = "sync"
+    on_save_failure: OnSaveFailure = "raise"
+    deadline: float = DEADLINE
+    max_state_bytes: int = MAX_STATE_BYTES
+    retention: Retention | None = None
+
+    def __post_init__(self) -> None:
+        for name, kind in (("deadline", int | float), ("max_state_bytes", int)):
+            given = getattr(self, name)
+            if not isinstance(given, kind) or given <= 0:
+                raise ValueError(f"{name} must be a number above 0, not {given!r}")
+        policy: object = self.retention
+        if policy is not None and not isinstance(policy, Retention):
+            raise TypeError(f"retention must be a Retention, not {policy!r}")
+        for name, known in (("durability", Durability), ("on_save_failure", OnSaveFailure)):
+            if getattr(self, name) not in get_args(known):
+                given = getattr(self, name)
+                raise ValueError(
+                    f"{name} must be one of {', '.join(get_args(known))}, not {given!r}"
+                )
+
+
+class Pending(NamedTuple):
+    """A save on its way to the disk."""
+
+    ticket: Ticket
+    run: str
+    draft: Draft
+    entry: Entry  # where it stands if the ticket comes through
+    expect: CheckpointInfo | None = None  # saved again only while this is the current one
+
+
+unsettled: set[Core] = set()
+"""Checkpointers with saves that are not durable yet; kept alive, and flushed at exit."""
+
+
+class Core:
+    """The journals of a store, the settings, and what is still to be made durable."""
+
+    def __init__(self, journals: Journals, settings: Settings) -> None:
+        self.journals = journals
+        self.settings = settings
+        self.degraded: HoldfastError | None = None
+        self.closed = False
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self.backlog: deque[Pending] = deque()  # durability="async": submitted, not yet seen done
+        self.held_back: dict[str, Draft] = {}  # durability="exit": the newest state of each run
+        self.lock = threading.Lock()
+        self.warned: set[str] = set()  # runs whose state was called large already
+        self.saves_since_sweep = 0
+        self.swept_to = ""  # how far the last bite of retention got among the runs
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether there are saves that are not durable yet."""
+        return bool(self.backlog or self.held_back)
+
+    def ready(self) -> Core:
+        """This, unless it was closed."""
+        if self.closed:
+            raise StoreClosedError(self.journals.store.url)
+        return self
+
+    def take_from_backlog(self, first: Pending, put: Pending | None = None) -> bool:
+        """Take or replace the backlog's first save, if it still is this one."""
+        with self.lock:
+            if not self.backlog or self.backlog[0] is not first:
+                return False
+            self.backlog.popleft()
+            if put is not None:
+                self.backlog.appendleft(put)
+            return True
+
+    def drive(self, op: Op[T]) -> T:
+        """Run an operation to its end, blocking."""
+        writer = self.journals.writer
+        try:
+            request = next(op)
+            while True:
+                try:
+                    result = None
+                    if callable(request):
+                        result = request()
+                    else:
+                        writer.wait(request)
+                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
+                    request = op.throw(error)
+                else:
+                    request = op.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    async def drive_async(self, op: Op[T]) -> T:
+        """Run an operation to its end, awaiting."""
+        writer = self.journals.writer
+        try:
+            request = next(op)
+            while True:
+                try:
+                    result = None
+                    if callable(request):
+                        result = await self.off_loop(request)
+                    else:
+                        await writer.future(request)
+                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
+                    request = op.throw(error)
+                else:
+                    request = op.send(result)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
+
+    async def off_loop(self, call: Callable[[], T]) -> T:
+        """Call something that blocks without holding the event loop up."""
+        if self.journals.store.inline:
+            return call()
+        with self.lock:
+            if self._pool is None:
+                from concurrent.futures import ThreadPoolExecutor
+
+                # Our own: the loop's default pool may be full of the user's long-running steps.
+                self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="holdfast-reader")
+            pool = self._pool
+        return await running_loop().run_in_executor(pool, call)
+
+    def release(self) -> None:
+        """Let the reading threads go."""
+        with self.lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False)

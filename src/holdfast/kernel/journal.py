@@ -1,0 +1,345 @@
+"""The journals of one store, as this process knows them: heads, states, and how they grow."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Final, NamedTuple
+
+from holdfast.codec import envelope, readable, values
+from holdfast.codec.chain import Chain, Packed, pack, whole
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.reader import Reader, state_seq
+from holdfast.kernel.ticket import Line, Ticket
+from holdfast.kernel.writer import Writer, entries_lost
+from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.seams import Clock, Entropy, on_fork
+from holdfast.store import Store, Work
+
+CACHE_BYTES: Final = 64 << 20
+KEEP: Final = -1
+
+
+class Tip(Line):
+    """The head of one run as this process knows it, and the state there.
+
+    Its fields run ahead of the store by what is queued: `Line.broken` says when they are wrong.
+    """
+
+    __slots__ = (
+        "base_seq", "chain", "damaged", "digest", "exists", "flow", "owner", "run", "seq", "state_seq", "thread",
+    )  # fmt: skip
+
+    def __init__(self, run: str, head: Entry | None) -> None:
+        super().__init__()
+        self.run = run
+        self.seq = head.seq if head else -1
+        self.digest = head.digest if head else b""
+        self.exists = head is not None and head.status != Status.DELETED  # else the run is new
+        self.flow = head.flow if head else None
+        self.thread = head.thread if head else None
+        self.owner = head.owner if head else None
+        self.state_seq = state_seq(head) if head else None
+        self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
+        self.damaged = False  # the state could not be read: the next one must be whole
+        self.chain: Chain | None = (
+            None  # the state at `base_seq`; without it the next is a keyframe
+        )
+
+    @property
+    def encoding(self) -> bytes | None:
+        """The state at `base_seq`, if it is known."""
+        return self.chain.encoding if self.chain else None
+
+    @property
+    def weight(self) -> int:
+        """How many bytes of states it holds."""
+        return self.chain.weight if self.chain else 0
+
+    @property
+    def lacks_state(self) -> bool:
+        """Whether a delta could be written if only the store were asked for the current state."""
+        return self.chain is None and self.base_seq is not None and not self.damaged
+
+    def take_state_of(self, other: Tip) -> None:
+        """Take over what another tip of the same head knows about the state there."""
+        self.chain, self.base_seq, self.damaged = other.chain, other.base_seq, other.damaged
+
+
+class Draft(NamedTuple):
+    """An entry to be: everything but its place in the journal."""
+
+    kind: str
+    status: str
+    encoding: bytes | None = None
+    parent: int | None = KEEP  # where a rollback or tombstone leads; else the tip's own state
+    step: str | None = None
+    step_index: int | None = None
+    type: str | None = None
+    duration: float | None = None
+    flow: str | None = None
+    thread: str | None = None
+    owner: str | None = None
+    meta: str = ""
+
+
+class Journals(Reader):
+    """Grows and reads journals. Thread-safe; blocks only in the methods that say so."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        clock: Clock,
+        entropy: Entropy,
+        cache_bytes: int = CACHE_BYTES,
+        largest_state: int = 1 << 30,
+    ) -> None:
+        super().__init__(store, largest_state)
+        self.writer = writer
+        self.clock = clock
+        self.entropy = entropy
+        self._cache_bytes = cache_bytes
+        if store.form == "readable":
+            self.encode, self.decode = _encode_readable, _decode_readable
+            self._flags = envelope.READABLE
+        else:
+            self.encode, self.decode = values.encode, values.decode
+            self._flags = 0
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._tips: OrderedDict[str, Tip] = OrderedDict()
+        self._held = 0
+
+    # --- growing
+
+    def tip(self, run: str) -> Tip | None:
+        """What is known of the run's head without asking the store."""
+        tip = self._tips.get(run)
+        return None if tip is None or tip.broken else tip
+
+    def fetch_tip(self, run: str, *, with_state: bool) -> Tip:
+        """Ask the store for the run's head, and for the state there if wanted. Blocks."""
+        settled = self._settled_tip(run)
+        try:
+            head = self.store.last(run)
+        except CheckpointCorruptedError as error:
+            return self._blind_tip(run, error)
+        tip = Tip(run, head)
+        if settled is not None and tip.seq < settled[1] and not settled[0].broken:
+            if head is not None:  # a run that is gone may have expired
+                entries_lost(run, settled[1], tip.seq)
+            settled[0].broken = True
+        try:
+            if head is not None:
+                envelope.check(head)
+            if with_state and tip.state_seq is not None:
+                chain = self.chain(run, tip.state_seq, head)
+                if chain.kind == Kind.CHECKPOINT:
+                    tip.chain = chain
+                else:
+                    tip.base_seq = None  # a result is no state to build on
+        except CheckpointCorruptedError:
+            tip.damaged = True
+        with self._lock:
+            known = self.tip(run)
+            if known is not None and _same_or_ahead(known, tip):
+                # Another task asked, too: two tips of one head would only get into each other's way.
+                if known.lacks_state and known.seq == tip.seq:
+                    known.take_state_of(tip)
+                    self._held += known.weight
+                return known
+            self._keep(tip)
+        return tip
+
+    def _settled_tip(self, run: str) -> tuple[Tip, int] | None:
+        """The tip, and its seq, if the store has acknowledged all up to there."""
+        with self._lock:  # else it may have moved on to what is not even queued
+            tip = self.tip(run)
+            seq = -1 if tip is None else tip.seq
+        return None if tip is None or self.writer.queued(run) else (tip, seq)
+
+    def _blind_tip(self, run: str, error: CheckpointCorruptedError) -> Tip:
+        """A tip behind a head that can't be read at all: a whole state may still follow it."""
+        if error.seq is None:
+            raise error
+        tip = Tip(run, None)
+        tip.seq, tip.exists, tip.damaged = error.seq, True, True
+        with self._lock:
+            self._keep(tip)
+        return tip
+
+    def extend(
+        self,
+        tip: Tip,
+        drafts: list[Draft],
+        deadline: float,
+        *,
+        only_at: int | None = None,
+        work: Work | None = None,
+    ) -> tuple[Ticket, list[Entry]] | None:
+        """Put the drafts behind the tip and submit them; None if it is broken or not `only_at`.
+
+        `work` is run in the transaction that appends them. Does not block. The tip moves on at once; what it says is true when the ticket says so.
+        """
+        with self._lock:
+            if tip.broken or only_at not in (None, tip.seq):
+                return None
+            held = tip.weight
+            try:
+                entries = [self._place(tip, draft) for draft in drafts]
+                ticket = Ticket(entries, tip, deadline, work)
+                self.writer.submit(ticket)
+            except BaseException:
+                tip.broken = True  # it moved on, and nothing went with it
+                if self._tips.pop(tip.run, None) is tip:
+                    self._held -= held
+                raise
+            if self._tips.get(tip.run) is tip:
+                self._held += tip.weight - held
+            self._keep(tip)
+        return ticket, entries
+
+    def place(self, tip: Tip, draft: Draft) -> Entry:
+        """The entry that would stand behind the tip, for `Store.trim` and `erase`; the tip stays."""
+        return envelope.seal(*self._parts(tip, draft), tip.digest, self._flags, b"")
+
+    def recode(self, tip: Tip, entry: Entry, encoding: bytes | None) -> Entry:
+        """An entry from elsewhere with a body in this store's form; its digest stays.
+
+        `tip` is a scratch one that follows the entries of one run, in order, for their deltas.
+        """
+        if encoding is None:
+            return entry._replace(body=envelope.reseal(entry, self._flags, b""))
+        if entry.parent != tip.state_seq:
+            tip.chain = None  # a delta's base is on its own branch, always
+        entry = entry._replace(size=len(encoding))
+        content = self._content(tip, entry.kind, entry.seq, encoding)
+        if entry.kind in CARRY_STATE:
+            tip.state_seq = entry.seq
+        return entry._replace(body=envelope.reseal(entry, *content))
+
+    def forget(self, run: str) -> None:
+        """Drop what is known of a run, because someone else changed it. Queued entries fail."""
+        with self._lock:
+            tip = self._tips.pop(run, None)
+            if tip is not None:
+                tip.broken = True
+                self._held -= tip.weight
+
+    def _place(self, tip: Tip, draft: Draft) -> Entry:
+        """The next entry; the tip moves on to it."""
+        front, back = self._parts(tip, draft)
+        if draft.encoding is None:
+            flags, content = self._flags, b""
+        else:
+            flags, content = self._content(tip, draft.kind, front[1], draft.encoding)
+        entry = envelope.seal(front, back, tip.digest, flags, content)
+        if draft.encoding is not None and draft.kind in CARRY_STATE:
+            tip.state_seq = entry.seq
+        elif tip.state_seq != entry.parent:
+            tip.state_seq = tip.base_seq = entry.parent
+            tip.chain = None
+        tip.seq = entry.seq
+        tip.digest = entry.digest
+        if not tip.exists:  # this opens the run
+            tip.exists = True
+            tip.flow, tip.thread, tip.owner = entry.flow, entry.thread, entry.owner
+        return entry
+
+    def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
+        front = (
+            tip.run,
+            tip.seq + 1,
+            draft.kind,
+            self.entropy(10),
+            tip.state_seq if draft.parent == KEEP else draft.parent,
+        )
+        back = (
+            draft.step,
+            draft.step_index,
+            draft.type,
+            draft.status,
+            self.clock.now(),
+            draft.duration,
+            0 if draft.encoding is None else len(draft.encoding),
+            tip.flow if draft.flow is None else draft.flow,
+            tip.thread if draft.thread is None else draft.thread,
+            tip.owner if draft.owner is None else draft.owner,
+            draft.meta,
+        )
+        return front, back
+
+    def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> Packed:
+        """A delta where it pays, else a keyframe; the tip then stands on the new state.
+
+        What is not the run's state (a step's own value, a question) leaves the tip where it is.
+        """
+        if self._flags & envelope.READABLE:
+            packed, chain = whole(kind, seq, encoding, (envelope.READABLE, encoding))
+        else:
+            packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding)
+        if kind == Kind.CHECKPOINT:
+            tip.chain, tip.base_seq = chain, seq
+        return packed
+
+    def _keep(self, tip: Tip) -> None:
+        """Make the tip the newest of the cache; evict the oldest beyond its size."""
+        known = self._tips.get(tip.run)
+        if known is not tip:
+            if known is not None:
+                self._held -= known.weight
+            self._tips[tip.run] = tip
+            self._held += tip.weight
+        self._tips.move_to_end(tip.run)
+        while self._held + 512 * len(self._tips) > self._cache_bytes and len(self._tips) > 1:
+            _, oldest = self._tips.popitem(last=False)
+            self._held -= oldest.weight
+
+    # --- reading
+
+    def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
+        """What the entry at `seq` carries, as plain data. Raises `CheckpointCorruptedError`. Blocks."""
+        return self.decoded(run, seq, self.chain(run, seq, last).encoding)
+
+    def decoded(self, run: str, seq: int, encoding: bytes) -> Any:
+        """What was read at this place, as plain data. Raises `CheckpointCorruptedError`."""
+        try:
+            return self.decode(encoding)
+        except ValueError as error:
+            raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
+
+    def current_state(self, head: Entry) -> bytes:
+        """The encoded state that this head stands on; from memory if it is the one we know."""
+        with self._lock:  # the tip moves on with every save
+            known = self.tip(head.run)
+            if known is None or (known.seq, known.digest) != (head.seq, head.digest):
+                known = None
+            if known is not None and known.encoding is not None:
+                return known.encoding
+        tip = Tip(head.run, head)
+        assert tip.state_seq is not None, "only heads that stand on a state are asked about"
+        chain = self.chain(head.run, tip.state_seq)
+        if chain.kind != Kind.CHECKPOINT:
+            return chain.encoding
+        tip.chain = chain
+        with self._lock:
+            known = self.tip(head.run)
+            if known is None or known.seq <= tip.seq:  # else saves are under way behind it
+                self._keep(tip)
+        return chain.encoding
+
+
+def _same_or_ahead(known: Tip, tip: Tip) -> bool:
+    return known.seq > tip.seq or (known.seq == tip.seq and known.digest == tip.digest)
+
+
+def _encode_readable(value: object, *, root: str = "state") -> bytes:
+    return readable.dumps(value, indent=1, root=root).encode()
+
+
+def _decode_readable(data: bytes) -> Any:
+    return readable.loads(data.decode())

@@ -1,0 +1,482 @@
+"""One writer per store: group commit, order, backpressure and both colours in one place.
+
+Whatever gathers while a commit runs goes into the next one. Blocking callers take turns: whoever
+comes next writes for all who wait. Those who await leave it to the writer's thread.
+
+Ctrl-C may strike a blocking caller between any two lines. So a ticket stays in the queue until
+its outcome is known, writing it twice is harmless (it is found by its own entry ids), and locks
+are only ever taken by `with`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final
+
+from holdfast.errors import (
+    CheckpointSaveError,
+    ConflictError,
+    EntriesLostError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+    SyncFailedError,
+)
+from holdfast.kernel.ticket import Line, Ticket
+from holdfast.model import Entry
+from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
+from holdfast.store import Store, Transactional, Work
+
+if TYPE_CHECKING:
+    import asyncio
+
+log: Final = logging.getLogger("holdfast")
+
+MAX_BATCH_ENTRIES: Final = 512
+MAX_BATCH_BYTES: Final = 16 << 20
+MAX_QUEUE_BYTES: Final = 64 << 20
+MAX_QUEUE_TICKETS: Final = 10_000
+IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next ticket starts another
+_FIRST_PAUSE: Final = 0.01
+_LONGEST_PAUSE: Final = 1.0
+
+
+class Writer:
+    """Appends to one store on behalf of everyone in this process."""
+
+    def __init__(self, store: Store, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._store = store
+        self._clock = clock
+        self._reset()
+        on_fork(self._reset)
+
+    def _reset(self) -> None:
+        """A child of fork() starts afresh: what was queued is the parent's to write."""
+        self._commit = threading.Lock()  # held by whoever is talking to the store
+        self._mutex = threading.Lock()  # guards everything below, never held during I/O
+        self._bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread sooner than a Condition
+        self._room = threading.Condition(self._mutex)
+        self._queue: deque[Ticket] = deque()
+        self._queued_bytes = 0
+        self._crowded = 0  # how many wait for room
+        self._thread: threading.Thread | None = None
+        self._asleep = False
+        self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
+        self._working = 0  # the thread that runs a ticket's work right now
+        self._held_up = False  # whether an outage was logged that is not over yet
+        self._closed = False
+
+    def submit(self, ticket: Ticket) -> None:
+        """Queue a ticket behind those submitted before it, without waiting.
+
+        Follow it with `wait`, `future` or `kick`, or nobody may come to write it.
+        """
+        self._refuse_from_work()
+        if ticket.work is not None and (
+            self._store.inline or not isinstance(self._store, Transactional)
+        ):
+            raise StoreError(
+                f"{self._store.url} can't run commit= in its transaction; use SQLite, "
+                "PostgreSQL or MySQL, or make what the step does safe to repeat"
+            )
+        if self._store.inline:
+            with self._commit:
+                self._refuse_if_closed()
+                if all(self._store.append(ticket.entries)):
+                    ticket.resolve(None)
+                else:
+                    self._look([ticket], refused=True)
+            return
+        with self._mutex:
+            self._refuse_if_closed()
+            self._queue.append(ticket)
+            self._queued_bytes += ticket.size
+
+    def queued(self, run: str) -> list[Entry]:
+        """The entries of a run that are on their way to the store, in order."""
+        with self._mutex:
+            tickets = [t for t in self._queue if not t.done and t.entries]
+        return [entry for t in tickets if t.entries[0].run == run for entry in t.entries]
+
+    @property
+    def full(self) -> bool:
+        """Whether a well-behaved caller should `wait_for_room` before submitting more."""
+        return self._queued_bytes > MAX_QUEUE_BYTES or len(self._queue) >= MAX_QUEUE_TICKETS
+
+    def wait_for_room(self) -> None:
+        """Block while the queue is full."""
+        self.kick()
+        with self._mutex:
+            self._crowded += 1
+            try:
+                while self.full and not self._closed:
+                    self._room.wait()
+            finally:
+                self._crowded -= 1
+
+    def wait(self, ticket: Ticket) -> None:
+        """Block until the ticket is resolved, writing it here unless someone else does."""
+        self._refuse_from_work()
+        while not ticket.done:
+            if not ticket.entries:  # one that stands in for something else: not ours to write
+                event = threading.Event()
+                if ticket.wait_by(event):
+                    event.wait()
+                return
+            with self._commit:  # whoever had it may have written this very ticket
+                if not ticket.done:
+                    self._write_some()
+
+    def future(self, ticket: Ticket) -> asyncio.Future[None]:
+        """A future of the running loop that is done when the ticket is resolved."""
+        loop = running_loop()
+        future = loop.create_future()
+        if not ticket.wait_by(future):
+            if not future.done():
+                future.set_result(None)
+        elif self._kicking is not loop:
+            # Once a turn of the loop: what its other tasks submit comes along in one batch.
+            self._kicking = loop
+            loop.call_soon(self._kick_from, loop)
+        return future
+
+    def _kick_from(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._kicking is loop:
+            self._kicking = None
+        self.kick()
+
+    def kick(self) -> None:
+        """See to it that what was submitted is written, without waiting for it."""
+        with self._mutex:
+            if not self._queue:
+                return
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="holdfast-writer", daemon=True)
+                thread.start()  # before it is known: starting may fail
+                self._thread = thread
+                _busy.add(self)
+            elif self._asleep:
+                self._asleep = False
+                self._bell.put(None)
+
+    def drain(self) -> None:
+        """Block until everything submitted so far is resolved."""
+        self._refuse_from_work()
+        while self._queue:
+            with self._commit:
+                self._write_some()
+        with self._commit:
+            pass  # the batch that was under way is through
+
+    def close(self) -> None:
+        """Drain, then refuse further tickets. The store is left open."""
+        self.drain()
+        with self._mutex:
+            self._closed = True
+            self._bell.put(None)
+            self._room.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self._store.url)
+
+    def _refuse_from_work(self) -> None:
+        """A ticket's work would wait here for its own end."""
+        if self._working == threading.get_ident() and self._commit.locked():
+            raise StoreError(
+                f"{self._store.url} is in the middle of a commit=, which can't save by itself; "
+                "save before or after the step"
+            )
+
+    # --- the thread
+
+    def _run(self) -> None:
+        while self._queue or self._more_comes():
+            with self._commit:
+                try:
+                    self._write_some()
+                except Exception:
+                    # Everyone who waited was told. The thread must live: others count on it.
+                    log.exception("a store failed in an unexpected way")
+
+    def _more_comes(self) -> bool:
+        """Wait for the bell; False when there was nothing to do for a while, and the thread ends."""
+        with self._mutex:
+            self._asleep = not self._queue
+        if self._asleep and not self._closed:
+            with suppress(Empty):
+                self._bell.get(timeout=IDLE_SECONDS)
+                return True
+        with self._mutex:
+            self._asleep = False
+            if self._queue:
+                return True
+            self._thread = None
+            _busy.discard(self)
+            return False
+
+    # --- writing, under self._commit
+
+    def _write_some(self) -> None:
+        """Write the next batch of the queue, again and again until its tickets have outcomes.
+
+        Tickets that come meanwhile join it, so that a short deadline never waits for a long one.
+        """
+        pause = _FIRST_PAUSE
+        trouble: HoldfastError | None = None
+        while batch := _one_commit(self._still_wanted(self._first(), trouble)):
+            try:
+                self._append(batch)
+            except SyncFailedError as error:
+                self._give_up(batch, error)
+            except OutcomeUnknownError as error:
+                trouble = error
+                self._look(batch)
+            except StoreUnavailableError as error:
+                trouble = error
+            except Exception as error:
+                self._give_up(batch, OutcomeUnknownError("", repr(error)))
+                self._tell(batch)
+                raise
+            self._tell(batch)
+            if all(ticket.done for ticket in batch):
+                if self._held_up and any(ticket.error is None for ticket in batch):
+                    self._goes_on()
+                return
+            if trouble is not None:
+                self.held_up(trouble)
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def _first(self) -> list[Ticket]:
+        """The tickets at the front of the queue that have no outcome yet, as many as fit.
+
+        Of one run only those of one owner: where two meet in a batch, one entry would win and
+        all the others lose with the first that did.
+        """
+        batch: list[Ticket] = []
+        lines: dict[str, Line] = {}
+        entries = size = 0
+        with self._mutex:
+            for ticket in self._queue:
+                if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
+                    break
+                if ticket.done:
+                    continue
+                line = lines.setdefault(ticket.entries[0].run, ticket.line)
+                if line is ticket.line:
+                    batch.append(ticket)
+                    entries += len(ticket.entries)
+                    size += ticket.size
+        return batch
+
+    def _tell(self, batch: Sequence[Ticket]) -> None:
+        """Wake whoever waits for a ticket that is done, each loop once, and let go of it."""
+        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        for ticket in batch:
+            if not ticket.done or ticket.waiters is None:
+                continue
+            for waiter in ticket.waiters:
+                if isinstance(waiter, threading.Event):
+                    waiter.set()
+                else:
+                    loops.setdefault(waiter.get_loop(), []).append(waiter)
+        for loop, futures in loops.items():
+            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_wake, futures)
+        with self._mutex:
+            while self._queue and self._queue[0].done:
+                self._queued_bytes -= self._queue.popleft().size
+            if not self._queue:
+                self._queued_bytes = 0
+            if self._crowded:
+                self._room.notify_all()
+
+    def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
+        now = self._clock.monotonic()
+        wanted, others = [], []
+        for ticket in batch:
+            first = ticket.entries[0]
+            if ticket.unknown:
+                self._look([ticket])  # before it may count as lost
+            if ticket.done:
+                pass
+            elif ticket.line.broken and not ticket.unknown:
+                ticket.resolve(ConflictError(first.run, first.seq))
+            elif ticket.deadline < now:
+                kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
+                reason = getattr(trouble, "reason", None) or trouble or "it waited too long"
+                error = kind(first.run, str(reason))
+                error.__cause__ = trouble
+                ticket.resolve(error)
+            else:
+                wanted.append(ticket)
+                continue
+            others.append(ticket)
+        if others:
+            self._tell(others)
+        return wanted or (self._still_wanted(self._first(), trouble) if others else [])
+
+    def _append(self, batch: list[Ticket]) -> None:
+        """One attempt at the whole batch; resolves what it can tell the outcome of."""
+        # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
+        # of two that begin at one place, the first must win or lose as a whole.
+        batch.sort(key=_position)
+        entries = [entry for ticket in batch for entry in ticket.entries]
+        fault("writer.append.before")
+        try:
+            outcomes = self._put(entries, batch[0].work)
+        except (StoreUnavailableError, OutcomeUnknownError):
+            raise
+        except HoldfastError as error:
+            if len(batch) == 1:
+                batch[0].resolve(error)
+            for ticket in batch if len(batch) > 1 else ():  # one bad entry must not fail the others
+                self._append([ticket])
+            return
+        fault("writer.append.after")
+        lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
+        for ticket in batch:
+            if ticket.entries[0].run not in lost:
+                ticket.resolve(None)
+        if lost:
+            self._look([ticket for ticket in batch if not ticket.done], refused=True)
+
+    def _put(self, entries: list[Entry], work: Work | None) -> list[bool]:
+        if work is None:
+            return self._store.append(entries)
+        assert isinstance(self._store, Transactional), "others are refused by submit"
+        try:
+            self._working = threading.get_ident()
+            return self._store.append_with(entries, work)
+        finally:
+            self._working = 0
+
+    def _look(self, batch: list[Ticket], *, refused: bool = False) -> None:
+        """After a conflict or a lost reply: one's own entry ids in place mean success.
+
+        Without an outcome stay those that could not be looked at, and, unless they were refused,
+        those of which nothing is there: they are tried again, and an append that did happen is
+        then found by its ids.
+        """
+        for ticket in batch:
+            first = ticket.entries[0]
+            try:
+                found = self._store.read(
+                    first.run, after=first.seq - 1, limit=len(ticket.entries), bodies=False
+                )
+                head = self._store.read(first.run, newest_first=True, limit=1, bodies=False)
+            except HoldfastError:
+                ticket.unknown = True
+                continue
+            ticket.unknown = False
+            if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
+                ticket.resolve(None)
+                continue
+            top = head[0].seq if head else -1
+            if refused and top < first.seq - 1 and not ticket.line.broken:
+                ticket.resolve(entries_lost(first.run, first.seq - 1, top))
+            elif refused or top >= first.seq:
+                ticket.resolve(ConflictError(first.run, first.seq))
+
+    def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
+        """Tell each run's owner that its entries may be there, and may not."""
+        for ticket in batch:
+            told = type(error)(ticket.entries[0].run, error.reason)
+            told.__cause__ = error
+            ticket.resolve(told)
+
+    # --- outages
+
+    def held_up(self, error: HoldfastError) -> None:
+        """The store can't be reached, and whoever saves tries again: said once for each outage."""
+        if not self._held_up:
+            self._held_up = True
+            reason = getattr(error, "reason", None) or error
+            log.warning("saving is held up, and tried again: %s", reason)
+
+    def _goes_on(self) -> None:
+        self._held_up = False
+        log.warning("saving goes on: %s answers again", self._store.url)
+
+    def resolve(self, ticket: Ticket) -> None:
+        """Give a ticket that stands in for something else its outcome."""
+        ticket.resolve(None)
+        self._tell([ticket])
+
+
+def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
+    """The store's one writer in this process."""
+    with _registry:
+        writer = _by_store.get(id(store))
+        if writer is None:
+            writer = _by_store[id(store)] = Writer(store, clock)  # which keeps the store alive
+        return writer
+
+
+def entries_lost(run: str, seq: int, head: int) -> EntriesLostError:
+    """What to tell of a run that ends at `head` though `seq` was saved; the log is told here."""
+    error = EntriesLostError(run, seq, head)
+    log.warning("%s", error)
+    return error
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The event loop that runs here.
+
+    asyncio is imported when first asked for one: that is a third of the time it takes to import
+    holdfast, and a blocking program need not pay it.
+    """
+    global _get_running_loop
+    if _get_running_loop is None:
+        import asyncio
+
+        _get_running_loop = asyncio.get_running_loop
+    return _get_running_loop()
+
+
+def _one_commit(tickets: list[Ticket]) -> list[Ticket]:
+    """The first of the tickets that go into one transaction; one with work is alone in its own."""
+    for place, ticket in enumerate(tickets):
+        if ticket.work is not None:
+            return tickets[: place or 1]
+    return tickets
+
+
+def _position(ticket: Ticket) -> tuple[str, int]:
+    first = ticket.entries[0]
+    return first.run, first.seq
+
+
+def _wake(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+_get_running_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+_registry = threading.Lock()
+_by_store: weakref.WeakValueDictionary[int, Writer] = weakref.WeakValueDictionary()
+_busy: set[Writer] = set()
+
+
+@atexit.register
+def _drain_at_exit() -> None:
+    for writer in list(_busy):
+        try:
+            writer.close()
+        except HoldfastError:
+            continue  # those who wait for its tickets were told; the others must be drained too

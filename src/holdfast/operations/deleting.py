@@ -1,0 +1,323 @@
+"""Letting go: delete, prune, clear and retention. Everything here blocks.
+
+Whatever is deleted, two things stay whole. A delta whose base goes is rewritten as a keyframe in
+the same transaction, and every deleted entry leaves a stub that keeps its place in the chain. The
+marker appended at the head is the fence: whoever saved meanwhile makes the whole attempt void.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+from itertools import islice, takewhile
+from typing import Final
+
+from holdfast.checkpoint import CheckpointInfo, dump_meta, to_micros
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    CheckpointSaveError,
+    HoldfastError,
+    RunActiveError,
+    StoreUnavailableError,
+)
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.reader import is_live, rewrites
+from holdfast.model import (
+    HIDDEN,
+    Entry,
+    Kind,
+    Status,
+    check_id,
+    split_checkpoint_id,
+    thread_journal,
+    verdict_journal,
+)
+from holdfast.model import (
+    checkpoint_id as name_checkpoint,
+)
+from holdfast.store import RunFilter
+
+_PAUSE: Final = 0.02
+
+
+def delete(
+    core: Core,
+    run_id: str,
+    checkpoint_id: str | None = None,
+    *,
+    seq: int | None = None,
+    force: bool = False,
+) -> int:
+    """Delete one checkpoint, by id or seq; returns 1. If it was the current one, the one it was
+    built on is.
+
+    Raises `CheckpointNotFoundError`, and `RunActiveError` on a live or paused run unless forced.
+    """
+    if (checkpoint_id is None) == (seq is None):
+        raise ValueError("delete needs a checkpoint_id or seq=; to delete everything, use clear")
+    if checkpoint_id is None:
+        assert seq is not None
+        run, place, name = run_id, seq, name_checkpoint(run_id, seq)
+    else:
+        (run, place), name = split_checkpoint_id(checkpoint_id), checkpoint_id
+    if run != run_id:
+        raise CheckpointNotFoundError(run_id, name)
+
+    def only_this(live: list[Entry], branch: list[int]) -> list[int]:
+        if not any(entry.seq == place for entry in live):
+            raise CheckpointNotFoundError(run_id, name)
+        return [place]
+
+    return drop(core, run_id, only_this, force)
+
+
+def prune(
+    core: Core,
+    run_id: str,
+    *,
+    before: datetime | None = None,
+    keep_latest: int | None = None,
+    force: bool = False,
+) -> int:
+    """Delete the checkpoints older than `before` and beyond the newest `keep_latest`.
+
+    Give either or both; returns how many went. Naive datetimes are local time. Raises
+    `CheckpointNotFoundError` for an unknown run, and `RunActiveError` on a live or paused run
+    unless forced.
+    """
+    if before is None and keep_latest is None:
+        raise ValueError(
+            "prune needs before=, keep_latest= or both; to delete everything, use clear"
+        )
+    if keep_latest is not None and keep_latest < 0:
+        raise ValueError(f"keep_latest can't be {keep_latest}")
+    if before is not None and not isinstance(before, datetime):
+        raise TypeError(f"before must be a datetime, not {type(before).__name__}")
+    limit = None if before is None else to_micros(before)
+    return drop(
+        core,
+        run_id,
+        lambda live, branch: choose(live, branch, before=limit, keep_latest=keep_latest),
+        force,
+    )
+
+
+def clear(core: Core, run_id: str, *, force: bool = False) -> int:
+    """Delete a run and all that stands beside it; returns how many checkpoints went.
+
+    Deleted stays deleted: whoever still builds on the run finds out. A plain `save` to the id
+    begins a new run after the old one. Raises `RunActiveError` on a live or paused run unless
+    forced.
+    """
+    check_id("run_id", run_id)
+    return clear_if(core, run_id, lambda head: _refuse_if_active(head, force))
+
+
+def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int:
+    """Clear a run, if its head still meets the condition at that very moment; else return 0."""
+
+    def attempt() -> int | None:
+        head = head_to_delete(core, run_id)
+        if head is None or head.status == Status.DELETED or not condition(head):
+            return 0
+        count = _count(core, run_id)
+        return count if _erase(core, head) else None
+
+    return until_it_holds(core, run_id, attempt)
+
+
+def head_to_delete(core: Core, run: str) -> Entry | None:
+    """The run's head, or what stands for one that can't be read: it must be possible to delete it."""
+    try:
+        return core.journals.head(run)
+    except CheckpointCorruptedError as error:
+        if error.seq is None:
+            raise
+        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
+        return blank._replace(seq=error.seq)
+
+
+def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
+    """Delete every run of a thread, and the thread; returns how many checkpoints went.
+
+    Raises `RunActiveError` before anything is deleted if one of its runs is live or paused,
+    unless forced.
+    """
+    check_id("thread_id", thread_id)
+    store = core.journals.store
+    heads: list[Entry] = []
+    while page := store.runs(RunFilter(thread=thread_id), after=heads[-1].run if heads else ""):
+        heads += page
+    for head in heads:
+        _refuse_if_active(head, force)
+    count = sum(clear(core, head.run, force=force) for head in heads)
+    name = thread_journal(thread_id)
+    clear_if(core, name, lambda head: True)
+    return count
+
+
+Chooser = Callable[[list[Entry], list[int]], list[int]]
+
+
+def drop(
+    core: Core,
+    run: str,
+    chooser: Chooser,
+    force: bool,
+    *,
+    newest: int | None = None,
+    dry_run: bool = False,
+    before: Callable[[list[Entry]], object] = lambda _: None,
+) -> int:
+    """Turn the chosen checkpoints into stubs, all or nothing; with `dry_run`, only count them.
+
+    With `newest`, only so many of the run's newest entries are looked at. `before` is called with
+    those that are about to go, each time that is tried.
+    """
+    check_id("run_id", run)
+
+    def attempt() -> int | None:
+        head = core.journals.head(run)
+        if head is None or head.status == Status.DELETED:
+            raise CheckpointNotFoundError(run)
+        _refuse_if_active(head, force)
+        found = list(islice(core.journals.entries(run, newest_first=True), newest))
+        live = [entry for entry in found if is_live(entry)][::-1]
+        oldest = live[0].seq if live else 0
+        back = core.journals.branch(run)
+        branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
+        gone = set(chooser(live, branch))
+        if not gone:
+            return 0
+        going = [entry for entry in live if entry.seq in gone]
+        _refuse_if_needed(head, going, force)
+        if dry_run:
+            return len(gone)
+        before(going)
+        waiting, begun = _steps(found, live, gone)
+        if len(gone) == len(live) and newest is None and not waiting:
+            return len(gone) if _erase(core, head) else None
+        tip = Tip(run, head)
+        if tip.state_seq in gone:
+            stays = {entry.seq: entry for entry in live if entry.seq not in gone}
+            left = next((stays[seq] for seq in branch if seq in stays), None)
+            draft = Draft(
+                Kind.TOMBSTONE.value,
+                head.status,
+                parent=left.seq if left else None,
+                step=left.step if left else None,
+                type=left.type if left else None,
+            )
+        else:
+            draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
+        marker = core.journals.place(tip, draft)
+        done = core.journals.store.trim(
+            marker, rewrite=rewrites(core.journals, found, gone), drop=gone | begun
+        )
+        core.journals.forget(run)
+        return len(gone) if done else None
+
+    return until_it_holds(core, run, attempt)
+
+
+def _steps(
+    found: list[Entry], live: list[Entry], gone: Collection[int]
+) -> tuple[bool, frozenset[int]]:
+    """Whether a step waits to be committed, and the seqs where those that go were begun.
+
+    A step was begun with the state that it was committed with, so they are deleted together.
+    """
+    begun = {
+        entry.entry_id.hex(): entry.seq
+        for entry in found
+        if entry.kind == Kind.BEGIN and entry.status != Status.DELETED
+    }
+    if not begun:
+        return False, frozenset()
+    for entry in found:
+        if entry.kind == Kind.CANCEL:  # it was abandoned
+            begun.pop(CheckpointInfo(entry).meta_field("begun"), None)
+    committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
+    ends = {seq: committed.get(name) for name, seq in begun.items()}
+    return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
+
+
+def _erase(core: Core, head: Entry) -> bool:
+    """Put a tombstone behind the head and remove everything before it; False if the head moved."""
+    tip = Tip(head.run, head)
+    tip.flow = tip.thread = tip.owner = None  # a tombstone tells nothing about whose run it was
+    draft = Draft(
+        Kind.TOMBSTONE.value,
+        Status.DELETED.value,
+        parent=None,
+        meta=dump_meta({"after": tip.digest.hex()}),
+    )
+    done = core.journals.store.erase(core.journals.place(tip, draft))
+    core.journals.forget(head.run)
+    if done and not head.run.startswith(HIDDEN):
+        clear_if(core, verdict_journal(head.run), lambda head: True)
+    return done
+
+
+def _count(core: Core, run: str) -> int:
+    try:
+        return core.journals.store.stats(run).checkpoints
+    except CheckpointCorruptedError:
+        return 1  # at least the one that can't be read
+
+
+def until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
+    """Try again while others keep saving to the run in between, or the store is away."""
+    clock = core.journals.clock
+    deadline = clock.monotonic() + core.settings.deadline
+    trouble: HoldfastError | None = None
+    while True:
+        before: int | None = None
+        try:
+            before = core.journals.head_seq(run)
+            count = attempt()
+            if count is not None:
+                return count
+            trouble = None
+        except StoreUnavailableError as error:
+            trouble = error
+            time.sleep(_PAUSE)
+        except CheckpointCorruptedError:
+            if core.journals.head_seq(run) == before:
+                raise  # else another deleted what we were looking at
+        if clock.monotonic() > deadline:
+            reason = trouble or "others kept saving to it until the deadline"
+            raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from trouble
+
+
+def is_active(head: Entry) -> bool:
+    """Whether someone works on the run or waits to."""
+    return head.status in (Status.RUNNING, Status.PAUSED)
+
+
+def _refuse_if_active(head: Entry, force: bool) -> bool:
+    if is_active(head) and not force:
+        raise RunActiveError(head.run, head.status)
+    return True
+
+
+def _refuse_if_needed(head: Entry, gone: list[Entry], force: bool) -> None:
+    """A run that records results needs every one of them until it is over."""
+    over = head.status in (Status.COMPLETED, Status.CANCELLED)
+    if not over and not force and any(entry.kind == Kind.RESULT for entry in gone):
+        raise RunActiveError(head.run, head.status)
+
+
+def choose(
+    live: Iterable[Entry], branch: list[int], *, before: int | None, keep_latest: int | None
+) -> list[int]:
+    """The seqs to delete: beyond the newest `keep_latest` and older than `before` (microseconds).
+
+    `branch` lists the seqs that lead to the current state, newest first. Checkpoints that a
+    rollback left behind are not on it, and never count as the newest.
+    """
+    kept = set(branch[: keep_latest or 0])
+    return [e.seq for e in live if e.seq not in kept and (before is None or e.at < before)]

@@ -1,0 +1,160 @@
+"""Deleting all that is kept of an owner, a thread or a run, with a receipt. Everything here blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointSaveError,
+    HoldfastError,
+    RunActiveError,
+)
+from holdfast.kernel.core import Core
+from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
+from holdfast.operations import reading
+from holdfast.operations.deleting import clear_if, head_to_delete, is_active
+from holdfast.operations.transfer import export_runs
+
+
+class Forgotten(NamedTuple):
+    """A run that was deleted, or would be."""
+
+    run_id: str
+    status: str  # what it was doing
+    checkpoints: int
+    entries: int
+    digest: str  # of its last entry: whoever holds an export of the run can prove that it is meant
+    tombstone: str  # the digest of what stands in its place; empty in a dry run
+
+
+class Receipt(NamedTuple):
+    """What was deleted, and proof of it.
+
+    The ids of the runs stay, in tombstones that keep old workers from writing there again.
+    """
+
+    owner: str | None
+    thread_id: str | None
+    run_id: str | None
+    store: str
+    at: datetime
+    runs: tuple[Forgotten, ...]
+    dry_run: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with a digest of all of it."""
+        told = self._asdict() | {
+            "at": self.at.isoformat(),
+            "runs": [run._asdict() for run in self.runs],
+        }
+        text = json.dumps(told, sort_keys=True).encode()
+        return told | {"sha256": hashlib.sha256(text).hexdigest()}
+
+
+def forget(
+    core: Core,
+    *,
+    owner: str | None = None,
+    thread_id: str | None = None,
+    run_id: str | None = None,
+    archive: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+) -> Receipt:
+    """Delete every run of an owner or a thread, or one run; the runs within, and all that stands beside.
+
+    With `archive`, they are first exported to that file, as `export_runs` does it. Raises
+    `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
+    and `CheckpointSaveError` if others write to them or begin more meanwhile: nothing is deleted
+    that is not in the receipt and the archive. What stops it halfway carries as `receipt` what
+    was deleted by then; the rest goes when it is called again, with another archive.
+    """
+    given = {"owner": owner, "thread_id": thread_id, "run_id": run_id}
+    named = [check_id(what, value) for what, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise ValueError("forget needs one of these: an owner, a thread_id or a run_id")
+    runs = _runs(core, owner, thread_id, run_id)
+    if not force:
+        for run in runs:
+            head = head_to_delete(core, run)
+            if head is not None and is_active(head):
+                raise RunActiveError(run, head.status)
+    forgotten = [_looked_at(core, run) for run in runs]
+    if archive is not None and runs:
+        export_runs(core, runs, archive)
+
+    def receipt(of: Sequence[Forgotten]) -> Receipt:
+        url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
+        return Receipt(owner, thread_id, run_id, url, now, tuple(of), dry_run)
+
+    if dry_run:
+        return receipt(forgotten)
+    gone: list[Forgotten] = []
+    try:
+        for found in forgotten:
+            _forget(core, found, gone)
+        if thread_id is not None:
+            clear_if(core, thread_journal(thread_id), lambda head: True)
+        if _runs(core, owner, thread_id, run_id):
+            raise CheckpointSaveError(named[0], "others began runs meanwhile; forget it again")
+    except HoldfastError as error:
+        error.receipt = receipt(gone)  # type: ignore[attr-defined]
+        raise
+    return receipt(gone)
+
+
+def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[str]:
+    if run_id is not None:
+        head = head_to_delete(core, run_id)
+        there = [] if head is None or head.status == Status.DELETED else [run_id]
+        return there + [child.run_id for child in reading.within(core, run_id)]
+    found: set[str] = set()
+    after = ""
+    while page := reading.runs(core, owner=owner, thread_id=thread_id, after=after):
+        for run in page:
+            found |= {run.run_id, *(child.run_id for child in reading.within(core, run.run_id))}
+        after = page[-1].run_id
+    return sorted(found)
+
+
+def _looked_at(core: Core, run: str) -> Forgotten:
+    """What there is of a run; of one that can't be read, what can."""
+    checkpoints, entries, status, digest = 0, 0, "damaged", ""
+    try:
+        checkpoints = core.journals.store.stats(run).checkpoints
+        for entry in core.journals.entries(run):
+            entries, status, digest = entries + 1, entry.status, entry.digest.hex()
+    except CheckpointCorruptedError:
+        status, digest = "damaged", ""
+    return Forgotten(run, status, checkpoints, entries, digest, "")
+
+
+def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
+    """Delete a run as it was looked at, note that, and delete what leads to it."""
+    run = found.run_id
+    aliases = _aliases(core, run)
+    clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))
+    left = core.journals.store.read(run, bodies=False)
+    if [entry.status for entry in left] != [Status.DELETED]:
+        raise CheckpointSaveError(run, "someone wrote to it meanwhile; it was not deleted")
+    gone.append(found._replace(tombstone=left[0].digest.hex()))
+    for alias in aliases:
+        clear_if(core, alias_journal(alias), lambda head: True)
+
+
+def _aliases(core: Core, run: str) -> list[str]:
+    try:
+        return [
+            str(CheckpointInfo(entry).meta_field("alias"))
+            for entry in core.journals.entries(run)
+            if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
+        ]
+    except CheckpointCorruptedError:
+        return []

@@ -1,0 +1,179 @@
+"""What a fork begins with: the opening of its origin, and what had been recorded up to there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
+from holdfast.errors import RunFinishedError
+from holdfast.kernel import compose
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status
+from holdfast.operations.subjects import subjects_in
+
+MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
+
+
+class Same:
+    """Stands for "as it was", where None is a state like any other."""
+
+    def __repr__(self) -> str:
+        return "as it was"
+
+
+SAME: Final = Same()
+
+_RECORDED: Final = (
+    Kind.RESULT,
+    Kind.DECISION,
+    Kind.QUESTION,
+    Kind.ANSWER,
+    Kind.FAIL,
+)
+
+
+def refuse_undone(core: Core, run: str, seq: int) -> None:
+    """Raise `RunFinishedError` where a step up to `seq` was undone since. Blocks.
+
+    Going on from there would take for done what is not any more.
+    """
+    head = core.journals.head(run)
+    if head is None or head.status not in (Status.FAILED, Status.CANCELLED):
+        return
+    undone = CheckpointInfo(head).meta_field("rolled_back") or ()
+    steps = {str(key).removeprefix("undo/") for key in undone}
+    if steps and any(
+        entry.kind == Kind.RESULT and entry.step in steps and entry.seq <= seq
+        for entry in core.journals.entries(run)
+    ):
+        raise RunFinishedError(run, f"{head.status} and rolled back")
+
+
+def branch_off(
+    core: Core,
+    run: str,
+    source: Checkpoint,
+    state: object,
+    *,
+    thread: str | None,
+    owner: str | None,
+) -> tuple[list[Draft], Draft]:
+    """The entries that make a new run of another's checkpoint: all before the last, and the last.
+
+    Blocks. A state stands for itself; results are copied one by one, with the values that an
+    edited state gives them, behind the state that they build on.
+    """
+    begun = core.journals.opening(source.run_id)
+    meta = CheckpointInfo(begun).meta if begun else {}
+    opening = Draft(
+        Kind.OPEN.value,
+        Status.OPEN.value,
+        core.journals.chain(begun.run, begun.seq, begun).encoding if begun and begun.size else None,
+        parent=None,
+        flow=source.flow,
+        thread=thread,
+        owner=owner,
+        meta=dump_meta(meta | {"origin": source.checkpoint_id}),
+    )
+    copies: list[Draft] = []
+    if source.entry.kind == Kind.RESULT:
+        trail = core.journals.trail(source.run_id, source.seq)
+        *copies, last = _copies(core, run, trail, state)
+    else:
+        last = _draft(source.entry)._replace(
+            encoding=compose.encode(core, run, source.state if state is SAME else state)
+        )
+    facts = json.loads(last.meta or "{}") | {"origin": source.checkpoint_id}
+    if source.entry.kind != Kind.RESULT:  # results are copied with what was claimed with them
+        facts |= _claimed_before(core, source.entry)
+    for name in ("begun", "alias"):  # they belong to the origin alone
+        facts.pop(name, None)
+    return [opening, *copies], last._replace(
+        flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
+    )
+
+
+def copy_of(core: Core, entry: Entry) -> Draft:
+    """The same again, for another place: in a fork, or behind a rollback. Blocks."""
+    if not entry.size:
+        return _draft(entry)
+    encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
+    return _draft(entry)._replace(encoding=encoding)
+
+
+def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
+    """What a fork answers for besides the claims of its own first checkpoint.
+
+    What a later claim supersedes is left out, or every fork of a long run would carry all of it.
+    """
+    kept: list[Any] = []  # newest first
+    claimed: set[str] = set()
+    for found in core.journals.branch_of(entry):
+        info = CheckpointInfo(found)
+        own, before = _listed(info, EVIDENCE), _listed(info, INHERITED)
+        for packs in (own, *([pack] for pack in reversed(before))):  # each supersedes the next
+            about = [subjects_in(pack) for pack in packs]
+            if packs is not own or found.seq != entry.seq:
+                pairs = zip(reversed(packs), reversed(about), strict=True)
+                kept += [pack for pack, subjects in pairs if not subjects or subjects - claimed]
+            claimed.update(*about)
+    facts = {INHERITED: kept[::-1]} if kept else {}
+    if len(dump_meta(facts)) > MAX_INHERITED:
+        raise ValueError(
+            f"what {entry.run}@{entry.seq} answers for takes more than {MAX_INHERITED:,} "
+            "characters; fork an earlier checkpoint"
+        )
+    return facts
+
+
+def _listed(info: CheckpointInfo, name: str) -> list[Any]:
+    packs = info.meta_field(name, [])
+    return packs if isinstance(packs, list) else [packs]
+
+
+def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
+    edited: dict[str, Any] | None = None
+    if state is not SAME:
+        if not isinstance(state, dict):
+            raise TypeError("the state of a run that records results is a dict of them by step")
+        edited = dict(state)
+    copies = []
+    states = [index for index, entry in enumerate(trail) if entry.kind == Kind.CHECKPOINT]
+    if states:  # parallel branches of a graph
+        base = trail[states[-1]]
+        facts = CheckpointInfo(base).meta | _claimed_before(core, base)
+        copies.append(copy_of(core, base)._replace(meta=dump_meta(facts)))
+        trail = trail[states[-1] + 1 :]
+    for entry in trail:
+        if entry.kind not in _RECORDED or (
+            entry.kind == Kind.FAIL and entry.status == Status.FAILED
+        ):
+            continue
+        if entry.kind == Kind.RESULT and edited is not None:
+            if entry.step not in edited:
+                break
+            encoding = compose.encode(core, run, edited.pop(entry.step))
+            copies.append(_draft(entry)._replace(encoding=encoding))
+        else:
+            copies.append(copy_of(core, entry))
+    if edited:
+        raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
+    while edited is not None and copies and copies[-1].kind != Kind.RESULT:
+        copies.pop()  # decided for a step that is to be done anew
+    if not any(draft.kind == Kind.RESULT for draft in copies):
+        raise ValueError("an edited state must keep at least the first step's result")
+    return copies
+
+
+def _draft(entry: Entry) -> Draft:
+    return Draft(
+        entry.kind,
+        Status.OPEN.value,
+        step=entry.step,
+        step_index=entry.step_index,
+        type=entry.type,
+        duration=entry.duration,
+        meta=entry.meta,
+    )

@@ -1,0 +1,300 @@
+"""Looking: load, lists, runs, totals and differences. Nothing here writes; everything blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
+from holdfast.codec.revive import revive
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointLoadError,
+    CheckpointNotFoundError,
+    StoreClosedError,
+    StoreError,
+)
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Journals
+from holdfast.kernel.reader import state_seq
+from holdfast.model import (
+    CARRY_STATE,
+    SHORTENED,
+    Entry,
+    Kind,
+    Status,
+    check_id,
+    split_checkpoint_id,
+    thread_journal,
+)
+from holdfast.model import (
+    checkpoint_id as name_checkpoint,
+)
+from holdfast.operations.diff import Diff, diff_values
+from holdfast.store import PAGE, RunFilter
+
+
+def load(
+    core: Core,
+    run_id: str | None = None,
+    *,
+    checkpoint_id: str | None = None,
+    seq: int | None = None,
+    step: str | None = None,
+    as_type: Any = None,
+) -> Checkpoint | None:
+    """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
+
+    A run that records results, as workflows do, has a dict of them by step as its state. A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state comes back as that type: a
+    dataclass, a pydantic model, a TypedDict and so on. Raises `CheckpointLoadError` when the
+    store can't be read, `CheckpointCorruptedError` when what is there was altered, and
+    `ReviveError` when the state does not fit the type.
+    """
+    if run_id is None:
+        if checkpoint_id is None:
+            raise ValueError("load needs a run_id or a checkpoint_id")
+        run_id = split_checkpoint_id(checkpoint_id)[0]
+    check_id("run_id", run_id)
+    if sum(given is not None for given in (checkpoint_id, seq, step)) > 1:
+        raise ValueError("give at most one of checkpoint_id, seq and step")
+    if checkpoint_id is not None:
+        run, seq = split_checkpoint_id(checkpoint_id)
+        if run != run_id:
+            return None
+    if not isinstance(seq, int | None):
+        raise TypeError(f"seq must be an int, not {seq!r}")
+    with outages_named(run_id):
+        found = _find(core.journals, run_id, seq, step)
+    if found is None:
+        return None
+    decode = core.journals.decode
+    if as_type is None:
+        checkpoint = Checkpoint(*found, decode)
+    else:
+        checkpoint = Checkpoint(*found, lambda data: revive(decode(data), as_type))
+    _ = checkpoint.state  # decoded now, so that what is wrong with it shows here
+    return checkpoint
+
+
+def require(core: Core, run_id: str, seq: int | None, checkpoint_id: str | None) -> Checkpoint:
+    """Like `load`, but what is not there raises `CheckpointNotFoundError`."""
+    checkpoint = load(core, run_id, seq=seq, checkpoint_id=checkpoint_id)
+    if checkpoint is None:
+        wanted = checkpoint_id if seq is None else name_checkpoint(run_id, seq)
+        raise CheckpointNotFoundError(run_id, wanted)
+    return checkpoint
+
+
+def list_checkpoints(
+    core: Core,
+    run_id: str,
+    *,
+    limit: int = 20,
+    after: int | None = None,
+    oldest_first: bool = False,
+    step: str | None = None,
+    type: str | None = None,  # noqa: A002 - the word users know
+    status: str | None = None,
+) -> list[CheckpointInfo]:
+    """The run's checkpoints, newest first, without their states; an unknown run has none.
+
+    Those that a rollback left behind are listed too: history is never rewritten. Give the last
+    `seq` of one page as `after` for the next: paging is stable while others save.
+    """
+    check_id("run_id", run_id)
+    check_limit(limit)
+    if status not in (None, "completed", "failed", "paused"):
+        raise ValueError(f"status must be completed, failed or paused, not {status!r}")
+    found: list[CheckpointInfo] = []
+    with outages_named(run_id):
+        page = min(max(limit, 1), PAGE)
+        for entry in core.journals.entries(
+            run_id, newest_first=not oldest_first, after=after, page=page
+        ):
+            if len(found) >= limit:
+                break
+            if entry.kind not in CARRY_STATE or entry.status == Status.DELETED:
+                continue
+            if (step is not None and entry.step != step) or (
+                type is not None and entry.type != type
+            ):
+                continue
+            info = CheckpointInfo(entry)
+            if status is None or info.status == status:
+                found.append(info)
+    return found
+
+
+def runs(
+    core: Core,
+    *,
+    status: str | None = None,
+    flow: str | None = None,
+    thread_id: str | None = None,
+    owner: str | None = None,
+    type: str | None = None,  # noqa: A002 - the word users know
+    prefix: str = "",
+    limit: int = 100,
+    after: str = "",
+) -> list[RunInfo]:
+    """The runs that match, ordered by id. Give the last `run_id` of one page as `after` for the next."""
+    check_limit(limit)
+    if status is not None and status not in set(Status):
+        raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
+    where = RunFilter(status, flow, thread_id, owner, type, prefix)
+    with outages_named():
+        return [
+            run_info(head) for head in core.journals.store.runs(where, after=after, limit=limit)
+        ]
+
+
+def run(core: Core, run_id: str) -> RunInfo | None:
+    """What one run is doing; None if there is no such run."""
+    check_id("run_id", run_id)
+    with outages_named(run_id):
+        head = core.journals.head(run_id)
+    return None if head is None or head.status == Status.DELETED else run_info(head)
+
+
+def thread(core: Core, thread_id: str) -> list[RunInfo]:
+    """The runs of a thread, the one opened last first."""
+    name = thread_journal(check_id("thread_id", thread_id))
+    found: dict[str, RunInfo] = {}
+    with outages_named(name):
+        for member in core.journals.entries(name, newest_first=True):
+            if member.kind != Kind.MEMBER:
+                continue
+            run_id = json.loads(member.meta)["run"]
+            info = None if run_id in found else run(core, run_id)
+            if info is not None and info.thread_id == thread_id:
+                found[run_id] = info
+    return list(found.values())
+
+
+def within(core: Core, run_id: str) -> list[RunInfo]:
+    """The runs that are steps of this one, and those that are steps of theirs, ordered by id."""
+    check_id("run_id", run_id)
+    found: dict[str, RunInfo] = {}
+    with outages_named(run_id):
+        journals = core.journals
+        for head in _with_prefix(journals, f"{run_id}//"):
+            found[head.run] = run_info(head)
+        for head in _with_prefix(journals, f"{run_id[:SHORTENED]}/"):  # ids that grew too long
+            parent = None if head.run in found else parent_of(core, head.run)
+            if str(parent).startswith((f"{run_id}@", f"{run_id}//")):
+                found[head.run] = run_info(head)
+    return [found[name] for name in sorted(found)]
+
+
+def parent_of(core: Core, run_id: str) -> str | None:
+    """The run and step that this run is, as RUN@STEP; None for one that stands for itself."""
+    if "/" not in run_id:  # the id of a run within another has one
+        return None
+    with outages_named(run_id):
+        opening = core.journals.opening(run_id)
+    return None if opening is None else CheckpointInfo(opening).meta_field("parent")
+
+
+def _with_prefix(journals: Journals, prefix: str) -> Iterator[Entry]:
+    after = ""
+    while page := journals.store.runs(RunFilter(prefix=prefix), after=after):
+        yield from page
+        after = page[-1].run
+
+
+def stats(core: Core, run_id: str | None = None) -> Stats:
+    """Counts and bytes of one run, or of everything in the store."""
+    if run_id is not None:
+        check_id("run_id", run_id)
+    with outages_named(run_id):
+        totals = core.journals.store.stats(run_id)
+    oldest, newest = (None if at is None else to_datetime(at) for at in totals[4:])
+    return Stats(*totals[:4], oldest, newest)
+
+
+def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
+    """How the state at `b` differs from the one at `a`, each a seq of the run or a checkpoint_id.
+
+    A checkpoint_id may name another run, a fork for example. Raises `CheckpointNotFoundError`.
+    """
+    old, new = (_named(core, run_id, where) for where in (a, b))
+    return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
+
+
+def check_limit(limit: object) -> None:
+    """Raise `ValueError` unless this can be the length of a list."""
+    if not isinstance(limit, int) or limit < 0:
+        raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
+
+
+def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
+    if isinstance(where, int):
+        return require(core, run_id, where, None)
+    if not isinstance(where, str):
+        raise TypeError(f"give a seq or a checkpoint_id, not {type(where).__name__}")
+    return require(core, split_checkpoint_id(where)[0], None, where)
+
+
+def _find(
+    journals: Journals, run: str, seq: int | None, step: str | None
+) -> tuple[Entry, bytes] | None:
+    """The checkpoint's entry and encoded state, read anew if retention got in between."""
+    known = journals.head_seq(run)
+    while True:
+        try:
+            if seq is None and step is None:
+                head = journals.checked_head(run)
+                return None if head is None else _current(journals, head)
+            entry = journals.entry(run, seq) if seq is not None else _newest_of(journals, run, step)
+            if entry is None or entry.kind not in CARRY_STATE:
+                return None
+            if entry.kind == Kind.RESULT:
+                return entry, _folded(journals, entry)
+            return entry, journals.chain(run, entry.seq, entry).encoding
+        except CheckpointCorruptedError:
+            before, known = known, journals.head_seq(run)
+            if known == before:
+                raise
+
+
+def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
+    """The state the head stands on: from memory if the head is the one we know, else read."""
+    wanted = state_seq(head)
+    if wanted is None:
+        return None
+    entry = head if wanted == head.seq else journals.entry(head.run, wanted)
+    if entry is None:
+        raise CheckpointCorruptedError(head.run, wanted, "the run's current state is gone")
+    if entry.kind == Kind.RESULT:
+        state = next((e for e in journals.branch_of(entry) if e.kind == Kind.CHECKPOINT), None)
+        if state is None:
+            return entry, _folded(journals, entry)
+        return state, journals.chain(head.run, state.seq, state).encoding
+    return entry, journals.current_state(head)
+
+
+def _folded(journals: Journals, entry: Entry) -> bytes:
+    """The state of a run that records results: the value of each step so far, by step."""
+    results: dict[str | None, Any] = {}
+    for found in journals.branch_of(entry):
+        if found.kind == Kind.CHECKPOINT:
+            break
+        results.setdefault(found.step, journals.value(found.run, found.seq, found))
+    return journals.encode(dict(reversed(results.items())))
+
+
+def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:
+    return next((entry for entry in journals.branch(run) if entry.step == step), None)
+
+
+@contextmanager
+def outages_named(run_id: str | None = None) -> Iterator[None]:
+    """An outage is said as such, and never looks like "nothing there". Lists are of no one run."""
+    try:
+        yield
+    except StoreClosedError:
+        raise
+    except StoreError as error:
+        raise CheckpointLoadError(run_id or "", str(error)) from error

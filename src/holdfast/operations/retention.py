@@ -1,0 +1,176 @@
+"""Retention at work: thinning runs out and clearing idle ones, a bite at a time. Blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+from holdfast.checkpoint import Checkpoint
+from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
+from holdfast.kernel.core import Core
+from holdfast.model import Entry, Status, check_id
+from holdfast.operations.deleting import choose, clear_if, drop, is_active
+from holdfast.operations.transfer import export_run
+
+log = logging.getLogger("holdfast")
+
+BITE: Final = 500  # how many checkpoints or runs are taken at once
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LONGEST_NAME: Final = 200
+
+
+class Swept(NamedTuple):
+    """What retention took of a run, or would take."""
+
+    run_id: str
+    checkpoints: int
+    whole: bool  # the run itself went
+
+
+def apply_retention(core: Core) -> int:
+    """Apply the retention policy to every run now; returns how many checkpoints went.
+
+    A run that can't be read is passed over and logged.
+    """
+    count = 0
+    after = ""
+    while True:
+        bite, after = _sweep(core, after, whole=True)
+        count += bite
+        if not after:
+            return count
+
+
+def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
+    """Apply the retention policy to one run now; with `dry_run`, only say what would go."""
+    head = core.journals.head(check_id("run_id", run_id))
+    if head is None:
+        raise CheckpointNotFoundError(run_id)
+    cleared = _clear_if_idle(core, head, dry_run=dry_run)
+    if cleared:
+        return Swept(run_id, cleared, whole=True)
+    return Swept(run_id, thin(core, run_id, whole=True, dry_run=dry_run), whole=False)
+
+
+def sweep(core: Core) -> None:
+    """Apply the retention policy to the next few runs: the bite that a save now and then pays for."""
+    _, core.swept_to = _sweep(core, core.swept_to, whole=False)
+
+
+def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False) -> int:
+    """Apply the retention policy to one run: to its newest entries, or to the whole of it."""
+    policy = core.settings.retention
+    if policy is None or not policy.thins_runs:
+        return 0
+    before = None if policy.max_age is None else _ago(core, policy.max_age)
+    keep = policy.keep_latest or 1
+
+    def beyond_policy(live: list[Entry], branch: list[int]) -> list[int]:
+        gone = choose(live, branch, before=before, keep_latest=keep)
+        return gone if whole else gone[-BITE:]
+
+    try:
+        newest = None if whole else keep + 2 * BITE
+        return drop(
+            core, run_id, beyond_policy, force=False, newest=newest, dry_run=dry_run,
+            before=partial(_archive, core),
+        )  # fmt: skip
+    except (RunActiveError, CheckpointNotFoundError):
+        return 0
+
+
+def _sweep(core: Core, after: str, *, whole: bool) -> tuple[int, str]:
+    policy = core.settings.retention
+    if policy is None:
+        return 0, ""
+    heads = core.journals.store.runs(after=after, limit=BITE)
+    count = 0
+    for head in heads:
+        try:
+            count += _clear_if_idle(core, head) or thin(core, head.run, whole=whole)
+        except HoldfastError as error:
+            log.warning("retention passed over run %s: %s", head.run, error)
+    return count, heads[-1].run if len(heads) == BITE else ""
+
+
+def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
+    policy = core.settings.retention
+    if policy is None or policy.run_ttl is None:
+        return 0
+    limit = _ago(core, policy.run_ttl)
+
+    written: list[Path] = []
+
+    def idle(head: Entry) -> bool:  # asked again at the moment of deletion
+        if is_active(head) or head.at >= limit:
+            return False
+        if policy.archive is not None:
+            directory = _archive_directory(policy.archive)
+            written.append(directory / f"{Path(archive_name(head.run)).stem}@{head.seq}.jsonl")
+            export_run(core, head.run, written[-1])
+            _make_durable(directory)
+        return True
+
+    if is_active(head) or head.at >= limit:
+        return 0
+    if dry_run:
+        return core.journals.store.stats(head.run).checkpoints
+    cleared = clear_if(core, head.run, idle)
+    left = core.journals.head(head.run)
+    is_gone = left is None or left.status == Status.DELETED
+    for path in written[:-1] if is_gone else written:
+        path.unlink(missing_ok=True)  # someone saved to it meanwhile
+    return cleared
+
+
+def _ago(core: Core, age: timedelta) -> int:
+    return core.journals.clock.now() - age // _MICROSECOND
+
+
+def _archive(core: Core, entries: list[Entry]) -> None:
+    """Write single checkpoints to the archive, durably, before they are deleted."""
+    policy = core.settings.retention
+    if policy is None or policy.archive is None or not entries:
+        return
+    directory = _archive_directory(policy.archive)
+    path = directory / archive_name(entries[0].run)
+    with path.open("ab") as file:
+        if file.tell() and not path.read_bytes().endswith(b"\n"):
+            file.write(b"\n")  # a crash cut the last line; it must not swallow this one
+        for entry in entries:
+            encoding = core.journals.chain(entry.run, entry.seq).encoding
+            document = Checkpoint(entry, encoding, core.journals.decode).to_dict()
+            file.write(json.dumps(document).encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _make_durable(directory)
+
+
+def _archive_directory(where: str | os.PathLike[str]) -> Path:
+    directory = Path(where)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _make_durable(directory: Path) -> None:
+    for place in (directory, directory.absolute().parent):
+        opened = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def archive_name(run: str) -> str:
+    """The file in the archive that a run's checkpoints go to."""
+    name = quote(run, safe="")
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:100]}~{hashlib.sha256(run.encode()).hexdigest()}"
+    return f"{name}.jsonl"

@@ -1,0 +1,202 @@
+"""Saving: every way a run grows by hand. Each operation is written once, for both colours."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec
+
+from holdfast.checkpoint import Checkpoint, CheckpointInfo
+from holdfast.errors import (
+    CheckpointSaveError,
+    HoldfastError,
+)
+from holdfast.kernel import compose
+from holdfast.kernel.appending import (
+    append,
+    finish,
+    new_deadline,
+    submit,
+)
+from holdfast.kernel.backlog import flush, let_go, tolerate, unsaved
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import (
+    Entry,
+    Kind,
+    Status,
+    check_id,
+)
+from holdfast.operations import forking
+from holdfast.operations.reading import require
+from holdfast.operations.retention import sweep, thin
+
+P = ParamSpec("P")
+
+log = logging.getLogger("holdfast")
+
+_THIN_EVERY: Final = 64  # saves to one run between two bites of retention
+_SWEEP_EVERY: Final = 1024
+
+
+Composer = Callable[Concatenate[Core, P], tuple[str, Draft, CheckpointInfo | None]]
+
+
+def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoint]]:
+    """`save`, with the signature and the contract of what it saves."""
+
+    @functools.wraps(composed)
+    def save(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[Checkpoint]:
+        run, draft, expect = composed(core, *args, **kwargs)
+        try:
+            if core.settings.durability == "sync" or expect is not None:
+                if core.unsettled:
+                    yield from flush(core)
+                entry = yield from append(core, run, draft, expect=expect)
+                core.degraded = None
+            else:
+                entry = yield from let_go(core, run, draft)
+        except CheckpointSaveError as error:
+            tolerate(core, error)
+            entry = unsaved(core, run, draft)
+        else:
+            if core.settings.retention is not None:
+                yield from _retain(core, entry)
+        return _checkpoint(core, entry, draft)
+
+    return save
+
+
+save = _saving(compose.save)
+
+
+def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpoint]]:
+    """Save several states, to one run or to many, in as few commits as possible.
+
+    Each item holds the arguments of one `save`, by name. Each becomes a checkpoint of its own,
+    in the order given: after a crash those that were committed are there, whole. All are encoded
+    before the first is written, so a value that can't be stored fails all of them; an error found
+    later leaves those before it saved.
+    """
+    composed = [compose.save(core, **item) for item in saves]
+    yield from flush(core)
+    submitted = []
+    failure: HoldfastError | None = None
+    for run, draft, expect in composed:
+        try:
+            pending = yield from submit(core, run, draft, new_deadline(core), expect=expect)
+        except HoldfastError as error:
+            failure = error
+            break
+        submitted.append(pending)
+    checkpoints = []
+    for pending in submitted:
+        try:
+            entry = yield from finish(core, pending)
+        except CheckpointSaveError as error:
+            tolerate(core, error)
+            entry = unsaved(core, pending.run, pending.draft)
+        else:
+            if core.settings.retention is not None:
+                yield from _retain(core, entry)
+        checkpoints.append(_checkpoint(core, entry, pending.draft))
+    if failure is not None:
+        raise failure
+    return checkpoints
+
+
+def complete(core: Core, run_id: str) -> Op[None]:
+    """Mark a run as completed, so that lists tell it from those that are not. Its state stays.
+
+    Raises `CheckpointNotFoundError`. A later save opens it again.
+    """
+    yield from flush(core)
+    current: Checkpoint = yield partial(require, core, run_id, None, None)
+    draft = Draft(Kind.COMPLETE.value, Status.COMPLETED.value, step=current.step, type=current.type)
+    yield from append(core, run_id, draft, target=current.seq)
+
+
+def fork(
+    core: Core,
+    origin: str,
+    /,
+    *,
+    seq: int | None = None,
+    checkpoint_id: str | None = None,
+    run_id: str | None = None,
+    state: object = forking.SAME,
+    thread_id: str | forking.Same | None = forking.SAME,
+    owner: str | forking.Same | None = forking.SAME,
+) -> Op[Checkpoint]:
+    """Begin a new run from a checkpoint of another, with its state or an edited one.
+
+    From the current checkpoint unless `seq` or `checkpoint_id` names another. The origin is not
+    touched; the new run keeps its flow, and its thread and owner unless others, or None, are
+    given. A run that records results, as workflows do, is copied up to there: an edited `state`
+    gives other values to its steps, and ends before the first one it leaves out. Raises
+    `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
+    """
+    yield from flush(core)
+    source: Checkpoint = yield partial(require, core, origin, seq, checkpoint_id)
+    yield partial(forking.refuse_undone, core, origin, source.seq)
+    run = compose.given_or_new(core, run_id)
+    entry = source.entry
+    thread = entry.thread if isinstance(thread_id, forking.Same) else thread_id
+    whose = entry.owner if isinstance(owner, forking.Same) else owner
+    for what, given in (("thread_id", thread), ("owner", whose)):
+        if given is not None:
+            check_id(what, given)
+    prelude, draft = yield partial(
+        forking.branch_off, core, run, source, state, thread=thread, owner=whose
+    )
+    saved = yield from append(core, run, draft, origin=source.checkpoint_id, prelude=prelude)
+    if draft.kind == Kind.RESULT:
+        forked: Checkpoint = yield partial(require, core, run, None, None)
+        return forked
+    return _checkpoint(core, saved, draft)
+
+
+def rollback(
+    core: Core, run_id: str, *, seq: int | None = None, checkpoint_id: str | None = None
+) -> Op[Checkpoint]:
+    """Make an earlier checkpoint the current one, and return it.
+
+    What came after it stays in the history and can be gone back to. Raises
+    `CheckpointNotFoundError`.
+    """
+    if seq is None and checkpoint_id is None:
+        raise ValueError("rollback needs seq= or checkpoint_id=: where should the run go back to?")
+    yield from flush(core)
+    target: Checkpoint = yield partial(require, core, run_id, seq, checkpoint_id)
+    yield partial(forking.refuse_undone, core, run_id, target.seq)
+    draft = Draft(
+        Kind.ROLLBACK.value,
+        Status.OPEN.value,
+        parent=target.seq,
+        step=target.step,
+        type=target.type,
+    )
+    yield from append(core, run_id, draft, target=target.seq)
+    return target
+
+
+def _retain(core: Core, entry: Entry) -> Op[None]:
+    """Now and then, a bite of retention, paid for by the save that comes by."""
+    policy = core.settings.retention
+    assert policy is not None
+    try:
+        if policy.thins_runs and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
+            yield partial(thin, core, entry.run)
+        core.saves_since_sweep += 1
+        if core.saves_since_sweep >= _SWEEP_EVERY:
+            core.saves_since_sweep = 0
+            yield partial(sweep, core)
+    except (HoldfastError, OSError) as error:  # the save itself is durable
+        log.warning("retention could not be applied: %s", error)
+
+
+def _checkpoint(core: Core, entry: Entry, draft: Draft) -> Checkpoint:
+    assert draft.encoding is not None, "checkpoints carry a state"
+    return Checkpoint(entry, draft.encoding, core.journals.decode)

@@ -1,0 +1,110 @@
+"""What happened in a run, moment by moment, for people to look at. Blocks, and writes nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.kernel.core import Core
+from holdfast.kernel.reader import state_seq
+from holdfast.model import CARRY_STATE, CHILD, Entry, Kind, Status, check_id
+from holdfast.operations.reading import outages_named
+
+
+class Moment(NamedTuple):
+    """One entry of a run's journal."""
+
+    seq: int
+    kind: str  # one of `Kind`
+    at: datetime
+    step: str | None
+    status: str  # of the run from here on; "deleted" where only a stub is left
+    took: float | None  # seconds that the step took
+    waited: float  # seconds before it in which nothing of the run is known to have happened
+    note: str  # what there is to say about it: an error, a question, a reason
+    current: bool  # False where a rollback left it behind
+    child: str | None  # the run that its step stands for
+    size: int  # bytes of the state or value
+
+
+def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Moment]:
+    """Every moment of a run, or those after a seq, oldest first. Raises `CheckpointNotFoundError`.
+
+    Times are those of the clocks of whoever worked on it, and only decorate: order is by `seq`.
+    """
+    check_id("run_id", run_id)
+    with outages_named(run_id):
+        head = core.journals.head(run_id)
+        if head is None or head.status == Status.DELETED:
+            raise CheckpointNotFoundError(run_id)
+        entries = list(core.journals.entries(run_id, after=after))
+        branch = _branch(head, {entry.seq: entry for entry in entries})
+        return [
+            _moment(core, entry, before, branch)
+            for before, entry in zip([None, *entries], entries, strict=False)
+        ]
+
+
+def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
+    """The seqs of the checkpoints that led to the current state, as far as they are here."""
+    found: set[int] = set()
+    wanted = state_seq(head)
+    while wanted in at and wanted not in found:
+        found.add(wanted)
+        wanted = at[wanted].parent
+    return found
+
+
+def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:
+    since = 0.0 if before is None else (entry.at - before.at) / 1e6
+    info = CheckpointInfo(entry)
+    child = info.meta_field(CHILD)
+    return Moment(
+        entry.seq,
+        entry.kind,
+        to_datetime(entry.at),
+        info.step_name if entry.kind in CARRY_STATE else entry.step,
+        entry.status,
+        entry.duration,
+        max(0.0, since - (entry.duration or 0.0)),
+        _note(core, info),
+        entry.kind not in CARRY_STATE or entry.seq in branch,
+        child if isinstance(child, str) else None,
+        entry.size,
+    )
+
+
+def _note(core: Core, info: CheckpointInfo) -> str:
+    facts = info.meta
+    match info.entry.kind:
+        case Kind.OPEN:
+            return f"forked from {info.origin}" if info.origin else ""
+        case Kind.FAIL:
+            told = _value(core, info.entry)
+            return f"{told.get('type', '')}: {told.get('message', '')}" if told else ""
+        case Kind.QUESTION:
+            return str(_value(core, info.entry).get("prompt", ""))
+        case Kind.ANSWER:
+            return f"by {facts['by']}" if "by" in facts else ""
+        case Kind.CANCEL if "begun" in facts:
+            return "only a step that was begun"
+        case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE:
+            return " ".join(str(facts[name]) for name in ("action", "reason") if name in facts)
+        case Kind.ROLLBACK:
+            rejected = facts.get("rejected")
+            why = f": {len(rejected)} could not be trusted" if isinstance(rejected, list) else ""
+            return f"to {info.parent_id}{why}" if info.parent_id else f"to the beginning{why}"
+    return ""
+
+
+def _value(core: Core, entry: Entry) -> dict[str, Any]:
+    """What an entry carries, if it can be read: a timeline is also for those that are damaged."""
+    if not entry.size:
+        return {}
+    try:
+        found = core.journals.value(entry.run, entry.seq)
+    except CheckpointCorruptedError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,136 @@
+"""Finding the run of a thread, and having it go on from another step."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from holdfast.checkpoint import dump_meta
+from holdfast.engine.people import requests
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.run import live
+from holdfast.engine.walking import time_travel, versions
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    RunActiveError,
+    RunFinishedError,
+    ThreadNotFoundError,
+)
+from holdfast.kernel import compose
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import CheckpointType, Entry, Kind, Status, check_id, thread_journal
+from holdfast.operations.reading import outages_named
+from holdfast.pipeline.findings import Nearest
+from holdfast.pipeline.plan import PipelinePlan
+
+
+def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
+    """The run of a thread that was begun last, of this flow if given. Blocks.
+
+    A run that died before it was durable is not passed over for an older one: what was asked for
+    last did not happen. Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` for that.
+    """
+    name = thread_journal(check_id("thread_id", thread_id))
+    with outages_named(thread_id):
+        for member in core.journals.entries(name, newest_first=True):
+            if member.kind != Kind.MEMBER:
+                continue
+            run_id: str = json.loads(member.meta)["run"]
+            head = core.journals.head(run_id)
+            if head is None:
+                missing = CheckpointNotFoundError(run_id)
+                missing.add_note(
+                    f"the newest run of thread {thread_id!r} was never begun: run it again"
+                )
+                raise missing
+            known = head.status != Status.DELETED and head.thread == thread_id
+            if known and flow in (None, head.flow):
+                return run_id
+        head = core.journals.head(thread_id)
+    if head is not None and head.status != Status.DELETED:
+        raise ThreadNotFoundError(thread_id, of_run=head.thread or "")
+    raise ThreadNotFoundError(thread_id)
+
+
+def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
+    """Have a run go on with this step.
+
+    One that has run is gone back to: with the state before it. One that has not is gone forward
+    to: with the newest state, and the questions that are open are recorded as skipped. Raises
+    `ValueError` for an unknown step, and what `going_back.go_back` raises.
+    """
+    if step not in plan.steps:
+        raise ValueError(f"{step!r} is no step of {plan.flow!r}{Nearest(step, plan.steps)}")
+    if (yield partial(_has_run, core, plan, run_id, step)):
+        wanted = time_travel.Wanted(from_node=step)
+        yield from time_travel.go_back(core, make, plan, run_id, wanted)
+        return
+    if live.find(core, run_id) is not None:
+        raise RunActiveError(run_id, Status.RUNNING)
+    yield from append_if(core, run_id, lambda _: _skipping(core, make, plan, run_id, step))
+
+
+def _has_run(core: Core, plan: PipelinePlan, run_id: str, step: str) -> bool:
+    return any(
+        versions.node_of(plan, entry) == step and entry.type != CheckpointType.MANUAL_CHECKPOINT
+        for entry in core.journals.branch(run_id)
+    )
+
+
+def _skipping(
+    core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step: str
+) -> list[Draft]:
+    history = History(core, run_id, whole=False)
+    if history.head.status in (Status.COMPLETED, Status.CANCELLED):
+        raise RunFinishedError(run_id, history.head.status)
+    takeover.check_flow(make(), history)
+    skipped = dump_meta({"skipped_to": step})
+    drafts = [
+        Draft(Kind.ANSWER.value, Status.OPEN.value, step=question.key, meta=skipped)
+        for question in requests.questions(core, run_id)
+    ]
+    entry, outputs = standing(core, history.head)
+    state = versions.state_of(plan, history, entry).value()
+    state["steps"] |= {name_of(output): history.value(output) for output in outputs}
+    before = [] if entry is None else meta(entry).get("after") or [versions.node_of(plan, entry)]
+    facts: dict[str, Any] = {
+        "flow_version": plan.version,
+        "shape": plan.shape,
+        "next_steps": [step],
+        "after": [name for name in before if name in plan.steps],
+    }
+    for name in ("visits", "since"):
+        if entry is not None and name in meta(entry):
+            facts[name] = meta(entry)[name]
+    kept = Draft(
+        Kind.CHECKPOINT.value,
+        Status.OPEN.value,
+        compose.encode(core, run_id, state),
+        step=None if entry is None else entry.step,
+        step_index=None if entry is None else entry.step_index,
+        type=CheckpointType.MANUAL_CHECKPOINT.value,
+        meta=dump_meta(facts),
+    )
+    return [*drafts, kept]
+
+
+def standing(core: Core, entry: Entry) -> tuple[Entry | None, list[Entry]]:
+    """The last whole state up to an entry, None being the run's beginning, and the outputs since.
+
+    Those are of parallel branches, oldest first. Blocks.
+    """
+    outputs: list[Entry] = []
+    for found in core.journals.branch_of(entry):
+        if found.kind == Kind.CHECKPOINT:
+            return found, outputs[::-1]
+        outputs.append(found)
+    return None, outputs[::-1]
+
+
+def name_of(entry: Entry) -> str:
+    """The step whose output an entry carries."""
+    return str(meta(entry).get("step_name") or entry.step)

@@ -1,0 +1,1 @@
+"""What several stores share: SQL, documents, connection pools, schemas, URLs. Not for users."""

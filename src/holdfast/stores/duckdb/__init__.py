@@ -1,0 +1,1 @@
+"""Journals in one DuckDB file, for one process."""

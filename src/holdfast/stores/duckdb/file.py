@@ -1,0 +1,276 @@
+"""One DuckDB file in one process: a single connection, shared by all stores that name the file."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import duckdb
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    SchemaError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import Entry
+from holdfast.seams import fault, on_fork
+from holdfast.stores._shared.schema import refuse_newer
+
+COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
+NO_BODY: Final = COLUMNS.rpartition(", ")[0]
+
+_TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "step_index": "BIGINT", "at": "BIGINT",
+                 "size": "BIGINT", "duration": "DOUBLE", "entry_id": "BLOB", "digest": "BLOB",
+                 "body": "BLOB"}  # fmt: skip
+_OPTIONAL: Final = ("parent", "step", "step_index", "type", "duration", "flow", "thread", "owner")
+_JOURNAL: Final = f"""
+    CREATE TABLE holdfast (version INTEGER);
+    INSERT INTO holdfast VALUES (0);
+    CREATE TABLE entries ({
+    ", ".join(
+        f'"{name}" {_TYPES.get(name, "VARCHAR")}{"" if name in _OPTIONAL else " NOT NULL"}'
+        for name in Entry._fields
+    )
+});
+    CREATE VIEW checkpoints AS SELECT
+        run || '@' || seq AS checkpoint_id, thread AS thread_id, flow AS pipeline_id,
+        nullif(meta, '')::JSON ->> '$.flow_version' AS pipeline_version,
+        step AS step_id, step_index,
+        coalesce(nullif(meta, '')::JSON ->> '$.step_name', step) AS step_name,
+        make_timestamp("at") AS timestamp,
+        coalesce(nullif(meta, '')::JSON -> '$.metadata', '{{}}'::JSON) AS metadata,
+        run || '@' || parent AS parent_checkpoint_id,
+        CASE WHEN status IN ('failed', 'paused') THEN status ELSE 'completed' END AS status,
+        run AS run_id, seq AS sequence, type AS checkpoint_type, owner AS owner_id, duration,
+        size AS state_bytes, octet_length(body) AS stored_bytes, lower(hex(digest)) AS digest
+    FROM entries WHERE kind IN ('checkpoint', 'result') AND size > 0;
+"""  # noqa: S608 - constants only
+MIGRATIONS: Final[tuple[str, ...]] = (_JOURNAL,)  # 1: the journal, and the view for people
+_MAX_HEADS: Final = 50_000
+_MAX_STATEMENTS: Final = 100
+_BEFORE_COMMIT: Final = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
+"""Errors about what a statement says or holds: it did not come to committing."""
+_UNBINDABLE: Final = "Unable to cast Python instance"
+"""What DuckDB 1 says, in a RuntimeError, of a value that no column can hold."""
+
+
+class File:
+    """The connection, the lock that is held for each use of it, and what is known of the heads.
+
+    This process has the file for itself, and all that it writes goes through here: so what is
+    remembered of the heads can't be wrong.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.url = f"duckdb:///{path}"
+        self.heads: dict[str, int] = {}
+        self.users = 0
+        self._db: Any = None
+        self._parsed: Any = None  # texts of statements, to statements of the connection
+        self._begun = False  # a transaction, which Ctrl-C may have kept from being ended
+        self._renew_lock()
+        on_fork(self._renew_lock, before=self._before_fork, in_parent=self._release)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    def _before_fork(self) -> None:
+        # A child would inherit a file that two processes write to. Whoever asks next gets it.
+        self._lock.acquire()
+        self._disconnect()
+
+    def _release(self) -> None:
+        self._lock.release()
+
+    def join(self) -> None:
+        """One more store uses it."""
+        with self._lock:
+            self._connection()
+            self.users += 1
+
+    def leave(self) -> None:
+        """One store less; after the last, others may have the file."""
+        with self._lock:
+            self.users -= 1
+            if self.users <= 0:
+                self._disconnect()
+
+    def query(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+        with self._lock, self.translated():
+            found: list[tuple[Any, ...]] = self._connection().execute(text, parameters).fetchall()
+            return found
+
+    def insert(self, entries: Sequence[Entry]) -> None:
+        """Insert the entries in one statement, inside of `using` or `transaction`.
+
+        Lists are what costs, and parsing: what all entries share is no list, what none of them has
+        is left out, and statements of one shape are parsed once. The inner SELECT halves the time.
+        """
+        columns, parameters = {}, []
+        for name, values in zip(Entry._fields, zip(*entries, strict=True), strict=True):
+            alike = name not in ("run", "body") and values.count(values[0]) == len(values)
+            if alike and values[0] is None:
+                continue
+            of = _TYPES.get(name, "VARCHAR")
+            columns[f'"{name}"'] = f"?::{of}" if alike else f"unnest(?::{of}[])"
+            parameters.append(values[0] if alike else list(values))
+        names = ", ".join(columns)
+        rows = ", ".join(f"{value} AS {name}" for name, value in columns.items())
+        text = f"INSERT INTO entries ({names}) SELECT {names} FROM (SELECT {rows})"  # noqa: S608
+        self._db.execute(self._parsed(text)[0], parameters)
+
+    @contextmanager
+    def using(self) -> Iterator[Any]:
+        """The connection, for as long as it takes. Each statement is its own transaction."""
+        with self._lock, self.translated():
+            db = self._connection()
+            if len(self.heads) > _MAX_HEADS:
+                self.heads.clear()
+            try:
+                yield db
+            except BaseException:
+                self.heads.clear()
+                raise
+
+    @contextmanager
+    def transaction(self, run: str) -> Iterator[Any]:
+        """Everything or nothing. Raises `OutcomeUnknownError` when the commit may have happened."""
+        with self.using() as db:
+            try:
+                self._begun = True
+                db.execute("BEGIN")
+                yield db
+            except BaseException:
+                with suppress(duckdb.Error):
+                    db.execute("ROLLBACK")
+                    self._begun = False
+                raise
+            with self.committing(run):
+                db.execute("COMMIT")
+                self._begun = False
+
+    @contextmanager
+    def committing(self, run: str) -> Iterator[None]:
+        """Around a statement that commits, of which nobody may know whether it did."""
+        try:
+            yield
+        except BaseException as error:
+            self._disconnect()  # what it believes may not be what the disk has
+            before = isinstance(error, _BEFORE_COMMIT) or _UNBINDABLE in str(error)
+            if isinstance(error, Exception) and not before:
+                raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+            raise
+
+    def _connection(self) -> Any:
+        if self._begun:
+            self._disconnect()
+        if self._db is None:
+            with self.translated():
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                db = duckdb.connect(str(self.path))
+                try:
+                    self._prepare(db)
+                except BaseException:
+                    db.close()
+                    raise
+            self._db = db
+            self._parsed = lru_cache(_MAX_STATEMENTS)(db.extract_statements)
+        return self._db
+
+    def _prepare(self, db: Any) -> None:
+        version = self._version(db)
+        refuse_newer(self.url, version, len(MIGRATIONS))
+        if version < len(MIGRATIONS):
+            db.execute("BEGIN")
+            for script in MIGRATIONS[version:]:
+                db.execute(script)
+                fault("schema.migrate")
+            db.execute("UPDATE holdfast SET version = ?", [len(MIGRATIONS)])
+            db.execute("COMMIT")
+
+    def _version(self, db: Any) -> int:
+        """Which schema is there; 0 if the file is new."""
+        tables = {
+            name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        if not tables:
+            return 0
+        if "holdfast" not in tables:
+            raise SchemaError(self.url, "this DuckDB file was not made by holdfast; name another")
+        try:
+            (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
+        except duckdb.BinderException as error:
+            text = "this DuckDB file has a table holdfast of someone else's; name another"
+            raise SchemaError(self.url, text) from error
+        return int(version)
+
+    def _disconnect(self) -> None:
+        self.heads.clear()
+        if self._db is not None:
+            with suppress(duckdb.Error):
+                self._db.close()
+            self._db = self._parsed = None
+        self._begun = False
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes."""
+        try:
+            yield
+        except HoldfastError:
+            raise
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                self._disconnect()
+            raise self._translate(error) from error
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except RuntimeError as error:  # of the C++ between Python and DuckDB
+            raise StoreError(f"{self.url}: {error}") from error
+
+    def _translate(self, error: duckdb.Error) -> HoldfastError:
+        said = " ".join(str(error).split())
+        if "Could not set lock" in said:
+            return StoreUnavailableError(
+                f"{self.url}: another process has this file open, and DuckDB lets only one have it; "
+                f"close it there, or use SQLite or a server ({said})"
+            )
+        if "not a valid DuckDB database" in said:
+            return SchemaError(self.url, "this is no DuckDB database; name another file")
+        if isinstance(error, duckdb.SerializationException):
+            return CheckpointCorruptedError(self.url, None, said)
+        if isinstance(error, duckdb.OperationalError | duckdb.FatalException):
+            return StoreUnavailableError(f"{self.url}: {said}")
+        return StoreError(f"{self.url}: {said}")
+
+
+@contextmanager
+def connect(path: Path) -> Iterator[Any]:
+    """A plain connection to a file of one's own, with errors in our words."""
+    file = File(path)
+    with file.translated(), duckdb.connect(str(path)) as db:
+        yield db
+
+
+_files: weakref.WeakValueDictionary[Path, File] = weakref.WeakValueDictionary()
+_files_lock = Lock()
+
+
+def shared(path: Path) -> File:
+    """The file as this process has it."""
+    with _files_lock:
+        path = path.resolve()
+        file = _files.get(path)
+        if file is None:
+            file = _files[path] = File(path)
+        return file

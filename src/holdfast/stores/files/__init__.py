@@ -1,0 +1,1 @@
+"""Journals as plain files that people can read."""

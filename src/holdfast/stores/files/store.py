@@ -1,0 +1,414 @@
+"""Journals as plain files: one directory per run, one JSON file per entry, for people to read.
+
+An append writes and syncs a temporary file, then links it to the entry's name: link(2) fails
+where the name is taken, and that is the conflict. The run's directory is synced once a batch.
+
+A trim or erase prepares everything it will change in a directory, the *intent*, and moves that
+into the run. Linking the marker is the commit; what follows is only renaming and removing, and
+whoever meets an intent first completes it if its marker is in place and throws it away if not.
+
+Readers take no lock. They read, and read again if a trim went on meanwhile.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Final
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    SchemaError,
+    StoreClosedError,
+    StoreError,
+    StoreUnavailableError,
+    SyncFailedError,
+)
+from holdfast.model import HIDDEN, Entry, follows, stub
+from holdfast.seams import fault
+from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives
+from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores._shared.totals import totals
+from holdfast.stores.files import format as form
+from holdfast.stores.files import run as journal
+from holdfast.stores.files.root import (
+    Root,
+    make_directory,
+    open_directory,
+    remove_file,
+    sync,
+    write_durably,
+)
+
+LOCK_SECONDS: Final = 2.0  # the writer asks again until a save's deadline
+_RETRIES: Final = 100
+_FOR_GOOD: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+_KNOWN_RUNS: Final = 50_000
+
+
+class FileStore(Store):
+    """Journals below one directory, for any number of threads and processes of one machine.
+
+    The directory is made if it is missing, readable by its owner only.
+    """
+
+    form: ClassVar[Form] = "readable"
+
+    def __init__(self, path: str | os.PathLike[str], *, lock_seconds: float = LOCK_SECONDS) -> None:
+        self.path = Path(path).absolute()
+        self.url = f"file://{self.path}"
+        self._closed = False
+        # The heads are true while nobody else has changed the store, which the lock tells:
+        # only then may an append do without listing the directory to see if it is below one.
+        self._heads: dict[str, int] = {}
+        self._settled: set[str] = set()  # runs whose directory is known to be durable
+        try:
+            self._root = Root(self.path, float(lock_seconds))
+        except (FileExistsError, NotADirectoryError) as error:
+            raise SchemaError(self.url, "it is a file, not a directory; name another") from error
+        except OSError as error:
+            raise self._unavailable(error) from error
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._check_open()
+        if not entries:
+            return []
+        with self._attempt(entries) as attempt, self._root.temporary() as temp:
+            names: list[str] = []
+            try:
+                for entry in entries:
+                    names.append(os.urandom(8).hex())
+                    write_durably(names[-1], form.encode(entry), temp)
+                fault("file.append.temp")
+                outcomes = self._link_all(entries, names, temp, attempt)
+                fault("file.append.linked")
+                self._sync_runs({entry.run for entry in entries})
+                fault("file.append.synced")
+                return outcomes
+            finally:
+                for name in names:
+                    remove_file(name, temp)
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        def page(seqs: list[int]) -> list[int]:
+            if newest_first:
+                end = len(seqs) if after is None else bisect_left(seqs, after)
+                return seqs[max(0, end - limit) : end][::-1]
+            start = 0 if after is None else bisect_right(seqs, after)
+            return seqs[start : start + limit]
+
+        self._check_open()
+        return [entry for entry, _ in self._snapshot(run, page, bodies=bodies)]
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        self._check_open()
+        found: list[Entry] = []
+        for run in self._run_ids(where.prefix):
+            if len(found) >= limit:
+                break
+            if run > after:
+                head = self._readable_head(run)
+                found += [entry for entry in head if where.matches(entry)]
+        return found
+
+    def _readable_head(self, run: str) -> list[Entry]:
+        """The run's head, or the newest entry before it that can be read: one bad file hides no run."""
+        end: int | None = None
+        while True:
+            try:
+                chosen = self._snapshot(run, _last_before(end), bodies=False)
+                return [entry for entry, _ in chosen]
+            except CheckpointCorruptedError as error:
+                if error.seq is None or error.seq == end:
+                    raise
+                end = error.seq
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        def changes(run: int) -> dict[int, Entry]:
+            changed = {}
+            for seq in journal.seqs(run):
+                if seq in drop or (rewrite and seq in rewrite):
+                    entry, _ = journal.load(run, marker.run, seq, bodies=False)
+                    new = stub(entry) if seq in drop else entry._replace(body=(rewrite or {})[seq])
+                    changed[seq] = new
+            return changed
+
+        return self._thin(marker, changes)
+
+    def erase(self, tombstone: Entry) -> bool:
+        return self._thin(tombstone, lambda run: None)
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        self._check_open()
+        if run is not None:
+            return totals([self._snapshot(run, list, bodies=False)])
+        names = (name for name in self._run_ids("") if not name.startswith(HIDDEN))
+        return totals(self._readable(name) for name in names)
+
+    def _readable(self, run: str) -> list[tuple[Entry, int]]:
+        """The entries that can be read, with the sizes of their bodies."""
+        bad: set[int] = set()
+        while True:
+            try:
+                return self._snapshot(run, _all_but(bad), bodies=False)
+            except CheckpointCorruptedError as error:
+                if error.seq is None or error.seq in bad:
+                    raise
+                bad.add(error.seq)
+
+    def survives(self) -> Survives:
+        self._check_open()
+        return "process-crash" if volatile_file_system(self.path) else "power-loss"
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._root.close()
+
+    # writing
+
+    def _link_all(
+        self, entries: Sequence[Entry], names: list[str], temp: int, attempt: _Attempt
+    ) -> list[bool]:
+        lost: set[str] = set()
+        outcomes = []
+        with self._locked(), self._root.open() as root:
+            for entry, name in zip(entries, names, strict=True):
+                won = entry.run not in lost and self._link(entry, name, temp, root)
+                if won:
+                    attempt.visible = True
+                else:
+                    lost.add(entry.run)
+                outcomes.append(won)
+        return outcomes
+
+    def _link(self, entry: Entry, name: str, temp: int, root: int) -> bool:
+        with self._directory(root, entry.run, make=True) as run:
+            if not self._is_next(entry, run):
+                return False
+            try:
+                journal.link(name, temp, form.file_name(entry.seq), run)
+            except FileExistsError:  # only where locks do not work, as on some network disks
+                return False
+        self._heads[entry.run] = entry.seq
+        return True
+
+    def _thin(self, marker: Entry, changes: Callable[[int], dict[int, Entry] | None]) -> bool:
+        self._check_open()
+        with (
+            self._attempt([marker]) as attempt,
+            self._root.temporary() as temp,
+            self._locked(),
+            self._root.open() as root,
+            self._directory(root, marker.run, make=True) as run,
+        ):
+            if not self._is_next(marker, run):
+                return False
+            journal.place_intent(marker, changes(run), temp, run)
+            if marker.run not in self._settled:
+                sync(root)
+                self._settled.add(marker.run)
+            fault("file.thin.intent")
+            try:
+                journal.commit(marker, run)
+            except FileExistsError:  # see _link
+                journal.finish(run)
+                return False
+            attempt.visible = True
+            fault("file.thin.marked")
+            journal.finish(run)
+            self._heads[marker.run] = marker.seq
+            return True
+
+    def _is_next(self, entry: Entry, run: int) -> bool:
+        """Whether it follows the head. One that is remembered may be too low: files can come back."""
+        head = self._head(entry.run, run)
+        if entry.seq > head + 1:
+            self._heads.pop(entry.run, None)
+            head = self._head(entry.run, run)
+        return follows(entry, head)
+
+    def _head(self, name: str, run: int) -> int:
+        """The run's highest seq, or -1. The lock is held, so nothing of it is left half done."""
+        head = self._heads.get(name)
+        if head is None or (head >= 0 and not journal.has(head, run)):  # it was lost meanwhile
+            journal.finish(run)
+            head = max(journal.seqs(run), default=-1)
+            self._heads[name] = head
+        return head
+
+    def _sync_runs(self, names: set[str]) -> None:
+        """Make the names durable, won or lost: one may be told that another's entry is there."""
+        with self._root.open() as root:
+            for name in names:
+                with self._directory(root, name, make=True) as run:
+                    sync(run)
+            if not names <= self._settled:
+                # Another thread or process may have made the directory and not synced it yet.
+                sync(root)
+                self._settled |= names
+                if len(self._settled) > _KNOWN_RUNS:
+                    self._settled.clear()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._root.lock() as unchanged:
+            if not unchanged or len(self._heads) > _KNOWN_RUNS:
+                self._heads.clear()
+            yield
+
+    @contextmanager
+    def _attempt(self, entries: Sequence[Entry]) -> Iterator[_Attempt]:
+        """Report a failure as what it is, by how far the write came."""
+        attempt = _Attempt()
+        try:
+            yield attempt
+        except BaseException as error:
+            for entry in entries:
+                self._heads.pop(entry.run, None)
+                self._settled.discard(entry.run)
+            if attempt.visible and isinstance(error, (OSError, HoldfastError)):
+                raise SyncFailedError(entries[0].run, _reason(error)) from error
+            if isinstance(error, HoldfastError) or not isinstance(error, OSError):
+                raise
+            self._check_open()
+            raise self._unavailable(error) from error
+
+    # reading
+
+    def _snapshot(
+        self, name: str, choose: Callable[[list[int]], list[int]], *, bodies: bool
+    ) -> list[tuple[Entry, int]]:
+        """Entries and their bodies' sizes, as they stood together at one moment.
+
+        A trim places its intent, links its marker, changes `.thinned`, applies, removes the
+        intent, in this order. If there is no intent before and after, and `.thinned` is the
+        same, then no part of a trim fell between.
+        """
+        with self._reading(), self._root.open() as root:
+            for _ in range(_RETRIES):
+                try:
+                    with self._directory(root, name) as run:
+                        before = self._quiet(run)
+                        found = [
+                            journal.load(run, name, seq, bodies)
+                            for seq in choose(journal.seqs(run))
+                        ]
+                        if self._quiet(run) == before:
+                            return found
+                except _NoRunError:
+                    return []
+                except FileNotFoundError:
+                    continue  # erased between listing and reading
+        raise StoreUnavailableError(f"{self.url}: {name!r} is trimmed faster than it can be read")
+
+    def _quiet(self, run: int) -> bytes:
+        """Wait for, or complete, a trim under way; return which one was the last."""
+        while True:
+            thinned = journal.last_thinned(run)
+            if journal.has_intent(run):
+                with self._locked():
+                    journal.finish(run)
+            elif journal.last_thinned(run) == thinned:
+                return thinned
+
+    def _run_ids(self, prefix: str) -> list[str]:
+        with self._reading(), self._root.open() as root:
+            with os.scandir(root) as places:
+                names = [place.name for place in places if place.is_dir(follow_symlinks=False)]
+            runs = [
+                journal.run_in(name, root) if form.is_cut(name) else form.run_of(name)
+                for name in names
+            ]
+        hidden = prefix.startswith(HIDDEN)
+        return sorted(
+            run
+            for run in runs
+            if run and run.startswith(prefix) and run.startswith(HIDDEN) == hidden
+        )
+
+    @contextmanager
+    def _directory(self, root: int, run: str, *, make: bool = False) -> Iterator[int]:
+        name = form.directory_name(run)
+        if make and run not in self._settled:
+            make_directory(name, root)
+        try:
+            fd = open_directory(name, root)
+        except FileNotFoundError:
+            raise _NoRunError from None
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise
+            problem = f"{name!r} in {self.path} is not a directory; something else put it there"
+            raise (
+                StoreError(problem) if make else CheckpointCorruptedError(run, None, problem)
+            ) from error
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, HoldfastError):
+                raise
+            self._check_open()
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: OSError) -> StoreError:
+        kind = StoreError if error.errno in _FOR_GOOD else StoreUnavailableError
+        return kind(f"{self.url}: {_reason(error)}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)
+
+
+def _last_before(end: int | None) -> Callable[[list[int]], list[int]]:
+    return lambda seqs: [seq for seq in seqs if end is None or seq < end][-1:]
+
+
+def _all_but(bad: set[int]) -> Callable[[list[int]], list[int]]:
+    return lambda seqs: [seq for seq in seqs if seq not in bad]
+
+
+class _Attempt:
+    """How far a write came: whether others may have seen some of it."""
+
+    visible = False
+
+
+class _NoRunError(FileNotFoundError):
+    """There is no directory for the run."""
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

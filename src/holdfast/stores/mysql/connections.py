@@ -1,0 +1,288 @@
+"""The connections of a MySQL or MariaDB store, and what their errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import pymysql
+from pymysql.constants import CR, ER, SERVER_STATUS
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.seams import fault
+from holdfast.stores._shared.pool import Pool
+from holdfast.stores._shared.server import check_user_part
+from holdfast.stores._shared.sql import BeatenError, ContendedError, Row
+
+if TYPE_CHECKING:
+    Connection = pymysql.Connection[pymysql.cursors.Cursor]
+else:
+    Connection = pymysql.Connection
+Parameters = Sequence[object] | Mapping[str, object]
+
+_SESSION: Final = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",  # else texts are cut
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION innodb_lock_wait_timeout = 5",
+)
+_DRIVERS_OWN: Final = frozenset(["unix_socket", "ssl_ca", "ssl_cert", "ssl_key"])
+_TEXTS: Final = frozenset(
+    ["run", "kind", "step", "type", "status", "flow", "thread", "owner", "meta"]
+)
+_LONG: Final = 64  # bytes; as hexadecimal digits they would be twice as many
+
+_CONTENDED: Final = (ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT)
+_PASSING: Final = frozenset([
+    ER.CON_COUNT_ERROR, ER.SERVER_SHUTDOWN, ER.DISK_FULL, ER.RECORD_FILE_FULL, ER.NEW_ABORTING_CONNECTION,
+    ER.OUT_OF_RESOURCES, ER.OPTION_PREVENTS_STATEMENT, ER.QUERY_INTERRUPTED, ER.CANT_LOCK,
+    CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST,
+    CR.CR_UNKNOWN_HOST, 1792, 1836, 1927, 1969, 3024,  # read-only, killed, took too long
+])  # fmt: skip
+_NO_RIGHT: Final = (
+    ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR,
+)  # fmt: skip
+_RIGHTS: Final = (
+    "let an administrator open the store once, which makes its tables, and grant this user SELECT, "
+    "INSERT, UPDATE, DELETE on the database: see Rights in the guide on MySQL"
+)
+_DAMAGED: Final = (ER.NOT_KEYFILE, ER.CRASHED_ON_USAGE, 1712)
+
+
+class Connections:
+    """Our own few connections, by a URL or as the user's `connect` makes them."""
+
+    def __init__(
+        self,
+        where: str | Callable[[], Connection],
+        prepare: Callable[[Session], None],
+        recheck: Callable[[Session], object],
+        *,
+        size: int,
+        pool_seconds: float,
+        answer_seconds: float,
+    ) -> None:
+        self._prepare: Callable[[Session], None] | None = prepare
+        self._recheck = recheck  # raises `SchemaError` if a newer holdfast changed the schema
+        if isinstance(where, str):
+            settings = _settings(where, answer_seconds)
+            self.url = _url(settings)
+            self._make: Callable[[], Connection] = lambda: pymysql.connect(**settings)
+        else:
+            self.url = "mysql://"
+            self._make = where
+        self._pool = Pool(
+            self.url, self._connect, fileno=_fileno, rests=_rests, size=size, seconds=pool_seconds
+        )
+        self.check_open = self._pool.check_open
+        self.close = self._pool.close
+
+    def _connect(self) -> Connection:
+        try:
+            db = self._make()
+        except RuntimeError as error:
+            if "cryptography" not in str(error):
+                raise
+            hint = "install it with: pip install 'PyMySQL[rsa]', or use TLS"
+            raise StoreError(f"{self.url}: {error}; {hint}") from error
+        try:
+            db.autocommit(True)
+            # In others, such as GBK, a quote or backslash may be the half of a character, and what
+            # `literal` escapes would end where a body wants it to.
+            db.set_character_set("utf8mb4")
+            for statement in _SESSION:
+                db.query(statement)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    @contextmanager
+    def session(self, *, prepared: bool = True) -> Iterator[Session]:
+        """A connection whose every statement is its own transaction; the first makes what is missing."""
+        with self.translated(), self._pool.connection() as db:
+            session = Session(db)
+            # Another thread may be through with it any moment.
+            prepare = self._prepare if prepared else None
+            if prepare is not None:
+                prepare(session)
+                self._prepare = None
+            with self._rechecked(session):
+                yield session
+
+    @contextmanager
+    def _rechecked(self, session: Session) -> Iterator[None]:
+        """What a statement names may be gone because a newer holdfast changed it: then say so."""
+        try:
+            yield
+        except pymysql.Error as error:
+            if type(_translate(error, self.url)) is StoreError and _rests(session.db):
+                self._recheck(session)
+            raise
+
+    @contextmanager
+    def transaction(self, run: str) -> Iterator[Session]:
+        """A connection in a transaction, committed at the end or undone."""
+        with self.session() as session:
+            session.query("START TRANSACTION READ WRITE")
+            try:
+                yield session
+                fault("mysql.commit.before")
+            except BaseException as error:
+                with suppress(pymysql.Error):
+                    if isinstance(error, Exception):
+                        session.query("ROLLBACK")
+                raise
+            try:
+                session.query("COMMIT")
+            except pymysql.Error as error:
+                if not session.db.open:
+                    raise OutcomeUnknownError(run, _said(error)) from error
+                raise
+            fault("mysql.commit.after")
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes."""
+        try:
+            yield
+        except (HoldfastError, BeatenError):
+            raise
+        except pymysql.Error as error:
+            raise _translate(error, self.url) from error
+        except OSError as error:
+            raise StoreUnavailableError(f"{self.url}: {error}") from error
+        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
+            raise StoreError(f"{self.url}: {error}") from error
+
+
+class Session:
+    """A connection that is given whole statements, as bytes: drivers escape slowly."""
+
+    def __init__(self, db: Connection) -> None:
+        self.db = db
+
+    def query(self, statement: str | bytes, parameters: Parameters = ()) -> list[Row]:
+        """Run one statement; what it found. Columns that are ours and hold texts come as str."""
+        text = statement.encode() if isinstance(statement, str) else statement
+        if isinstance(parameters, Mapping):
+            text %= {name.encode(): literal(value) for name, value in parameters.items()}
+        elif parameters:
+            text %= tuple(map(literal, parameters))
+        with self.db.cursor(pymysql.cursors.Cursor) as cursor:
+            cursor.execute(text)  # type: ignore[call-overload]  # it takes bytes, too
+            names = [column[0] for column in cursor.description or ()]
+            rows: list[Row] = list(cursor.fetchall()) if names else []
+        texts = [place for place, name in enumerate(names) if name in _TEXTS]
+        return [_decoded(row, texts) for row in rows] if texts else rows
+
+
+def literal(value: object) -> bytes:
+    """A value as SQL. Texts are digits, so that nothing in them means anything."""
+    if value is None:
+        return b"NULL"
+    if isinstance(value, str):
+        return b"x'%s'" % value.encode().hex().encode()
+    if isinstance(value, bytes):
+        if len(value) <= _LONG:
+            return b"x'%s'" % value.hex().encode()
+        return b"_binary'%s'" % value.replace(b"\\", b"\\\\").replace(b"'", b"''")
+    if isinstance(value, int):
+        return b"%d" % value
+    if isinstance(value, float) and value - value == 0:  # neither infinite nor not a number
+        return repr(value).encode()
+    raise StoreError(f"MySQL can't hold {value!r}")
+
+
+def _decoded(row: Row, texts: Sequence[int]) -> Row:
+    values = list(row)
+    for place in texts:
+        if isinstance(values[place], bytes):
+            values[place] = values[place].decode()
+    return tuple(values)
+
+
+def _translate(error: pymysql.Error, url: str) -> Exception:
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    text = f"{url}: {_said(error)}"
+    if code == ER.DUP_ENTRY:
+        return BeatenError()
+    if code in _CONTENDED:
+        return ContendedError(text)
+    if code in _DAMAGED:
+        return CheckpointCorruptedError(url, None, f"the server says: {_said(error)}")
+    if code in _NO_RIGHT:
+        return StoreError(f"{text}; {_RIGHTS}")
+    if code in _PASSING or isinstance(error, pymysql.InterfaceError):
+        return StoreUnavailableError(text)
+    return StoreError(text)
+
+
+def _said(error: pymysql.Error) -> str:
+    return str(error.args[-1]) if error.args else repr(error)
+
+
+@contextmanager
+def patient(db: Connection, seconds: float) -> Iterator[None]:
+    """Wait for answers that long meanwhile."""
+    before = db._read_timeout  # type: ignore[attr-defined]  # noqa: SLF001 - not offered
+    if before is not None:
+        db._read_timeout = max(before, seconds)  # type: ignore[attr-defined]  # noqa: SLF001
+    try:
+        yield
+    finally:
+        db._read_timeout = before  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _fileno(db: Connection) -> int:
+    sock = db._sock  # type: ignore[attr-defined]  # noqa: SLF001 - the driver does not offer it
+    return sock.fileno() if sock is not None else -1
+
+
+def in_transaction(db: Connection) -> bool:
+    """Whether it is in one, as the server said when it last succeeded in something."""
+    status: int = db.server_status  # type: ignore[attr-defined]  # missing in its stubs
+    return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
+
+def _rests(db: Connection) -> bool:
+    return db.open and not in_transaction(db)
+
+
+def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
+    check_user_part(url)
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    database = unquote(parts.path[1:])
+    if not database or "/" in database:
+        raise ValueError("name a database: mysql://user:password@host/database")
+    unknown = sorted(options.keys() - _DRIVERS_OWN)
+    if unknown:
+        raise ValueError(f"no option of this store: {', '.join(unknown)}")
+    return {
+        "host": parts.hostname or "localhost",
+        "port": parts.port or 3306,
+        "user": unquote(parts.username) if parts.username else None,
+        "password": unquote(parts.password or ""),
+        "database": database,
+        "charset": "utf8mb4",
+        "connect_timeout": 10,
+        "read_timeout": answer_seconds,
+        "write_timeout": answer_seconds,
+        **options,
+    }
+
+
+def _url(settings: dict[str, Any]) -> str:
+    """Where it is, without the password."""
+    user = quote(settings["user"] or "", safe="")
+    secret = ":***" if settings["password"] else ""
+    at = "@" if user or secret else ""
+    return f"mysql://{user}{secret}{at}{settings['host']}:{settings['port']}/{quote(settings['database'])}"

@@ -1,0 +1,205 @@
+"""Journals in a MySQL or MariaDB database, for any number of machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import ClassVar, Final
+
+try:
+    import pymysql  # noqa: F401 - for its error, before that of a module nobody knows
+except ImportError as error:
+    raise ImportError("MySQLStore needs PyMySQL: pip install 'holdfast[mysql]'") from error
+
+from holdfast.errors import StoreError
+from holdfast.model import Entry, follows
+from holdfast.store import PAGE, RunFilter, Survives, Work
+from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
+from holdfast.stores._shared.sql import (
+    COLUMNS,
+    WORK_SECONDS,
+    BeatenError,
+    Row,
+    SQLStore,
+    bounds,
+    entries_of,
+)
+from holdfast.stores._shared.sql_work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
+from holdfast.stores.mysql.connections import (
+    Connection,
+    Connections,
+    Session,
+    in_transaction,
+    literal,
+    patient,
+)
+from holdfast.stores.mysql.schema import prepare, version_of
+
+_PREFIX: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}|")
+_ENDS_A_TRANSACTION: Final = (
+    "alter", "analyze", "cache", "call", "change", "check", "create", "deallocate", "drop",
+    "execute", "flush", "grant", "install", "load", "lock", "optimize", "rename", "repair",
+    "revoke", "stop", "truncate", "uninstall", "unlock", "use", "xa",
+)  # fmt: skip
+_SPARE: Final = 4096  # bytes of a statement that are not its rows
+_VOLATILE: Final = (0, "0", "OFF", "DETECT_ONLY")
+_run = attrgetter("run")
+
+
+class MySQLStore(SQLStore[Session]):
+    """Journals in a table of a MySQL (8.0 or newer) or MariaDB (10.5 or newer) database.
+
+    `where` is a URL, or a function that returns a new PyMySQL connection. Nothing is connected
+    before the first call, which makes the tables, named with `prefix`, if they are not there.
+    Users may write to tables of their own in the transaction of an append (`append_with`); what
+    would end it, as every change of a schema does here, is refused.
+    """
+
+    lasting: ClassVar[str] = (
+        "set the server's `innodb_flush_log_at_trx_commit = 1`, `innodb_doublewrite = ON` and, "
+        "with a binary log, `sync_binlog = 1`"
+    )
+
+    _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
+
+    def __init__(
+        self,
+        where: str | Callable[[], Connection],
+        *,
+        prefix: str = "holdfast_",
+        connections: int = CONNECTIONS,
+        pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        work_seconds: float = WORK_SECONDS,
+    ) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise ValueError(f"prefix must match {_PREFIX.pattern}, not {prefix!r}")
+        self._prefix = prefix
+        self._entries = f"`{prefix}entries`"
+        self._packet = 0  # the longest statement that the server takes
+        self._work_seconds = float(work_seconds)
+        self._rules = Rules(
+            f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION, not_code=MYSQLS_NOT_CODE
+        )
+        self._db = Connections(
+            where,
+            self._first_use,
+            lambda session: version_of(session, prefix, self.url),
+            size=int(connections),
+            pool_seconds=float(pool_seconds),
+            answer_seconds=float(answer_seconds),
+        )
+        self.url = self._db.url
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        found: list[Entry] = []
+        size = min(limit, PAGE)
+        while len(found) < limit:
+            heads = self._some_heads(where, after, size)
+            found += [head for head in heads if where.matches(head)]
+            if len(heads) < size:
+                break
+            after = heads[-1].run
+            size = PAGE  # few of them match
+        return found[:limit]
+
+    def _some_heads(self, where: RunFilter, after: str, size: int) -> list[Entry]:
+        """A page of them, whatever they say. Servers skip from run to run for the inner query."""
+        columns = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
+        rows = self._rows(
+            f"SELECT {columns} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
+            "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
+            f"GROUP BY run ORDER BY run LIMIT {size}) AS head "
+            f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
+            bounds(where, after),
+        )
+        return entries_of(rows, bodies=False)
+
+    def survives(self) -> Survives:
+        ((flush, doublewrite, logged, synced),) = self._rows(
+            "SELECT @@innodb_flush_log_at_trx_commit, @@innodb_doublewrite, @@log_bin, @@sync_binlog",
+            (),
+        )
+        kept = flush == 1 and doublewrite not in _VOLATILE and (not logged or synced == 1)
+        return "power-loss" if kept else "process-crash"
+
+    def exists(self) -> bool:
+        with self._db.session(prepared=False) as session:
+            return version_of(session, self._prefix, self.url) is not None
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _check_open(self) -> None:
+        self._db.check_open()
+
+    def _first_use(self, session: Session) -> None:
+        prepare(session, self._prefix, self.url)
+        ((self._packet,),) = session.query("SELECT @@max_allowed_packet")
+
+    def _transaction(self, run: str) -> AbstractContextManager[Session]:
+        return self._db.transaction(run)
+
+    def _insert(self, cursor: Session, entries: Sequence[Entry]) -> None:
+        for rows in self._statements(entries):
+            cursor.query(
+                b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
+            )
+        # Whoever waited for a run to be erased inserted below its tombstone; this sees that. And
+        # whoever knows of entries that the server has lost does not find the one before.
+        groups = [list(group) for _, group in groupby(entries, _run)]
+        own = b" UNION ALL ".join(
+            b"SELECT %s AS run, %d AS first, %d AS n, %d AS begins"
+            % (literal(group[0].run), group[0].seq, len(group), follows(group[0], -1))
+            for group in groups
+        )
+        beaten = cursor.query(
+            b"SELECT 1 FROM (%s) AS own WHERE n <> (SELECT count(*) FROM %s AS e "
+            b"WHERE e.run = own.run AND e.seq >= own.first) OR NOT (begins OR EXISTS ("
+            b"SELECT 1 FROM %s AS e WHERE e.run = own.run AND e.seq = own.first - 1)) LIMIT 1"
+            % (own, self._entries.encode(), self._entries.encode())
+        )
+        if beaten or not all(follows(b, a.seq) for group in groups for a, b in pairwise(group)):
+            raise BeatenError
+
+    def _statements(self, entries: Sequence[Entry]) -> Iterator[bytes]:
+        """The entries as rows of SQL, as many at a time as the server takes."""
+        rows: list[bytes] = []
+        size = _SPARE
+        for entry in entries:
+            row = b"(%s)" % b", ".join(map(literal, entry))
+            self._check_fits(len(row))
+            if rows and size + len(row) > self._packet:
+                yield b", ".join(rows)
+                rows, size = [], _SPARE
+            rows.append(row)
+            size += len(row) + 2
+        yield b", ".join(rows)
+
+    def _check_fits(self, size: int) -> None:
+        if size + _SPARE > self._packet:
+            raise StoreError(
+                f"{self.url}: an entry of {size:,} bytes is more than the server takes; set "
+                f"its max_allowed_packet (now {self._packet:,}) to at least {size + _SPARE:,}"
+            )
+
+    def _change(self, cursor: Session, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        for row in rows:
+            text = statement.encode() % tuple(map(literal, row))
+            self._check_fits(len(text))
+            cursor.query(text)
+
+    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+        with self._db.session() as session:
+            return session.query(query, parameters)
+
+    def _do_work(self, cursor: Session, work: Work) -> None:
+        inside = partial(in_transaction, cursor.db)
+        with cursor.db.cursor() as own, patient(cursor.db, self._work_seconds):
+            run_work(WorkCursor(own, self._rules, inside, self._work_seconds), work)

@@ -1,0 +1,236 @@
+"""Journals in a PostgreSQL database, for any number of machines."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
+from typing import Final, Self
+
+try:
+    import psycopg
+except ImportError as error:
+    raise ImportError("PostgresStore needs psycopg: pip install 'holdfast[postgres]'") from error
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from holdfast.errors import HoldfastError
+from holdfast.model import Entry
+from holdfast.seams import fault
+from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
+from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
+from holdfast.stores._shared.sql import (
+    NO_BODY,
+    WORK_SECONDS,
+    BeatenError,
+    Row,
+    SQLStore,
+    bounds,
+    conditions,
+    entries_of,
+)
+from holdfast.stores._shared.sql_work import Rules, WorkCursor, run_work
+from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
+from holdfast.stores.postgres.connections import Connections, Cursor, UsersPool, patient
+from holdfast.stores.postgres.schema import prepare, version_of
+
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints)"?'
+_APPEND: Final = f"SELECT {{schema}}.append({ARRAYS})"
+# A loose index scan: two look-ups a run, however many entries it has. It goes from run to run in
+# order, and stops at the limit; ORDER BY would have it go to the end first.
+_RUNS: Final = f"""
+    WITH RECURSIVE found(run) AS (
+        SELECT min(run) FROM {{schema}}.entries
+        WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s
+        UNION ALL
+        SELECT (SELECT min(run) FROM {{schema}}.entries WHERE run > found.run AND run < %(high)s)
+        FROM found WHERE found.run IS NOT NULL
+    )
+    SELECT {", ".join("e." + name for name in Entry._fields[:-1])}
+    FROM found CROSS JOIN LATERAL (
+        SELECT {NO_BODY} FROM {{schema}}.entries AS own
+        WHERE own.run = found.run ORDER BY own.seq DESC LIMIT 1
+    ) AS e WHERE {{conditions}} LIMIT %(limit)s
+"""  # noqa: S608 - constants
+
+
+class PostgresStore(SQLStore[Cursor], Notifying):
+    """Journals in a schema of their own in a PostgreSQL database.
+
+    `where` is a URL or connection string as libpq takes it, or a pool of psycopg connections that
+    stays yours. Nothing is connected before the first call, which makes the schema if it is not
+    there. Users may write to tables of their own in the transaction of an append (`append_with`),
+    for `work_seconds` at the most.
+    """
+
+    lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
+
+    def __init__(
+        self,
+        where: str | UsersPool,
+        *,
+        schema: str = "holdfast",
+        connections: int = CONNECTIONS,
+        pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        work_seconds: float = WORK_SECONDS,
+    ) -> None:
+        if not _SCHEMA.fullmatch(schema):
+            raise ValueError(f"schema must match {_SCHEMA.pattern}, not {schema!r}")
+        quoted = f'"{schema}"'
+        self._name = schema
+        self._entries = f"{quoted}.entries"
+        self._watchers = f"{quoted}.watchers"
+        self._append_sql = _APPEND.format(schema=quoted)
+        self._runs_sql = partial(_RUNS.format, schema=quoted)
+        self._work_seconds = float(work_seconds)
+        self._rules = Rules(_OURS.format(schema=schema), "listen", "unlisten")
+        self._alone = True  # whether a statement by itself sees what others commit meanwhile
+        self._watched = False
+        self._db = Connections(
+            where,
+            schema,
+            self._first_use,
+            lambda cursor: version_of(cursor, schema, self.url),
+            size=int(connections),
+            pool_seconds=float(pool_seconds),
+            answer_seconds=float(answer_seconds),
+        )
+        self.url = self._db.url
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        text, wanted = conditions(where)
+        parameters = wanted | bounds(where, after) | {"limit": limit}
+        return entries_of(self._rows(self._runs_sql(conditions=text), parameters), bodies=False)
+
+    def survives(self) -> Survives:
+        settings = ("fsync", "full_page_writes", "synchronous_commit")
+        (row,) = self._rows(
+            "SELECT " + ", ".join(f"current_setting('{name}')" for name in settings), ()
+        )
+        return "process-crash" if "off" in row else "power-loss"
+
+    def exists(self) -> bool:
+        with self._db.cursor(prepared=False) as cursor:
+            return version_of(cursor, self._name, self.url) > 0
+
+    def watch(self, run: str | None = None) -> Watch:
+        """Watch one run, or all of them; this takes a connection of its own that is not pooled."""
+        return PostgresWatch(self._db, self._watchers, self._channel, run)
+
+    def close(self) -> None:
+        self._db.close()
+
+    @property
+    def _channel(self) -> str:
+        return f"holdfast_{self._name}"
+
+    def _check_open(self) -> None:
+        self._db.check_open()
+
+    def _first_use(self, cursor: Cursor) -> None:
+        prepare(cursor, self._name, self.url)
+        cursor.execute("SHOW default_transaction_isolation")
+        self._alone = cursor.fetchone() == ("read committed",)
+
+    def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
+        return self._db.transaction(run)
+
+    def _insert_alone(self, entries: Sequence[Entry]) -> None:
+        """One statement that is its own transaction: one round trip."""
+        with self._db.cursor() as cursor:
+            if self._alone:
+                fault("postgres.commit.before")
+                with self._db.committing(cursor, entries[0].run):
+                    self._insert(cursor, entries)
+                fault("postgres.commit.after")
+                return
+        super()._insert_alone(entries)
+
+    def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
+        try:
+            takes_arrays(cursor)
+            cursor.execute(self._append_sql, arrays_of(entries))
+        except psycopg.errors.UniqueViolation as error:
+            raise BeatenError from error
+        (self._watched,) = cursor.fetchone() or (False,)
+
+    def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        if rows:
+            cursor.executemany(statement, rows)
+
+    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+        with self._db.cursor() as cursor:
+            return cursor.execute(query, parameters, binary=True).fetchall()
+
+    def _do_work(self, cursor: Cursor, work: Work) -> None:
+        limit = f"{self._work_seconds}s"
+        cursor.execute(
+            "SELECT set_config('statement_timeout', %s, true), "
+            "set_config('idle_in_transaction_session_timeout', %s, true)",
+            (limit, limit),
+        )
+        info = cursor.connection.info
+        own = psycopg.Cursor(cursor.connection, row_factory=tuple_row)
+        in_transaction = lambda: info.transaction_status == TransactionStatus.INTRANS  # noqa: E731
+        with patient(cursor.connection, self._work_seconds):
+            run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
+
+    def _written(self, runs: Iterable[str]) -> None:
+        """After the commit: a commit that notifies would keep all others of its server waiting."""
+        if self._watched:
+            with suppress(HoldfastError):
+                names = "SELECT pg_notify(%s, run) FROM unnest(%s::text[]) AS run"
+                self._rows(names, (self._channel, sorted(runs)))
+
+
+class PostgresWatch:
+    """One who waits, by LISTEN. Its row in `watchers` makes writers tell."""
+
+    def __init__(self, db: Connections, watchers: str, channel: str, run: str | None) -> None:
+        self._db = db
+        self._watchers = watchers
+        self._run = run
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            self._cursor = stack.enter_context(db.cursor(pooled=False))
+            self._cursor.execute(f'LISTEN "{channel}"')
+            self._cursor.execute(
+                f"DELETE FROM {watchers} WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"  # noqa: S608
+            )
+            self._cursor.execute(
+                f"INSERT INTO {watchers} VALUES (pg_backend_pid()) ON CONFLICT DO NOTHING"  # noqa: S608
+            )
+            stack.callback(self._leave)
+            self._stack = stack.pop_all()
+
+    def wait(self, seconds: float) -> set[str]:
+        """Block until a run may have new entries, or the time is over; return which may."""
+        found: set[str] = set()
+        until = time.monotonic() + seconds
+        with self._db.translated():
+            while not found and (left := until - time.monotonic()) > 0:
+                for told in self._cursor.connection.notifies(timeout=left, stop_after=1):
+                    if self._run in (None, told.payload):
+                        found.add(told.payload)
+        return found
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _leave(self) -> None:
+        with suppress(psycopg.Error):
+            self._cursor.execute(f"DELETE FROM {self._watchers} WHERE pid = pg_backend_pid()")  # noqa: S608
+            self._cursor.execute("UNLISTEN *")

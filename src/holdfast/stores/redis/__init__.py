@@ -1,0 +1,1 @@
+"""Journals on a Redis or Valkey server or cluster."""

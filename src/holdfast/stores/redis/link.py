@@ -1,0 +1,317 @@
+"""The way to a Redis server or cluster: commands, scripts, and every error in our own words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+import redis
+from redis import exceptions as rx
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.retry import Retry
+
+from holdfast.errors import (
+    HoldfastError,
+    OutcomeUnknownError,
+    StoreClosedError,
+    StoreError,
+)
+from holdfast.seams import on_fork
+from holdfast.stores.redis.errors import translate
+from holdfast.stores.redis.scripts import Script
+from holdfast.stores.redis.url import Client, drivers
+
+CONNECTIONS: Final = 20
+CONNECT_SECONDS: Final = 5.0
+POOL_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 10.0
+REPLICA_SECONDS: Final = 5.0
+
+
+def connect(
+    url: str,
+    *,
+    cluster: bool,
+    connections: int,
+    pool_seconds: float,
+    answer_seconds: float,
+    options: Mapping[str, Any],
+) -> Client:
+    """A client for a URL that waits for a free connection and never sends a command twice.
+
+    A command whose reply was lost may have been carried out: to find out is the caller's part.
+    """
+    url = drivers(url)
+    # In the URL, the driver makes numbers of them.
+    texts = {name: value for name, value in options.items() if isinstance(value, str)}
+    if texts:
+        url += ("&" if "?" in url else "?") + urlencode(texts)
+    settings: dict[str, Any] = {
+        "socket_timeout": answer_seconds,
+        "socket_connect_timeout": min(CONNECT_SECONDS, answer_seconds),
+        "max_connections": connections,
+        "retry": Retry(NoBackoff(), 0),
+        **{name: value for name, value in options.items() if name not in texts},
+    }
+    if cluster:
+        return RedisCluster.from_url(url, **settings)
+    pool = redis.BlockingConnectionPool.from_url(url, timeout=pool_seconds, **settings)
+    return redis.Redis.from_pool(pool)
+
+
+class Link:
+    """A client, driven so that it is always known whether a write may have happened.
+
+    It is made when it is first needed, and the server is then asked whether it fits (`first_use`).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], Client],
+        *,
+        clustered: bool,
+        replicas: int,
+        first_use: Callable[[Any], None],
+    ) -> None:
+        self.url = url
+        self.clustered = clustered
+        self.closed = False
+        self._connect = connect
+        self._replicas = replicas
+        self._first_use = first_use
+        self._made: Any = None  # redis-py's own annotations promise both colours at once
+        self._fits = False
+        self._renew_lock()
+        on_fork(self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
+
+    @property
+    def _client(self) -> Any:
+        self.refuse_if_closed()
+        if not self._fits:
+            with self._lock, self.translated():
+                self._first_use(self._connected())
+                self._fits = True
+        return self._made
+
+    def _connected(self) -> Any:
+        self._made = self._made or self._connect()
+        return self._made
+
+    def glance(self, *command: object) -> Any:
+        """One command that only reads, before the server is asked whether it fits."""
+        self.refuse_if_closed()
+        with self._lock, self.translated():
+            return self._connected().execute_command(*command, NEVER_DECODE=True)
+
+    def write(
+        self, script: Script, keys: Sequence[bytes], arguments: Sequence[object], run: str
+    ) -> Any:
+        """Run a script that writes. Raises `OutcomeUnknownError` when it may have been run."""
+        with self.translated():
+            pool = self._pool_for(keys[0])
+            try:
+                return self._run(pool, script, keys, arguments, run)
+            except rx.MovedError as moved:
+                if not self.clustered:
+                    raise
+                pool = self._pool_for(keys[0], moved)
+                return self._run(pool, script, keys, arguments, run)
+
+    def _run(
+        self,
+        pool: Any,
+        script: Script,
+        keys: Sequence[bytes],
+        arguments: Sequence[object],
+        run: str,
+    ) -> Any:
+        try:
+            return self._send(pool, _evalsha(script, keys, arguments), run)
+        except rx.NoScriptError:
+            return self._send(pool, _eval(script, keys, arguments), run)
+
+    def _pool_for(self, key: bytes, moved: rx.MovedError | None = None) -> Any:
+        """Those of the server that has the key, as far as we know or were told just now."""
+        client = self._client
+        if self.clustered:
+            node = client.get_node(moved.host, moved.port) if moved else None
+            client = client.get_redis_connection(node or client.get_node_from_key(key))
+        return client.connection_pool
+
+    def _send(self, pool: Any, command: Sequence[object], run: str) -> Any:
+        """Send the command once, on a connection that is known to work, and wait for its reply."""
+        try:
+            connection = pool.get_connection()  # trouble up to here is before anything was sent
+        except (rx.ConnectionError, rx.TimeoutError, OSError):
+            self._look_around()
+            raise
+        try:
+            connection.send_packed_command([_packed(command)])
+            reply = connection.read_response(disable_decoding=True)
+        except (rx.ResponseError, rx.BusyLoadingError) as error:
+            if isinstance(error, rx.AskError | rx.ClusterError | rx.ReadOnlyError):
+                self._look_around()
+            raise  # the server's word that it did nothing
+        except (rx.ConnectionError, rx.TimeoutError, OSError) as error:
+            connection.disconnect()
+            self._look_around()
+            raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+        except BaseException:
+            connection.disconnect()  # a reply may be on its way that is not the next one's
+            raise
+        else:
+            if self._replicas:
+                self._wait_for_replicas(connection, run)
+            return reply
+        finally:
+            pool.release(connection)
+
+    def _wait_for_replicas(self, connection: Any, run: str) -> None:
+        try:
+            connection.send_command("WAIT", self._replicas, int(REPLICA_SECONDS * 1000))
+            have = connection.read_response(disable_decoding=True)
+        except (rx.RedisError, OSError) as error:
+            connection.disconnect()
+            raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
+        if have < self._replicas:
+            reason = f"{self.url}: only {have} of {self._replicas} replicas have it"
+            raise OutcomeUnknownError(run, reason)
+
+    def _look_around(self) -> None:
+        """Who has which slots may have changed: the next try should know."""
+        if self.clustered:
+            with suppress(rx.RedisError, rx.RedisClusterException, OSError):
+                self._made.nodes_manager.initialize()
+
+    def ask(self, script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> Any:
+        """Run a script that may be run twice."""
+        try:
+            return self.command(*_evalsha(script, keys, arguments))
+        except rx.NoScriptError:
+            return self.command(*_eval(script, keys, arguments))
+
+    def command(self, *command: object) -> Any:
+        """One command that may be sent twice."""
+        client = self._client
+        with self.translated():
+            return client.execute_command(*command, NEVER_DECODE=True)
+
+    def commands(self, commands: Sequence[Sequence[object]]) -> list[Any]:
+        """Several of them, in one round trip to each server."""
+        client = self._client
+        with self.translated(), client.pipeline(transaction=False) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command, NEVER_DECODE=True)
+            return list(pipeline.execute())
+
+    def primaries(self) -> list[Any]:
+        """A client for every server that takes writes."""
+        client = self._client
+        if not self.clustered:
+            return [client]
+        return [client.get_redis_connection(node) for node in client.get_primaries()]
+
+    def watch(self, channel: bytes, run: str | None) -> RedisWatch:
+        """Subscribe, on a connection of its own."""
+        return RedisWatch(self._client, self, channel, run)
+
+    def close(self, *, owned: bool) -> None:
+        """Close every connection, if they are ours, and refuse to make others."""
+        self.closed = True
+        if owned and self._made is not None:
+            with self.translated():
+                self._made.close()
+
+    def refuse_if_closed(self) -> None:
+        """After `close` nothing works."""
+        if self.closed:
+            raise StoreClosedError(self.url)
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """No driver's exception escapes, but for the one that says that a script is unknown."""
+        try:
+            yield
+        except (HoldfastError, rx.NoScriptError):
+            raise
+        except (rx.RedisError, rx.RedisClusterException, OSError) as error:
+            if "WRONGTYPE" in str(error) and self._fits:
+                with suppress(rx.RedisError, rx.RedisClusterException, OSError):
+                    self._first_use(self._made)  # a newer holdfast may have changed them
+            raise translate(error, self.url, clustered=self.clustered) from error
+        except (TypeError, ValueError) as error:  # an option or a value that the driver refuses
+            raise StoreError(f"{self.url}: {error}") from error
+
+
+class RedisWatch:
+    """One who waits, by SUBSCRIBE."""
+
+    def __init__(self, client: Any, link: Link, channel: bytes, run: str | None) -> None:
+        self._link = link
+        self._run = run
+        with link.translated():
+            self._subscription = client.pubsub()
+            try:
+                self._subscription.subscribe(channel)
+                self._subscription.get_message(timeout=ANSWER_SECONDS)  # from now on
+            except BaseException:
+                self._subscription.close()
+                raise
+
+    def wait(self, seconds: float) -> set[str]:
+        """Block until a run may have new entries, or the time is over; return which may."""
+        until = time.monotonic() + seconds
+        found: set[str] = set()
+        with self._link.translated():
+            while not found and (left := until - time.monotonic()) > 0:
+                told = self._subscription.get_message(ignore_subscribe_messages=True, timeout=left)
+                while told is not None:
+                    data = told["data"]
+                    run = data.decode() if isinstance(data, bytes) else data
+                    if self._run in (None, run):
+                        found.add(run)
+                    told = self._subscription.get_message(ignore_subscribe_messages=True)
+        return found
+
+    def close(self) -> None:
+        """Stop watching."""
+        with self._link.translated():
+            self._subscription.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _packed(command: Sequence[object]) -> bytes:
+    """A command as it goes over the wire, in one piece: redis-py takes four times as long.
+
+    Bodies are copied once.
+    """
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in command]
+    parts = [b"*%d" % len(words)]
+    for word in words:
+        parts += (b"\r\n$%d\r\n" % len(word), word)
+    parts.append(b"\r\n")
+    return b"".join(parts)
+
+
+def _evalsha(
+    script: Script, keys: Sequence[bytes], arguments: Sequence[object]
+) -> tuple[object, ...]:
+    return ("EVALSHA", script.sha, len(keys), *keys, *arguments)
+
+
+def _eval(script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> tuple[object, ...]:
+    return ("EVAL", script.text, len(keys), *keys, *arguments)

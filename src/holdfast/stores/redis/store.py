@@ -1,0 +1,400 @@
+"""Journals on a Redis or Valkey server or cluster.
+
+**Keys.** A run belongs to one of 64 shards, by a hash of its id. All keys of a shard carry its
+hash tag, so a cluster keeps them in one slot, and what concerns a run is done by one script:
+
+    PREFIX:{SHARD}:r       sorted set of the ids of the shard's runs
+    PREFIX:{SHARD}:e:RUN   sorted set of a run's entries: seq in 19 digits, then the index fields
+    PREFIX:{SHARD}:b:RUN   hash from a seq to its body
+    PREFIX:format          the version of all this
+
+The list of runs is spread over the shards so that it can't disagree with the data: an index in
+one place could not be written together with a run in another. Whoever lists merges 64 short ranges.
+All scores are 0, so members sort by their bytes: by seq, and for UTF-8 by code point. A run's id is
+the rest of its key, whatever it holds. Its verdicts live in its shard and expire with it.
+
+A later format will change the type of what stands at PREFIX:{SHARD}:r. Every script that writes looks there
+first, so programs that still run this one stop then, before they write, and see the version.
+
+**One save** is one script on a server, whatever runs it concerns; on a cluster one for each shard,
+so that runs of different shards may be saved without each other. A lost reply, or trouble with the
+second of two shards, is an `OutcomeUnknownError`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+from zlib import crc32
+
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    OutcomeUnknownError,
+    SchemaError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import HIDDEN, Entry, Status, follows, stub, verdict_journal
+from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
+from holdfast.stores._shared.fields import pack, unpack
+from holdfast.stores._shared.server import as_flag, missing_extra
+from holdfast.stores._shared.totals import totals
+
+try:
+    from redis.cluster import RedisCluster
+except ModuleNotFoundError as error:
+    raise missing_extra("redis", error) from error
+from holdfast.stores.redis.durability import probe
+from holdfast.stores.redis.link import (
+    ANSWER_SECONDS,
+    CONNECTIONS,
+    POOL_SECONDS,
+    Link,
+    connect,
+)
+from holdfast.stores.redis.scripts import (
+    APPEND,
+    ERASE,
+    EXPIRES,
+    FOLLOWS,
+    HEADS,
+    KEYS_OF_A_RUN,
+    READ,
+    STAYS,
+    TRIM,
+)
+from holdfast.stores.redis.url import Client, check, shown
+
+log: Final = logging.getLogger("holdfast")
+
+FORMAT: Final = b"1"
+SHARDS: Final = 64
+_WIDTH: Final = 19  # digits of a seq
+_HIGHEST: Final = 10**_WIDTH - 1
+_LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value)
+_TRIES: Final = 100
+_VERDICTS: Final = verdict_journal("")
+
+
+class RedisStore(Store, Notifying):
+    """Journals on a Redis or Valkey server, for any number of threads, processes and machines.
+
+    Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
+    client of your own, which stays yours to close. Nothing is connected before the first call.
+
+    With `ttl`, a run expires when nothing was saved to it for so many seconds, unless it is running
+    or paused. `replicas` is how many of them must have received a save before it is acknowledged.
+    Stores with another `prefix` share a server without seeing each other. Further options are the
+    driver's, such as `ssl_ca_certs`.
+    """
+
+    lasting = (
+        "set `appendonly yes` and `appendfsync always` (and, if they are set otherwise, "
+        "`no-appendfsync-on-rewrite no` and `maxmemory-policy noeviction`) in redis.conf or by "
+        "CONFIG SET, and allow CONFIG GET"
+    )
+
+    def __init__(
+        self,
+        where: str | Client,
+        *,
+        prefix: str = "holdfast",
+        ttl: float | None = None,
+        replicas: int = 0,
+        cluster: bool | str = False,
+        connections: int = CONNECTIONS,
+        pool_seconds: float = POOL_SECONDS,
+        answer_seconds: float = ANSWER_SECONDS,
+        **driver: Any,
+    ) -> None:
+        if not prefix or "{" in prefix or "}" in prefix:
+            raise ValueError("prefix must be text without braces: they decide about cluster slots")
+        self._prefix = prefix.encode()
+        self._channel = self._prefix + b":new"
+        self._ttl = 0 if ttl is None else int(float(ttl) * 1000)
+        if ttl is not None and self._ttl <= 0:
+            raise ValueError("ttl must be a number of seconds, or None to keep runs for good")
+        self._probed = False  # whether it was asked what it survives
+        self._owned = isinstance(where, str)
+        clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
+        if clustered and int(replicas):
+            raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
+        if isinstance(where, str):
+            check(where, driver, clustered=clustered)
+        self.url = shown(where, prefix, ttl)
+        pooled: dict[str, Any] = {
+            "connections": int(connections),
+            "pool_seconds": float(pool_seconds),
+            "answer_seconds": float(answer_seconds),
+        }
+
+        def client() -> Client:
+            if isinstance(where, str):
+                return connect(where, cluster=clustered, options=driver, **pooled)
+            return where
+
+        self._link = Link(
+            self.url,
+            client,
+            clustered=clustered,
+            replicas=int(replicas),
+            first_use=self._check_format,
+        )
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._link.refuse_if_closed()
+        outcomes: dict[int, bool] = {}
+        for places in self._together([entry.run for entry in entries]):
+            try:
+                won = self._append([entries[place] for place in places])
+            except HoldfastError as error:
+                if not outcomes:
+                    raise
+                raise OutcomeUnknownError(entries[places[0]].run, str(error)) from error
+            outcomes.update(zip(places, won, strict=True))
+        return [outcomes[place] for place in range(len(entries))]
+
+    def _append(self, entries: Sequence[Entry]) -> list[bool]:
+        runs: dict[str, int] = {}  # and the place of its first key
+        for entry in entries:
+            runs.setdefault(entry.run, len(runs) * KEYS_OF_A_RUN + 1)
+        arguments: list[object] = [self._channel, self._ttl, *(run.encode() for run in runs)]
+        for entry in entries:
+            arguments += (runs[entry.run], *self._packed(entry), self._fate(entry))
+            arguments += (_digits(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
+        keys = [key for run in runs for key in self._keys(run)]
+        won = self._link.write(APPEND, keys, arguments, entries[0].run)
+        if isinstance(won, bytes):
+            raise StoreError(f"{self.url}: run {won.decode()!r} has expired; begin it anew")
+        if not self._probed:
+            self._probed = True
+            self._warn_of_loss()
+        return [outcome == 1 for outcome in won]
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        if newest_first:
+            bounds = (b"+" if after is None else b"(" + _digits(after), b"-")
+        else:
+            bounds = (b"-" if after is None else b"[" + _digits(after + 1), b"+")
+        name = "ZREVRANGEBYLEX" if newest_first else "ZRANGEBYLEX"
+        _, entries, its_bodies = self._keys(run)[:3]
+        if not bodies:
+            found = self._link.command(name, entries, *bounds, "LIMIT", 0, limit)
+            return [self._entry(run, member)[0] for member in found]
+        found = self._link.ask(READ, [entries, its_bodies], [name, *bounds, limit])
+        return [
+            self._entry(run, member, body or b"")[0]
+            for member, body in zip(found[::2], found[1::2], strict=True)
+        ]
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        found: list[Entry] = []
+        for names in self._names(where.prefix, after, limit) if limit > 0 else ():
+            found += [head for head in self._heads(names) if where.matches(head)]
+            if len(found) >= limit:
+                break
+        else:
+            self._link.refuse_if_closed()
+        return found[:limit]
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        run = marker.run
+        for _ in range(_TRIES):
+            # Nothing changes a run without becoming its head: what is prepared for a head holds
+            # while that is the head.
+            head = self.read(run, newest_first=True, limit=1, bodies=False)
+            if not follows(marker, head[0].seq if head else -1):
+                return False
+            arguments = [self._channel, self._ttl, run.encode(), self._fate(marker)]
+            arguments += [_digits(head[0].seq) if head else b"", *self._packed(marker)]
+            seqs = [seq for seq in sorted({*(rewrite or {}), *drop}) if seq < marker.seq]
+            for seq, found in zip(seqs, self._at(run, seqs), strict=True):
+                for member in found:
+                    changed = self._entry(run, member)[0]._replace(
+                        body=(rewrite or {}).get(seq, b"")
+                    )
+                    arguments += self._packed(stub(changed) if seq in drop else changed)
+            done = self._link.write(TRIM, self._keys(run), arguments, run)
+            if done >= 0:
+                return bool(done)
+        raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
+
+    def erase(self, tombstone: Entry) -> bool:
+        run = tombstone.run
+        arguments = [self._channel, self._ttl, run.encode(), self._fate(tombstone)]
+        arguments += self._packed(tombstone)
+        return bool(self._link.write(ERASE, self._keys(run), arguments, run))
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        if run is not None:
+            return totals(self._sizes([run]))
+        return totals(sizes for names in self._names("", "", PAGE) for sizes in self._sizes(names))
+
+    def survives(self) -> Survives:
+        return probe(self._link, expiring=bool(self._ttl))
+
+    def _warn_of_loss(self) -> None:
+        """Who keeps runs where nothing is kept should know; asking must not fail a save."""
+        with suppress(HoldfastError):
+            if self.survives() == "nothing":
+                log.warning(
+                    "%s: what is saved here survives nothing, not even a restart of the server; %s",
+                    self.url, self.lasting,
+                )  # fmt: skip
+
+    def exists(self) -> bool:
+        return self._link.glance("GET", self._prefix + b":format") is not None
+
+    def watch(self, run: str | None = None) -> Watch:
+        """Watch one run, or all of them; this takes one of the store's connections."""
+        return self._link.watch(self._channel, run)
+
+    def close(self) -> None:
+        self._link.close(owned=self._owned)
+
+    # --- the list of runs
+
+    def _names(self, prefix: str, after: str, limit: int) -> Iterator[list[str]]:
+        """The ids from the shards in order, in pages.
+
+        Each page goes as far as the shard that came least far, for those that had more.
+        """
+        chunk = 2 * limit // SHARDS + 8
+        hidden = prefix.startswith(HIDDEN)
+        low = b"[" + (prefix if hidden else max(prefix, " ")).encode()
+        high = b"(" + prefix.encode() + b"\xff"  # no UTF-8 holds this byte
+        if after and after.encode() >= low[1:]:
+            low = b"(" + after.encode()
+        while True:
+            ranges = self._link.commands(
+                [
+                    ("ZRANGEBYLEX", self._index(n), low, high, "LIMIT", 0, chunk)
+                    for n in range(SHARDS)
+                ]
+            )
+            reached = min((found[-1] for found in ranges if len(found) == chunk), default=None)
+            names = sorted(
+                name for found in ranges for name in found if reached is None or name <= reached
+            )
+            yield [name.decode() for name in names]
+            if reached is None:
+                return
+            low = b"(" + reached
+
+    def _heads(self, names: Sequence[str]) -> list[Entry]:
+        """The heads of runs, but for those that have expired, in the order of their names."""
+        heads: dict[int, Entry] = {}
+        for places in self._together(names):
+            keys = [key for place in places for key in self._keys(names[place])[:2]]
+            members = self._link.ask(HEADS, keys, [names[place].encode() for place in places])
+            for place, member in zip(places, members, strict=True):
+                if member is not None:
+                    heads[place] = self._entry(names[place], member)[0]
+        return [heads[place] for place in sorted(heads)]
+
+    def _sizes(self, names: Sequence[str]) -> Iterator[Iterator[tuple[Entry, int]]]:
+        """Of each run its entries, and how long their bodies are."""
+        first = self._link.commands([self._range(name, 0) for name in names])
+        return (self._pages(name, page) for name, page in zip(names, first, strict=True))
+
+    def _at(self, run: str, seqs: Sequence[int]) -> list[list[bytes]]:
+        """What stands at each of the seqs, in one round trip."""
+        key = self._keys(run)[1]
+        bounds = [(b"[" + _digits(seq), b"(" + _digits(seq) + b"\xff") for seq in seqs]
+        return self._link.commands([("ZRANGEBYLEX", key, *both) for both in bounds])
+
+    def _pages(self, run: str, page: list[bytes]) -> Iterator[tuple[Entry, int]]:
+        while page:
+            yield from (self._entry(run, member) for member in page)
+            after = int(page[-1][:_WIDTH])
+            page = self._link.command(*self._range(run, after + 1)) if len(page) == PAGE else []
+
+    def _range(self, run: str, seq: int) -> tuple[object, ...]:
+        return ("ZRANGEBYLEX", self._keys(run)[1], b"[" + _digits(seq), b"+", "LIMIT", 0, PAGE)
+
+    # --- keys and values
+
+    def _together(self, runs: Sequence[str]) -> Iterable[list[int]]:
+        """The places of what one script may do: on a cluster, those of one shard."""
+        if not runs:
+            return []
+        if not self._link.clustered:
+            return [list(range(len(runs)))]
+        shards: dict[int, list[int]] = {}
+        for place, run in enumerate(runs):
+            shards.setdefault(_shard(run), []).append(place)
+        return shards.values()
+
+    def _index(self, shard: int) -> bytes:
+        return b"%s:{%02d}:r" % (self._prefix, shard)
+
+    def _keys(self, run: str) -> list[bytes]:
+        """In the order that scripts want them. Only runs and their verdicts have a companion."""
+        companion = run
+        if run.startswith(_VERDICTS):
+            companion = run.removeprefix(_VERDICTS)
+        elif not run.startswith(HIDDEN):
+            companion = verdict_journal(run)
+        shard = _shard(run)
+        base = b"%s:{%02d}:" % (self._prefix, shard)
+        return [
+            self._index(shard),
+            *(base + kind + name.encode() for name in (run, companion) for kind in (b"e:", b"b:")),
+        ]
+
+    def _fate(self, entry: Entry) -> bytes:
+        if entry.run.startswith(_VERDICTS):
+            return FOLLOWS
+        lasting = not self._ttl or entry.run.startswith(HIDDEN) or entry.status in _LASTING
+        return STAYS if lasting else EXPIRES
+
+    def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
+        """Its seq, its member and its body."""
+        seq = _digits(entry.seq)
+        return seq, seq + pack(entry, len(entry.body), self.url), entry.body
+
+    def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
+        """The entry, and how long its body is."""
+        if not member[:_WIDTH].isdigit():
+            raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
+        return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], self.url, body)
+
+    def _check_format(self, client: Any) -> None:
+        key = self._prefix + b":format"
+        found = client.execute_command("GET", key, NEVER_DECODE=True)
+        if found is None:
+            client.execute_command("SET", key, FORMAT, "NX")
+            found = client.execute_command("GET", key, NEVER_DECODE=True)
+        if found != FORMAT:
+            raise SchemaError(self.url, f"its keys have the format {found!r}; upgrade holdfast")
+
+
+def _shard(run: str) -> int:
+    return crc32(run.removeprefix(_VERDICTS).encode()) % SHARDS
+
+
+def _digits(seq: int) -> bytes:
+    return b"%019d" % min(max(seq, 0), _HIGHEST)

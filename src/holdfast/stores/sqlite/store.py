@@ -1,0 +1,302 @@
+"""The embedded default: one SQLite file in WAL mode, one writing connection, many readers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, compress
+from pathlib import Path
+from typing import Final, Literal
+
+from holdfast.errors import (
+    HoldfastError,
+)
+from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows, stub
+from holdfast.seams import fault
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, Transactional, Work
+from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
+from holdfast.stores.sqlite.work import WORK_SECONDS, run_work
+
+BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
+_VACUUM_PAGES: Final = 2000  # given back to the disk at once
+_VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goes on from there
+_SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
+_NOTHING_WRITTEN: Final = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_ERROR,  # a statement that does not fit the schema, and was not begun
+)  # fmt: skip
+_MAX_HEADS: Final = 50_000
+_BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
+
+_COLUMNS: Final = ", ".join(Entry._fields)
+_WIDTH: Final = len(Entry._fields)
+_NO_BODY: Final = _COLUMNS.replace(", body", ", x'' AS body")
+
+
+_ROW: Final = ", ".join("?" * _WIDTH)
+_HEAD: Final = "SELECT max(seq) FROM entries WHERE run = ?"
+_INSERT: Final = {
+    rows: f"INSERT INTO entries ({_COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
+    for rows in _BATCHES
+}
+# What `model.follows` says, in SQL: its last parameters are the run, and between what its head must be.
+_INSERT_NEXT: Final = (
+    f"INSERT INTO entries ({_COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
+)
+_STUB: Final = (
+    "UPDATE entries SET (" + _COLUMNS + ") = (" + ", ".join("?" * len(Entry._fields)) + ") "  # noqa: S608
+    "WHERE run = ? AND seq = ?"
+)
+# A loose index scan: two look-ups a run, however many entries it has.
+_RUNS: Final = f"""
+    WITH RECURSIVE found(run) AS (
+        SELECT min(run) FROM entries WHERE run > :after AND run >= :low AND run < :high
+        UNION ALL
+        SELECT (SELECT min(run) FROM entries WHERE run > found.run AND run < :high)
+        FROM found WHERE found.run IS NOT NULL
+    )
+    SELECT {", ".join("e." + name for name in Entry._fields[:-1])}, x'' AS body
+    FROM found CROSS JOIN entries e
+        ON e.run = found.run AND e.seq = (SELECT max(seq) FROM entries WHERE run = found.run)
+    WHERE (iif(:status IS NULL, e.status <> 'deleted', e.status = :status))
+        AND (:flow IS NULL OR e.flow = :flow) AND (:thread IS NULL OR e.thread = :thread)
+        AND (:owner IS NULL OR e.owner = :owner) AND (:type IS NULL OR e.type = :type)
+    LIMIT :limit
+"""  # noqa: S608 - constants only
+_STATS: Final = """
+    SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), coalesce(sum(length(body)), 0),
+        min(at), max(at) FROM entries WHERE size > 0 AND kind IN ('checkpoint', 'result') AND
+"""
+
+
+class SQLiteStore(Store, Transactional):
+    """Journals in one SQLite file, for one machine; any number of threads and processes.
+
+    `survives="power-loss"` (the default) waits for the disk on every commit;
+    `"process-crash"` leaves that to the operating system and is faster. Users may keep tables of
+    their own in the file, and write to them in the transaction of an append (`append_with`), for
+    `work_seconds` at the most: nobody else can write meanwhile.
+    """
+
+    lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        survives: Literal["process-crash", "power-loss"] = "power-loss",
+        busy_seconds: float = BUSY_SECONDS,
+        work_seconds: float = WORK_SECONDS,
+    ) -> None:
+        self.path = Path(path).absolute()
+        self.url = f"sqlite:///{self.path}"
+        if survives not in _SYNCHRONOUS:
+            raise ValueError(f"survives must be one of {', '.join(_SYNCHRONOUS)}, not {survives!r}")
+        self._work_seconds = float(work_seconds)
+        self._heads: dict[str, int] = {}
+        self._heads_hold = (-1, -1)
+        self._db = Connections(self.path, self.url, _SYNCHRONOUS[survives], float(busy_seconds))
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if len(entries) == 1:
+            return [self._append_one(entries[0])]
+        with self._db.transaction(entries[0].run if entries else "") as db:
+            outcomes = self._outcomes(db, entries)
+            winners = list(compress(entries, outcomes))
+            at = 0
+            for rows in _BATCHES:
+                while len(winners) - at >= rows:
+                    db.execute(_INSERT[rows], list(chain.from_iterable(winners[at : at + rows])))
+                    at += rows
+            return outcomes
+
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        with self._db.transaction(entries[0].run if entries else "") as db:
+            for entry in entries:
+                self._heads.pop(entry.run, None)
+            if all(_append_singly(db, entries)):
+                run_work(db, work, self._work_seconds)
+                return [True] * len(entries)
+            db.execute("ROLLBACK")
+            db.execute("BEGIN")  # there must be something to commit
+            return [False] * len(entries)
+
+    def _append_one(self, entry: Entry) -> bool:
+        """One statement that is its own transaction: a lone save need not pay for four."""
+        with self._db.write_lock, self._db.translated():
+            db = self._db.writer()
+            roll_back(db)
+            fault("sqlite.commit.before")
+            self._heads.pop(entry.run, None)
+            try:
+                won = _insert_next(db, entry)
+            except sqlite3.OperationalError as error:
+                self._heads.clear()
+                if code_of(error) in _NOTHING_WRITTEN:
+                    raise
+                raise self._db.distrusted(db, entry.run, error) from error
+            if won:
+                self._heads[entry.run] = entry.seq
+            fault("sqlite.commit.after")
+            return won
+
+    def _outcomes(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
+        """Which entries win their place, by the heads as this connection left them.
+
+        What it remembers holds until another connection writes, which SQLite counts; looking a head
+        up costs a third of an insert. The winners are remembered as heads: whoever fails to commit
+        them must forget all. Ctrl-C may come before that, so nobody loses by what is remembered.
+        """
+        hold = (self._db.generation, db.execute("PRAGMA data_version").fetchone()[0])
+        heads = self._heads
+        if hold != self._heads_hold or len(heads) > _MAX_HEADS:
+            heads.clear()
+            self._heads_hold = hold
+        seen: set[str] = set()
+        lost: set[str] = set()
+        outcomes = []
+        for entry in entries:
+            head = heads.get(entry.run)
+            if head is None or (entry.run not in seen and not follows(entry, head)):
+                (found,) = db.execute(_HEAD, (entry.run,)).fetchone()
+                head = heads[entry.run] = -1 if found is None else found
+            seen.add(entry.run)
+            won = follows(entry, head) and entry.run not in lost
+            if won:
+                heads[entry.run] = entry.seq
+            else:
+                lost.add(entry.run)
+            outcomes.append(won)
+        return outcomes
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
+        if after is None:
+            after = 1 << 62 if newest_first else -1
+        query = (
+            f"SELECT {_COLUMNS if bodies else _NO_BODY} FROM entries "  # noqa: S608 - constants only
+            f"WHERE run = ? AND seq {beyond} ? ORDER BY seq {order} LIMIT ?"
+        )
+        return self._query(query, (run, after, limit))
+
+    def last(self, run: str) -> Entry | None:
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
+
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        hidden = where.prefix.startswith(HIDDEN)
+        bounds = {
+            "after": after,
+            "low": where.prefix if hidden else max(where.prefix, " "),
+            "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
+            "limit": limit,
+        }
+        return self._query(_RUNS, where._asdict() | bounds)
+
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        with self._db.transaction(marker.run) as db:
+            self._heads.pop(marker.run, None)
+            if not _append_singly(db, [marker])[0]:
+                return False
+            fault("sqlite.trim.marked")
+            db.executemany(
+                "UPDATE entries SET body = ? WHERE run = ? AND seq = ? AND seq < ?",
+                [(body, marker.run, seq, marker.seq) for seq, body in (rewrite or {}).items()],
+            )
+            for seq in drop:
+                found = db.execute(
+                    f"SELECT {_NO_BODY} FROM entries WHERE run = ? AND seq = ? AND seq < ?",  # noqa: S608
+                    (marker.run, seq, marker.seq),
+                ).fetchone()
+                if found:
+                    db.execute(_STUB, (*stub(Entry(*found)), marker.run, seq))
+        self._give_back()
+        return True
+
+    def erase(self, tombstone: Entry) -> bool:
+        with self._db.transaction(tombstone.run) as db:
+            self._heads.pop(tombstone.run, None)
+            if not _append_singly(db, [tombstone])[0]:
+                return False
+            fault("sqlite.erase.marked")
+            db.execute(
+                "DELETE FROM entries WHERE run = ? AND seq < ?", (tombstone.run, tombstone.seq)
+            )
+        self._give_back()
+        return True
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        with self._db.reader() as db:
+            if run is None:
+                row = db.execute(_STATS + "run >= ' '").fetchone()
+            else:
+                row = db.execute(_STATS + "run = ?", (run,)).fetchone()
+        return StoreStats(*row)
+
+    def survives(self) -> Survives:
+        with self._db.write_lock, self._db.translated():
+            full = self._db.writer().execute("PRAGMA synchronous").fetchone()[0] >= 2
+        return "power-loss" if full and not volatile_file_system(self.path) else "process-crash"
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _query(
+        self, query: str, parameters: Mapping[str, object] | Sequence[object]
+    ) -> list[Entry]:
+        with self._db.reader() as db:
+            return list(map(Entry._make, db.execute(query, parameters)))
+
+    def _give_back(self) -> None:
+        """Hand freed pages back to the disk, in bites that do not hold others up.
+
+        What was asked for is done already: if this fails, the next deletion goes on with it.
+        """
+        for _ in range(_VACUUM_BITES):
+            try:
+                with self._db.write_lock, self._db.translated():
+                    db = self._db.writer()
+                    if not db.execute("PRAGMA freelist_count").fetchone()[0]:
+                        return
+                    # Not `execute`: it takes one step, and this pragma frees one page a step.
+                    db.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            except HoldfastError:
+                return
+
+
+def _insert_next(db: sqlite3.Connection, entry: Entry) -> bool:
+    """Insert the entry if it follows its run's head, in one statement; whether it did."""
+    lowest = -1 if follows(entry, -1) else entry.seq - 1
+    return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, entry.seq - 1)).rowcount == 1
+
+
+def _append_singly(db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
+    """Row by row, so that a run's entries after its first loser lose as well."""
+    lost: set[str] = set()
+    outcomes = []
+    for entry in entries:
+        won = entry.run not in lost and _insert_next(db, entry)
+        if not won:
+            lost.add(entry.run)
+        outcomes.append(won)
+    return outcomes

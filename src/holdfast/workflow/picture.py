@@ -1,0 +1,36 @@
+"""A run of a workflow as a picture: its steps in the order in which they were finished."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from holdfast.engine.resume.history import History
+from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.kernel.core import Core
+from holdfast.model import Kind, Status
+
+_ITEM: Final = re.compile(r"\[\d+\].*")
+_END: Final = "\0end"
+
+
+def picture(core: Core, run_id: str) -> str:
+    """The run in Mermaid's words; the items of a `for_each` are one box. Blocks.
+
+    Raises `CheckpointNotFoundError`.
+    """
+    history = History(core, run_id, whole=True)
+    counts: dict[str, int] = {}
+    for entry in history.of(Kind.RESULT):
+        box = _ITEM.sub("[]", str(entry.step))
+        counts[box] = counts.get(box, 0) + 1
+    boxes = [_words(box, count) for box, count in counts.items()]
+    status = history.head.status
+    ends = [(_END, "end" if status == Status.COMPLETED else status)]
+    ways = [Arrow(one, other) for one, other in pairwise([*boxes, _END])]
+    return mermaid(boxes[0] if boxes else _END, boxes, ends, ways)
+
+
+def _words(box: str, count: int) -> str:
+    return f"{box.removesuffix('[]')} x {count}" if box.endswith("[]") else box

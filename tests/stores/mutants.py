@@ -1,0 +1,574 @@
+"""Stores that make the mistakes others have made. The contract must catch every one."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import time
+import unicodedata
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
+
+from holdfast.errors import StoreClosedError, StoreError
+from holdfast.model import HIDDEN, Entry, stub
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Work, WorkFailedError
+from holdfast.stores._shared.totals import totals
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.sqlite.store import SQLiteStore, _append_singly
+
+
+class NoPrefixRule(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        return [super(NoPrefixRule, self).append([entry])[0] for entry in entries]
+
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run, [])
+        if entry.seq in {item.seq for item in journal}:
+            return False
+        return super()._append(entry)
+
+
+class ReplacesOnConflict(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        for place, item in enumerate(self._journals.get(entry.run, [])):
+            if item.seq == entry.seq:
+                self._journals[entry.run][place] = entry
+                return True
+        return super()._append(entry)
+
+
+class ReplacesSilently(ReplacesOnConflict):
+    def _append(self, entry: Entry) -> bool:
+        taken = entry.seq in {item.seq for item in self._journals.get(entry.run, [])}
+        return super()._append(entry) and not taken
+
+
+class SeqsBelowTheHeadAreFree(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run, [])
+        if not journal or entry.seq in {item.seq for item in journal}:
+            return super()._append(entry)
+        journal.append(entry)
+        journal.sort(key=lambda item: item.seq)
+        return True
+
+
+class AllowsGaps(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run, [])
+        if not journal or entry.seq <= journal[-1].seq:
+            return super()._append(entry)
+        journal.append(entry)
+        return True
+
+
+class BeginsAnywhere(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        if entry.run in self._journals:
+            return super()._append(entry)
+        self._journals[entry.run] = [entry]
+        self._names = sorted(self._journals)
+        return True
+
+
+class TrimsBeyondGaps(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        head = self.last(marker.run)
+        if head is not None and marker.seq > head.seq + 1:
+            self._journals[marker.run].append(marker)
+            return True
+        return super().trim(marker, rewrite=rewrite, drop=drop)
+
+
+class OneGapFailsTheBatch(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        tops: dict[str, int] = {}
+        for item in entries:
+            head = self.last(item.run)
+            if item.seq > tops.get(item.run, head.seq if head else -1) + 1:
+                return [False] * len(entries)
+            tops[item.run] = item.seq
+        return super().append(entries)
+
+
+class EraseRemovesTheTombstoneToo(MemoryStore):
+    def erase(self, tombstone: Entry) -> bool:
+        done = super().erase(tombstone)
+        if done:
+            del self._journals[tombstone.run]
+            self._names.remove(tombstone.run)
+        return done
+
+
+class TakesTheNextSeqItself(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        journal = self._journals.get(entry.run)
+        return super()._append(entry._replace(seq=journal[-1].seq + 1) if journal else entry)
+
+
+class WinsTwiceWithTheSameId(MemoryStore):
+    def _append(self, entry: Entry) -> bool:
+        known = {item.entry_id for item in self._journals.get(entry.run, [])}
+        return super()._append(entry) or entry.entry_id in known
+
+
+class OneConflictFailsTheBatch(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if any((head := self.last(item.run)) and item.seq <= head.seq for item in entries):
+            return [False] * len(entries)
+        return super().append(entries)
+
+
+class OutcomesInSortedOrder(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        return super().append(sorted(entries, key=lambda item: (item.run, item.seq)))
+
+
+class SelectMaxThenInsert(MemoryStore):
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        self._check_open()
+        lost: set[str] = set()
+        outcomes = []
+        for item in entries:
+            head = self.last(item.run)
+            time.sleep(0.002)
+            won = item.run not in lost and (head is None or item.seq > head.seq)
+            outcomes.append(won)
+            if won:
+                self._journals.setdefault(item.run, []).append(item)
+                self._names = sorted(self._journals)
+            else:
+                lost.add(item.run)
+        return outcomes
+
+
+class TrimsThoughTheMarkerLost(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        for place, item in enumerate(self._journals.get(marker.run, [])):
+            if item.seq in drop:
+                self._journals[marker.run][place] = stub(item)
+        return super().trim(marker, rewrite=rewrite, drop=drop)
+
+
+class TrimsInTwoSteps(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        self._check_open()
+        if not self.append([marker])[0]:
+            return False
+        time.sleep(0.001)
+        for place, item in enumerate(self._journals[marker.run][:-1]):
+            new = stub(item) if item.seq in drop else item
+            self._journals[marker.run][place] = new._replace(
+                body=(rewrite or {}).get(item.seq, new.body) if item.seq not in drop else b""
+            )
+        return True
+
+
+class RewritesWhatItDropped(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        done = super().trim(marker, rewrite=rewrite, drop=drop)
+        for place, item in enumerate(self._journals.get(marker.run, [])[:-1] if done else []):
+            body = (rewrite or {}).get(item.seq, item.body)
+            self._journals[marker.run][place] = item._replace(body=body)
+        return done
+
+
+class StubsKeepTheirMeta(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        before = {item.seq: item for item in self.read(marker.run)}
+        done = super().trim(marker, rewrite=rewrite, drop=drop)
+        for place, item in enumerate(self._journals.get(marker.run, [])):
+            if done and item.seq in drop and item.seq in before:
+                self._journals[marker.run][place] = item._replace(meta=before[item.seq].meta)
+        return done
+
+
+class DropsWithoutAStub(MemoryStore):
+    def trim(
+        self,
+        marker: Entry,
+        *,
+        rewrite: Mapping[int, bytes] | None = None,
+        drop: Collection[int] = (),
+    ) -> bool:
+        done = super().trim(marker, rewrite=rewrite, drop=drop)
+        if done:
+            journal = self._journals[marker.run]
+            journal[:-1] = [item for item in journal[:-1] if item.seq not in drop]
+        return done
+
+
+class ErasesThoughTheTombstoneLost(MemoryStore):
+    def erase(self, tombstone: Entry) -> bool:
+        journal = self._journals.get(tombstone.run, [])
+        journal[:-1] = [item for item in journal[:-1] if item.seq >= tombstone.seq]
+        return super().erase(tombstone)
+
+
+class ErasesByPattern(MemoryStore):
+    def erase(self, tombstone: Entry) -> bool:
+        pattern = tombstone.run.replace("%", "*").replace("_", "?")
+        done = super().erase(tombstone)
+        for run in [run for run in self._journals if fnmatch.fnmatchcase(run, pattern)]:
+            if done and run != tombstone.run:
+                del self._journals[run]
+                self._names.remove(run)
+        return done
+
+
+def _folding(name: str, fold: Callable[[str], str]) -> type[Store]:
+    """A store that compares ids as a database collation or a file system might."""
+
+    class Folding(MemoryStore):
+        def append(self, entries: Sequence[Entry]) -> list[bool]:
+            return super().append([item._replace(run=fold(item.run)) for item in entries])
+
+        def read(
+            self,
+            run: str,
+            *,
+            after: int | None = None,
+            limit: int = PAGE,
+            newest_first: bool = False,
+            bodies: bool = True,
+        ) -> list[Entry]:
+            found = super().read(
+                fold(run), after=after, limit=limit, newest_first=newest_first, bodies=bodies
+            )
+            return [item._replace(run=run) for item in found]
+
+    Folding.__name__ = name
+    return Folding
+
+
+class SharesItsLists(MemoryStore):
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        if after is None and bodies and not newest_first and limit == PAGE:
+            self._check_open()
+            return self._journals.get(run, [])
+        return super().read(run, after=after, limit=limit, newest_first=newest_first, bodies=bodies)
+
+
+class RemembersItsHeads(MemoryStore):
+    def last(self, run: str) -> Entry | None:
+        heads: dict[str, Entry | None] = self.__dict__.setdefault("heads", {})
+        if heads.get(run) is None:
+            heads[run] = super().last(run)
+        self._check_open()
+        return heads[run]
+
+
+class LatestByTime(MemoryStore):
+    def last(self, run: str) -> Entry | None:
+        return max(self.read(run, limit=10**6), key=lambda item: item.at, default=None)
+
+
+class PagesByOffset(MemoryStore):
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        every = super().read(run, limit=10**6, newest_first=newest_first, bodies=bodies)
+        if after is None:
+            return every[:limit]
+        head = every[0].seq if every and newest_first else 0
+        start = head - after + 1 if newest_first else after + 1
+        return every[start : start + limit]
+
+
+class PagesRunsByOffset(MemoryStore):
+    def runs(
+        self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+    ) -> list[Entry]:
+        pages: dict[str, int] = self.__dict__.setdefault("pages", {})
+        start = pages.get(after, 0) if after else 0
+        found = super().runs(where, limit=10**6)[start : start + limit]
+        if found:
+            pages[found[-1].run] = start + len(found)
+        return found
+
+
+class ReadsBodiesAnyway(MemoryStore):
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        return super().read(run, after=after, limit=limit, newest_first=newest_first)
+
+
+def _listing(
+    name: str, pick: Callable[[MemoryStore, Entry, RunFilter], bool], *, fold: bool = False
+) -> type[Store]:
+    """A store that lists runs by another rule than the filter's own."""
+
+    class Listing(MemoryStore):
+        def runs(
+            self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
+        ) -> list[Entry]:
+            self._check_open()
+            names = sorted(self._journals, key=str.casefold if fold else None)
+            heads = [self._journals[run][-1] for run in names if run > after]
+            return [item._replace(body=b"") for item in heads if pick(self, item, where)][:limit]
+
+    Listing.__name__ = name
+    return Listing
+
+
+def _any_entry(store: MemoryStore, head: Entry, where: RunFilter) -> bool:
+    """As if the filter looked at every entry instead of the head."""
+    return any(where.matches(item) for item in store._journals[head.run])
+
+
+def _deleted_too(store: MemoryStore, head: Entry, where: RunFilter) -> bool:
+    return where.matches(head._replace(status="open") if where.status is None else head)
+
+
+def _by_pattern(store: MemoryStore, head: Entry, where: RunFilter) -> bool:
+    pattern = where.prefix.replace("%", "*").replace("_", "?") + "*"
+    return where._replace(prefix=head.run[:1]).matches(head) and fnmatch.fnmatchcase(
+        head.run, pattern
+    )
+
+
+def _counting(
+    name: str, pick: Callable[[Entry], bool], *, all_entries: bool = False
+) -> type[Store]:
+    """A store whose totals are over other runs or entries."""
+
+    class Counting(MemoryStore):
+        def stats(self, run: str | None = None) -> StoreStats:
+            self._check_open()
+            if run is not None and not all_entries:
+                return super().stats(run)
+            found = [j for name, j in self._journals.items() if run in (None, name) and pick(j[-1])]
+            return totals(
+                [(item._replace(size=item.size + all_entries), len(item.body)) for item in journal]
+                for journal in found
+            )
+
+    Counting.__name__ = name
+    return Counting
+
+
+def _storing(name: str, change: Callable[[Entry], Entry]) -> type[Store]:
+    """A store whose columns change what is put into them."""
+
+    class Storing(MemoryStore):
+        def _append(self, entry: Entry) -> bool:
+            return super()._append(change(entry))
+
+    Storing.__name__ = name
+    return Storing
+
+
+def _tidy_json(text: str) -> str:
+    return json.dumps(json.loads(text)) if text else text
+
+
+class WorksAfterClose(MemoryStore):
+    def close(self) -> None:
+        pass
+
+
+class MindsASecondClose(MemoryStore):
+    def close(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)
+        super().close()
+
+
+MUTANTS: list[type[Store]] = [
+    NoPrefixRule,
+    ReplacesOnConflict,
+    ReplacesSilently,
+    SeqsBelowTheHeadAreFree,
+    AllowsGaps,
+    BeginsAnywhere,
+    TrimsBeyondGaps,
+    OneGapFailsTheBatch,
+    EraseRemovesTheTombstoneToo,
+    TakesTheNextSeqItself,
+    WinsTwiceWithTheSameId,
+    OneConflictFailsTheBatch,
+    OutcomesInSortedOrder,
+    SelectMaxThenInsert,
+    TrimsThoughTheMarkerLost,
+    TrimsInTwoSteps,
+    RewritesWhatItDropped,
+    StubsKeepTheirMeta,
+    DropsWithoutAStub,
+    ErasesThoughTheTombstoneLost,
+    ErasesByPattern,
+    _folding("FoldsCase", str.casefold),
+    _folding("NormalisesIds", lambda run: unicodedata.normalize("NFC", run)),
+    _folding("TrimsBlanks", lambda run: run.rstrip(" ") or " "),
+    _folding("CutsLongIds", lambda run: run[:255]),
+    _folding("StopsAtNothing", lambda run: run.replace("../", "")),
+    SharesItsLists,
+    RemembersItsHeads,
+    LatestByTime,
+    PagesByOffset,
+    PagesRunsByOffset,
+    ReadsBodiesAnyway,
+    _listing("ForgetsTheType", lambda s, head, where: where._replace(type=None).matches(head)),
+    _listing("ForgetsTheOwner", lambda s, head, where: where._replace(owner=None).matches(head)),
+    _listing("FiltersByAnyEntry", _any_entry),
+    _listing("TakesThePrefixForAPattern", _by_pattern),
+    _listing(
+        "ListsHidden",
+        lambda s, head, where: where.matches(head._replace(run=head.run.lstrip(HIDDEN))),
+    ),
+    _listing("ListsDeleted", _deleted_too),
+    _listing("SortsLikeADictionary", lambda s, head, where: where.matches(head), fold=True),
+    _counting("CountsHidden", lambda head: True),
+    _counting(
+        "CountsWhatHasNoState", lambda head: not head.run.startswith(HIDDEN), all_entries=True
+    ),
+    _storing("TidiesItsJson", lambda item: item._replace(meta=_tidy_json(item.meta))),
+    _storing("EmptyIsNull", lambda item: item._replace(step=item.step or None)),
+    _storing("ClockInFloats", lambda item: item._replace(at=int(float(item.at)))),
+    _storing(
+        "TextBodies", lambda item: item._replace(body=item.body.decode(errors="replace").encode())
+    ),
+    _storing("CutsAtNul", lambda item: item._replace(entry_id=item.entry_id.split(b"\0")[0])),
+    _storing("CutsLongBodies", lambda item: item._replace(body=item.body[: 2**20])),
+    WorksAfterClose,
+    MindsASecondClose,
+]
+
+
+class WorksOutsideTheTransaction(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        super().append_with([], work)
+        return self.append(entries)
+
+
+class WorksAfterTheTransaction(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = self.append(entries)
+        if all(outcomes):
+            super().append_with([], work)
+        return outcomes
+
+
+class KeepsWorkOnConflict(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = super().append_with(entries, work)
+        if not all(outcomes):
+            super().append_with([], work)
+        return outcomes
+
+
+class KeepsTheOthersOnConflict(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        outcomes = super().append_with(entries, work)
+        return outcomes if all(outcomes) else self.append(entries)
+
+
+class CommitsWhenWorkFails(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        mistakes: list[BaseException] = []
+
+        def patient(cursor: object) -> None:
+            try:
+                work(cursor)
+            except BaseException as error:  # noqa: BLE001 - all of them
+                mistakes.append(error)
+
+        outcomes = super().append_with(entries, patient)
+        if mistakes:
+            raise WorkFailedError(mistakes[0])
+        return outcomes
+
+
+class LetsWorkCommit(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        with self._db.transaction("") as db:
+            if not all(_append_singly(db, entries)):
+                db.execute("ROLLBACK")
+                db.execute("BEGIN")
+                return [False] * len(entries)
+            with closing(db.cursor()) as cursor:
+                try:
+                    work(cursor)
+                except BaseException as error:
+                    raise WorkFailedError(error) from error
+            if not db.in_transaction:
+                db.execute("BEGIN")
+            return [True] * len(entries)
+
+
+class LeavesTheCursorOpen(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        def leak(cursor: object) -> None:
+            work(self._db.writer().cursor())
+
+        return super().append_with(entries, leak)
+
+
+class ShowsErrorsOfWorkAsItsOwn(SQLiteStore):
+    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+        try:
+            return super().append_with(entries, work)
+        except WorkFailedError as failed:
+            raise StoreError(str(failed.error)) from failed
+
+
+TRANSACTIONAL_MUTANTS: list[type[SQLiteStore]] = [
+    WorksOutsideTheTransaction,
+    WorksAfterTheTransaction,
+    KeepsWorkOnConflict,
+    KeepsTheOthersOnConflict,
+    CommitsWhenWorkFails,
+    LetsWorkCommit,
+    LeavesTheCursorOpen,
+    ShowsErrorsOfWorkAsItsOwn,
+]

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from holdfast.errors import (
+    SchemaError,
+    StoreError,
+    StoreUnavailableError,
+)
+from holdfast.model import Entry
+from holdfast.store import Store
+from holdfast.stores.sqlite import schema
+from holdfast.stores.sqlite import store as sqlite
+from holdfast.stores.sqlite.store import SQLiteStore
+from holdfast.testing.contract import PersistentStoreContract, TransactionalContract, entry
+from holdfast.testing.invariants import tombstone
+from holdfast.testing.machine import make_store_machine
+from tests.effort import examples
+
+
+class TestSQLiteStore(PersistentStoreContract, TransactionalContract):
+    @pytest.fixture
+    def opener(self, tmp_path: Path) -> Callable[[], Store]:
+        return partial(SQLiteStore, tmp_path / "runs.db")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "runs.db"
+
+
+def test_the_file_is_in_wal_mode_and_every_commit_waits_for_the_disk(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store:
+        assert store.survives() == "power-loss"
+    with closing(SQLiteStore(path, survives="process-crash")) as store:
+        assert store.survives() == "process-crash"
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_schema_from_the_future_is_refused_and_left_alone(path: Path) -> None:
+    SQLiteStore(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(SchemaError, match=r"schema 99.*upgrade"):
+        SQLiteStore(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(SchemaError, match="not made by holdfast"):
+        SQLiteStore(path)
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_file_that_is_no_database_is_reported_as_such(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(SchemaError, match="no SQLite database"):
+        SQLiteStore(path)
+
+
+def test_a_newer_program_that_was_faster_is_not_overruled(path: Path) -> None:
+    """It migrates the file after an older one looked, and before that has its turn."""
+
+    class Late(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
+            if sql == "BEGIN IMMEDIATE":
+                with closing(sqlite3.connect(path)) as other:
+                    other.execute("PRAGMA user_version = 99")
+            return super().execute(sql, *parameters)
+
+    db = sqlite3.connect(path, isolation_level=None, factory=Late)
+    with closing(db), pytest.raises(SchemaError, match=r"schema 99.*upgrade"):
+        schema.prepare(db, "url", "FULL")
+
+
+def test_a_locked_database_is_unavailable_and_works_again_afterwards(path: Path) -> None:
+    with closing(SQLiteStore(path, busy_seconds=0.05)) as store:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailableError, match="locked"):
+                store.append([entry("run", 0)])
+            assert store.read("run") == []
+        assert store.append([entry("run", 0)]) == [True]
+
+
+def test_a_directory_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreUnavailableError):
+        SQLiteStore(tmp_path / "file" / "runs.db")
+
+
+def test_an_entry_no_driver_can_bind_is_an_error_of_the_store_and_leaves_nothing(
+    path: Path,
+) -> None:
+    with closing(SQLiteStore(path)) as store:
+        with pytest.raises(StoreError):
+            store.append([entry("run", 0), entry("run", 1, at=1 << 70)])
+        assert store.read("run") == []
+
+
+def test_erasing_gives_the_disk_back(path: Path) -> None:
+    with closing(SQLiteStore(path)) as store:
+        for seq in range(100):
+            store.append([entry("run", seq, bytes(50_000))])
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        full = path.stat().st_size
+        store.erase(tombstone("run", 100))
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert path.stat().st_size < full / 10
+
+
+def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> None:
+    fields = {"kind": "checkpoint", "size": 9, "step": "fetch", "flow": "etl", "thread": "t-1"}
+    meta = '{"flow_version":"2","metadata":{"user":"ann"},"step_name":"Fetch it"}'
+    with closing(SQLiteStore(path)) as store:
+        store.append([entry("run", 0, kind="open", size=0)])
+        store.append([entry("run", 1, b"x", at=1_700_000_000_000_042, meta=meta, **fields)])
+        store.append([entry("run", 2, b"xy", parent=1, status="paused", **fields)])
+    with closing(sqlite3.connect(path)) as db:
+        db.row_factory = sqlite3.Row
+        first, second = db.execute("SELECT * FROM checkpoints ORDER BY sequence").fetchall()
+    assert first["checkpoint_id"] == "run@1"
+    assert first["timestamp"] == "2023-11-14T22:13:20.000042Z"
+    assert (first["pipeline_id"], first["pipeline_version"]) == ("etl", "2")
+    assert (first["step_id"], first["step_name"], second["step_name"]) == (
+        "fetch",
+        "Fetch it",
+        "fetch",
+    )
+    assert (first["metadata"], second["metadata"]) == ('{"user":"ann"}', "{}")
+    assert (first["status"], second["status"]) == ("completed", "paused")
+    assert second["parent_checkpoint_id"] == "run@1"
+    assert (second["thread_id"], second["stored_bytes"]) == ("t-1", 2)
+
+
+def _new_file() -> Callable[[], Store]:
+    return partial(SQLiteStore, Path(tempfile.mkdtemp(prefix="holdfast-")) / "runs.db")
+
+
+TestSQLiteAgainstADict = make_store_machine(_new_file).TestCase
+TestSQLiteAgainstADict.settings = settings(
+    max_examples=examples(12),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_ctrl_c_behind_an_insert_leaves_no_wrong_head_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = sqlite._insert_next
+
+    def strike(db: sqlite3.Connection, item: Entry) -> bool:
+        insert(db, item)
+        raise KeyboardInterrupt
+
+    with closing(SQLiteStore(tmp_path / "runs.db")) as store:
+        store.append([entry("run", 0), entry("run", 1)])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(sqlite, "_insert_next", strike)
+            store.append([entry("run", 2)])
+        assert store.append([entry("run", 2), entry("run", 3)]) == [False, False]
