@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import readable, values
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
 
 SCHEMA: Final = 1
 """The version of the JSON form that `to_dict` gives."""
 
-_JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -25,7 +24,7 @@ class CheckpointInfo:
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
-        self._meta: dict[str, Any] | None = None
+        self._meta: Meta | None = None
 
     @property
     def entry(self) -> Entry:
@@ -66,13 +65,13 @@ class CheckpointInfo:
     @property
     def step_name(self) -> str | None:
         """That step's name for people; the step itself unless another was given."""
-        name: str | None = self.meta_field("step_name", self._entry.step)
-        return name
+        name = self.meta.step_name
+        return self._entry.step if name is None else name
 
     @property
     def next_steps(self) -> tuple[str, ...]:
         """What was to run next, as far as it was known."""
-        return tuple(self.meta_field("next_steps", ()))
+        return tuple(self.meta.next_steps)
 
     @property
     def status(self) -> str:
@@ -98,13 +97,12 @@ class CheckpointInfo:
     @property
     def iteration(self) -> int | None:
         """Which round of its loop the step was in, if given."""
-        iteration: int | None = self.meta_field("iteration")
-        return iteration
+        return self.meta.iteration
 
     @property
     def metadata(self) -> dict[str, Any]:
         """Whatever the caller attached; a copy."""
-        return dict(readable.from_json(self.meta_field("metadata", {})))
+        return dict(readable.from_json(self.meta.metadata or {}))
 
     @property
     def flow(self) -> str | None:
@@ -114,14 +112,12 @@ class CheckpointInfo:
     @property
     def flow_version(self) -> str | None:
         """The version of that flow."""
-        version: str | None = self.meta_field("flow_version")
-        return version
+        return self.meta.flow_version
 
     @property
     def schema_version(self) -> int | None:
         """The version of the state's own shape, if the caller keeps one."""
-        version: int | None = self.meta_field("schema_version")
-        return version
+        return self.meta.schema_version
 
     @property
     def thread_id(self) -> str | None:
@@ -164,7 +160,7 @@ class CheckpointInfo:
             "flow": entry.flow,
             "thread_id": entry.thread,
             "owner": entry.owner,
-            "meta": self._metas(),
+            "meta": self.meta.fields,
         }
 
     @classmethod
@@ -187,27 +183,14 @@ class CheckpointInfo:
     @property
     def origin(self) -> str | None:
         """The checkpoint of another run that this one was forked from."""
-        origin: str | None = self.meta_field("origin")
-        return origin
+        return self.meta.origin
 
     @property
-    def meta(self) -> dict[str, Any]:
-        """All of the entry's extra fields, as stored; a copy."""
-        return dict(self._metas())
-
-    def _metas(self) -> dict[str, Any]:
+    def meta(self) -> Meta:
+        """The entry's metadata as stored, parsed when first looked at."""
         if self._meta is None:
-            try:
-                self._meta = json.loads(self._entry.meta) if self._entry.meta else {}
-            except ValueError as error:
-                raise CheckpointCorruptedError(
-                    self.run_id, self.seq, f"its metadata: {error}"
-                ) from None
+            self._meta = Meta(self._entry)
         return self._meta
-
-    def meta_field(self, name: str, default: Any = None) -> Any:
-        """One of the entry's extra fields, as stored."""
-        return self._metas().get(name, default) if self._entry.meta else default
 
 
 class Checkpoint(CheckpointInfo):
@@ -281,11 +264,6 @@ def run_info(head: Entry) -> RunInfo:
         head.run, head.status, head.seq, head.step, head.type, to_datetime(head.at),
         head.flow, head.thread, head.owner,
     )  # fmt: skip
-
-
-def dump_meta(meta: Mapping[str, Any]) -> str:
-    """An entry's extra fields as they are stored."""
-    return _JSON.encode(meta) if meta else ""
 
 
 def to_datetime(at: int) -> datetime:

@@ -16,7 +16,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.engine.resume.history import REJECTED
 from holdfast.model import Entry, Kind, Status
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
 from tests.crash.repair_worker import RESULT, STEPS
@@ -134,7 +133,7 @@ def test_a_kill_at_any_fault_point_of_going_back_repeats_nothing_that_holds(
         first = place.begun()
         rollbacks = [e for e in place.trail() if e.kind == Kind.ROLLBACK]
         assert rollbacks or not first, "written before anything is run again"
-        assert all(CheckpointInfo(e).meta_field(REJECTED) for e in rollbacks)
+        assert all(CheckpointInfo(e).meta.rejected for e in rollbacks)
         holds = place.holding()
         assert not place.carry_out()
         second = place.begun()

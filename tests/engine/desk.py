@@ -8,7 +8,6 @@ from typing import Any
 import holdfast as hf
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.engine.events import CheckpointRejected, Event
-from holdfast.engine.resume.history import REJECTED
 from holdfast.evidence import Evidence
 from holdfast.model import Entry, Kind
 
@@ -75,5 +74,5 @@ def reasons(store: hf.Store, run: str) -> list[list[Any]]:
         told
         for entry in entries(store, run)
         if entry.kind == Kind.ROLLBACK
-        for told in CheckpointInfo(entry).meta_field(REJECTED)
+        for told in CheckpointInfo(entry).meta.rejected or ()
     ]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.engine.people import requests
 from holdfast.engine.resume import recovery, workers
 from holdfast.engine.resume.recovery import Orphan

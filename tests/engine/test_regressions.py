@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.checkpoint import dump_meta
 from holdfast.codec import values
+from holdfast.codec.meta import dump_meta
 from holdfast.engine.resume.history import meta
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append

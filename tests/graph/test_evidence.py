@@ -26,7 +26,7 @@ from holdfast.evidence import (
     verified,
 )
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry, command
-from holdfast.model import INHERITED, Kind
+from holdfast.model import Kind
 from holdfast.operations import forking as forking_module
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 
@@ -576,7 +576,7 @@ def test_a_fork_carries_only_the_claims_that_nothing_supersedes(
     with hf.SyncCheckpointer(store) as cp:
         for origin, name in (("r", "f"), ("f", "ff"), ("ff", "fff")):
             forked = cp.fork(origin, run_id=name)
-            assert len(forked.meta[INHERITED]) == 2, "the other parts"
+            assert len(forked.meta.inherited) == 2, "the other parts"
         for name in ("log", "part 0", "part 1", "part 2"):
             cp.fork("fff", run_id=f"without {name}")
             (desk / name).unlink()

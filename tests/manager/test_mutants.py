@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule
 from holdfast.evidence.trust.checking import Checker, Found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.evidence import Evidence, EvidencePack, VerificationStatus, verdicts
 from holdfast.evidence.context import Context
 from holdfast.evidence.trust.rule import Standing

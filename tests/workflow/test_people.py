@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -60,9 +61,9 @@ async def _paused(engine: WorkflowEngine, flow: Any, run_id: str = "r") -> list[
     return await engine.questions(run_id)
 
 
-async def _answers(engine: WorkflowEngine, run_id: str = "r") -> list[dict[str, Any]]:
+async def _answers(engine: WorkflowEngine, run_id: str = "r") -> list[Mapping[str, Any]]:
     entries = await engine._core.off_loop(lambda: engine._core.journals.trail(run_id))
-    return [hf.CheckpointInfo(e).meta for e in entries if e.kind == Kind.ANSWER]
+    return [hf.CheckpointInfo(e).meta.fields for e in entries if e.kind == Kind.ANSWER]
 
 
 def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: WorkflowEngine) -> None:

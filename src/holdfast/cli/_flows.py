@@ -179,11 +179,11 @@ def _holds(session: Session, run: str) -> bool:
 
 def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     """The MODULE:NAME that `holdfast run` started a run by, if it did."""
-    from holdfast.checkpoint import CheckpointInfo
+    from holdfast.codec.meta import Meta
 
     opening = cp.core.journals.opening(run_id)
-    source = None if opening is None else CheckpointInfo(opening).meta_field("source")
-    return source if isinstance(source, str) and _SOURCE.fullmatch(source) else None
+    source = None if opening is None else Meta(opening).source
+    return source if source and _SOURCE.fullmatch(source) else None
 
 
 def way_on(session: Session, run_id: str, *flows: str | None) -> str:

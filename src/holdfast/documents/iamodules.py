@@ -7,7 +7,6 @@ that nobody carries out. Where this differs from the design on purpose, docs/dev
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
@@ -16,6 +15,7 @@ from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, to_micros
 from holdfast.checkpointer import Checkpointer
+from holdfast.codec.meta import Meta
 from holdfast.engine.door import Opened, StoreLike
 from holdfast.engine.views import CheckpointerView, outages_as
 from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, StoreURLError
@@ -240,7 +240,7 @@ def _members(core: Core, thread_id: str) -> Iterator[str]:
     """The runs of a thread, newest first, some of them more than once."""
     for member in core.journals.entries(thread_journal(thread_id), newest_first=True):
         if member.kind == Kind.MEMBER:
-            yield json.loads(member.meta)["run"]
+            yield Meta(member).run
 
 
 def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineCheckpoint | None:

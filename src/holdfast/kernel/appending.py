@@ -8,8 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec.chain import SMALL_STATE
+from holdfast.codec.meta import dump_meta
 from holdfast.errors import (
     CheckpointNotFoundError,
     CheckpointSaveError,

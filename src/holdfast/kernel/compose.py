@@ -7,8 +7,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec import readable
+from holdfast.codec.meta import dump_meta
 from holdfast.errors import StateTooLargeError
 from holdfast.kernel.core import WARN_STATE_BYTES, Core
 from holdfast.kernel.journal import KEEP, Draft

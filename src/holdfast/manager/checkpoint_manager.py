@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo
+from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec import readable
+from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, opened
 from holdfast.engine.resume.workers import WORKER, this_worker
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
@@ -390,7 +391,7 @@ def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[
 
     def wanted(entry: Entry) -> bool:
         return (kind is None or entry.type == kind) and (
-            work_item_id is None or CheckpointInfo(entry).meta_field("work_item") == work_item_id
+            work_item_id is None or Meta(entry).work_item == work_item_id
         )
 
     return wanted

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from holdfast.checkpoint import CheckpointInfo, dump_meta, to_datetime
+from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.resume.workers import WORKER
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -101,7 +102,7 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
     abandoned or overtaken, if the task went back to before it, and if the alias is taken.
     """
     step_id = checkpoint_id(begun.run, begun.seq)
-    facts = CheckpointInfo(begun).meta | {_BEGUN: begun.entry_id.hex()} | evidence_meta(pack)
+    facts = {**Meta(begun).fields, _BEGUN: begun.entry_id.hex(), **evidence_meta(pack)}
     facts.pop(WORKER, None)
     if alias is not None:
         facts["alias"] = alias
@@ -133,7 +134,7 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
         if committed is None or pack_digest(committed) != pack_digest(pack):
             reason = f"it was committed as {done.checkpoint_id} with other evidence"
             raise StepConflictError(step_id, reason) from None
-        if alias not in (None, done.meta_field("alias")):
+        if alias not in (None, done.meta.alias):
             reason = f"it was committed under another name, as {done.checkpoint_id}"
             raise StepConflictError(step_id, reason) from None
         return already.entry
@@ -209,7 +210,7 @@ def _name(core: Core, alias: str, step_id: str) -> Op[None]:
 
 
 def _named(head: Entry | None) -> str | None:
-    return None if head is None else CheckpointInfo(head).meta_field("step")
+    return None if head is None else Meta(head).step
 
 
 def _is_of_use(core: Core, step_id: str) -> bool:
@@ -238,8 +239,7 @@ def _commits_of(begun: Entry, since: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _begun_by(entry: Entry) -> str | None:
-    name: str | None = CheckpointInfo(entry).meta_field(_BEGUN)
-    return name
+    return Meta(entry).begun
 
 
 def _abandoned(entries: Iterable[Entry]) -> set[str | None]:
@@ -269,13 +269,13 @@ def _why_not(begun: Entry, since: list[Entry]) -> str | None:
 
 def _overtaken(begun: Entry, followed: list[Entry]) -> bool:
     """Whether a step that another process began later was committed."""
-    worker = CheckpointInfo(begun).meta_field(WORKER)
+    worker = Meta(begun).worker
     later = {
         entry.entry_id.hex()
         for entry in followed
         if entry.kind == Kind.BEGIN
         and entry.seq > begun.seq
-        and CheckpointInfo(entry).meta_field(WORKER) not in (None, worker)
+        and Meta(entry).worker not in (None, worker)
     }
     return worker is not None and any(_saved(e) and _begun_by(e) in later for e in followed)
 
@@ -315,7 +315,7 @@ def _in_flight(core: Core, entry: Entry) -> StepInFlight:
         step_id=checkpoint_id(entry.run, entry.seq),
         task_id=entry.run,
         checkpoint_type=entry.type,
-        work_item_id=info.meta_field("work_item"),
+        work_item_id=info.meta.work_item,
         begun_at=to_datetime(entry.at),
         snapshot=snapshot,
         metadata=info.metadata,

@@ -38,8 +38,7 @@ class TaskCheckpoint(Checkpoint):
     @property
     def alias(self) -> str | None:
         """The caller's own name for it."""
-        alias: str | None = self.meta_field("alias")
-        return alias
+        return self.meta.alias
 
     @property
     def task_id(self) -> str:
@@ -49,8 +48,7 @@ class TaskCheckpoint(Checkpoint):
     @property
     def work_item_id(self) -> str | None:
         """The work item that it belongs to, if one was given."""
-        item: str | None = self.meta_field("work_item")
-        return item
+        return self.meta.work_item
 
     @property
     def checkpoint_type(self) -> str | None:

@@ -11,7 +11,6 @@ is added was read later than what the target has let go, and builds on none of i
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from operator import attrgetter
 from typing import Final
 
 from holdfast.codec import envelope
+from holdfast.codec.meta import Meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -169,11 +169,11 @@ def keep_aliases(core: Core, run_id: str) -> None:
         if entry.kind == Kind.BEGIN:
             begun[entry.entry_id.hex()] = entry.seq
         elif entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
-            facts = json.loads(entry.meta)
-            alias, step = facts.get("alias"), begun.get(facts.get("begun"))
-            if alias is None or step is None:
+            meta = Meta(entry)
+            step = begun.get(meta.begun or "")
+            if meta.alias is None or step is None:
                 continue
-            name = alias_journal(check_id("alias", alias))
+            name = alias_journal(check_id("alias", meta.alias))
             if core.journals.head(name) is None:
                 core.drive(append(core, name, alias_of(checkpoint_id(run_id, step))))
 
@@ -262,7 +262,7 @@ class _Copy:
         """Erase what the target has of the run, if that is known to be what was erased in the source."""
         head = self.target.head(self.name)
         if head is not None and head.seq < tombstone.seq:
-            after = json.loads(tombstone.meta or "{}").get("after")
+            after = Meta(tombstone).after
             known = head.seq == (self.last and self.last.seq) or head.digest.hex() == after
             if not known and not _erases(head):
                 raise RunExistsError(self.name)
@@ -321,6 +321,6 @@ def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
     threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
     for thread in sorted(threads):
         for entry in source.entries(thread_journal(thread)):
-            run = json.loads(entry.meta).get("run") if entry.kind == Kind.MEMBER else None
+            run = Meta(entry).run
             if run in wanted:
                 yield run

@@ -13,7 +13,8 @@ from datetime import datetime
 from itertools import islice, takewhile
 from typing import Final
 
-from holdfast.checkpoint import CheckpointInfo, dump_meta, to_micros
+from holdfast.checkpoint import to_micros
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -239,8 +240,8 @@ def _steps(
         return False, frozenset()
     for entry in found:
         if entry.kind == Kind.CANCEL:  # it was abandoned
-            begun.pop(CheckpointInfo(entry).meta_field("begun"), None)
-    committed = {CheckpointInfo(entry).meta_field("begun"): entry.seq for entry in live}
+            begun.pop(Meta(entry).begun or "", None)
+    committed = {Meta(entry).begun: entry.seq for entry in live}
     ends = {seq: committed.get(name) for name, seq in begun.items()}
     return None in ends.values(), frozenset(seq for seq, end in ends.items() if end in gone)
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.checkpoint import to_datetime
+from holdfast.codec.meta import Meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointSaveError,
@@ -152,7 +153,7 @@ def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
 def _aliases(core: Core, run: str) -> list[str]:
     try:
         return [
-            str(CheckpointInfo(entry).meta_field("alias"))
+            str(Meta(entry).alias)
             for entry in core.journals.entries(run)
             if entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta
         ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, dump_meta
+from holdfast.checkpoint import Checkpoint
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status
+from holdfast.model import INHERITED, Entry, Kind, Status
 from holdfast.operations.subjects import subjects_in
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
@@ -42,7 +43,7 @@ def refuse_undone(core: Core, run: str, seq: int) -> None:
     head = core.journals.head(run)
     if head is None or head.status not in (Status.FAILED, Status.CANCELLED):
         return
-    undone = CheckpointInfo(head).meta_field("rolled_back") or ()
+    undone = Meta(head).rolled_back
     steps = {str(key).removeprefix("undo/") for key in undone}
     if steps and any(
         entry.kind == Kind.RESULT and entry.step in steps and entry.seq <= seq
@@ -66,7 +67,7 @@ def branch_off(
     edited state gives them, behind the state that they build on.
     """
     begun = core.journals.opening(source.run_id)
-    meta = CheckpointInfo(begun).meta if begun else {}
+    meta = Meta(begun).fields if begun else {}
     opening = Draft(
         Kind.OPEN.value,
         Status.OPEN.value,
@@ -75,7 +76,7 @@ def branch_off(
         flow=source.flow,
         thread=thread,
         owner=owner,
-        meta=dump_meta(meta | {"origin": source.checkpoint_id}),
+        meta=dump_meta({**meta, "origin": source.checkpoint_id}),
     )
     copies: list[Draft] = []
     if source.entry.kind == Kind.RESULT:
@@ -111,8 +112,8 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
     kept: list[Any] = []  # newest first
     claimed: set[str] = set()
     for found in core.journals.branch_of(entry):
-        info = CheckpointInfo(found)
-        own, before = _listed(info, EVIDENCE), _listed(info, INHERITED)
+        meta = Meta(found)
+        own, before = meta.evidence, meta.inherited
         for packs in (own, *([pack] for pack in reversed(before))):  # each supersedes the next
             about = [subjects_in(pack) for pack in packs]
             if packs is not own or found.seq != entry.seq:
@@ -128,11 +129,6 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
     return facts
 
 
-def _listed(info: CheckpointInfo, name: str) -> list[Any]:
-    packs = info.meta_field(name, [])
-    return packs if isinstance(packs, list) else [packs]
-
-
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:
     edited: dict[str, Any] | None = None
     if state is not SAME:
@@ -143,7 +139,7 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
     states = [index for index, entry in enumerate(trail) if entry.kind == Kind.CHECKPOINT]
     if states:  # parallel branches of a graph
         base = trail[states[-1]]
-        facts = CheckpointInfo(base).meta | _claimed_before(core, base)
+        facts = {**Meta(base).fields, **_claimed_before(core, base)}
         copies.append(copy_of(core, base)._replace(meta=dump_meta(facts)))
         trail = trail[states[-1] + 1 :]
     for entry in trail:

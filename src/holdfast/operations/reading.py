@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
+from holdfast.codec.meta import Meta
 from holdfast.codec.revive import revive
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -166,7 +166,7 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
         for member in core.journals.entries(name, newest_first=True):
             if member.kind != Kind.MEMBER:
                 continue
-            run_id = json.loads(member.meta)["run"]
+            run_id = Meta(member).run
             info = None if run_id in found else run(core, run_id)
             if info is not None and info.thread_id == thread_id:
                 found[run_id] = info
@@ -194,7 +194,7 @@ def parent_of(core: Core, run_id: str) -> str | None:
         return None
     with outages_named(run_id):
         opening = core.journals.opening(run_id)
-    return None if opening is None else CheckpointInfo(opening).meta_field("parent")
+    return None if opening is None else Meta(opening).parent
 
 
 def _with_prefix(journals: Journals, prefix: str) -> Iterator[Entry]:

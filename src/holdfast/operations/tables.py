@@ -108,7 +108,7 @@ def _row(core: Core, entry: Entry, states: bool) -> Row:
         "pipeline_version": checkpoint.flow_version,
         "thread_id": entry.thread,
         "owner_id": entry.owner,
-        "metadata": checkpoint.meta_field("metadata", {}),
+        "metadata": checkpoint.meta.metadata or {},
         "state_bytes": entry.size,
         "stored_bytes": len(entry.body),
         "digest": entry.digest.hex(),

@@ -9,7 +9,7 @@ from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import state_seq
-from holdfast.model import CARRY_STATE, CHILD, Entry, Kind, Status, check_id
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id
 from holdfast.operations.reading import outages_named
 
 
@@ -60,7 +60,6 @@ def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
 def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:
     since = 0.0 if before is None else (entry.at - before.at) / 1e6
     info = CheckpointInfo(entry)
-    child = info.meta_field(CHILD)
     return Moment(
         entry.seq,
         entry.kind,
@@ -71,13 +70,13 @@ def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) ->
         max(0.0, since - (entry.duration or 0.0)),
         _note(core, info),
         entry.kind not in CARRY_STATE or entry.seq in branch,
-        child if isinstance(child, str) else None,
+        info.meta.child,
         entry.size,
     )
 
 
 def _note(core: Core, info: CheckpointInfo) -> str:
-    facts = info.meta
+    meta = info.meta
     match info.entry.kind:
         case Kind.OPEN:
             return f"forked from {info.origin}" if info.origin else ""
@@ -87,14 +86,13 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
-            return f"by {facts['by']}" if "by" in facts else ""
-        case Kind.CANCEL if "begun" in facts:
+            return f"by {meta.by}" if meta.by else ""
+        case Kind.CANCEL if meta.begun:
             return "only a step that was begun"
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE:
-            return " ".join(str(facts[name]) for name in ("action", "reason") if name in facts)
+            return " ".join(word for word in (meta.action, meta.reason) if word)
         case Kind.ROLLBACK:
-            rejected = facts.get("rejected")
-            why = f": {len(rejected)} could not be trusted" if isinstance(rejected, list) else ""
+            why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
             return f"to {info.parent_id}{why}" if info.parent_id else f"to the beginning{why}"
     return ""
 

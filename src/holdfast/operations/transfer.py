@@ -15,8 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.checkpoint import dump_meta
 from holdfast.codec import readable
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals, Tip
@@ -234,7 +234,7 @@ def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:
     del line["body"]
     for name in _HEX:
         line[name] = line[name].hex()
-    line["meta"] = json.loads(entry.meta) if entry.meta else {}
+    line["meta"] = dict(Meta(entry).fields)
     if entry.size:
         state = journals.value(entry.run, entry.seq)
         line["state"] = readable.to_json(state)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec import envelope
+from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
@@ -119,7 +119,7 @@ def _digest_before(entry: Entry, previous: Entry | None) -> bytes:
     if (
         entry.kind == Kind.TOMBSTONE
     ):  # what stood before was erased; the tombstone remembers its digest
-        return bytes.fromhex(CheckpointInfo(entry).meta_field("after", ""))
+        return bytes.fromhex(Meta(entry).after)
     return b""
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History, meta
@@ -39,7 +38,7 @@ def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
         for member in core.journals.entries(name, newest_first=True):
             if member.kind != Kind.MEMBER:
                 continue
-            run_id: str = json.loads(member.meta)["run"]
+            run_id = Meta(member).run
             head = core.journals.head(run_id)
             if head is None:
                 missing = CheckpointNotFoundError(run_id)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from holdfast.checkpoint import dump_meta, to_datetime
+from holdfast.checkpoint import to_datetime
+from holdfast.codec.meta import dump_meta
 from holdfast.engine.people.following import Following
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import History, meta

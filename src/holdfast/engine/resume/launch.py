@@ -10,7 +10,8 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
-from holdfast.checkpoint import RunInfo, dump_meta
+from holdfast.checkpoint import RunInfo
+from holdfast.codec.meta import dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options

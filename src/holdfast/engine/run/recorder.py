@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.claims import CALLED_WITH
 from holdfast.engine.options import Options

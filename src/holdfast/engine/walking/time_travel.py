@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast.checkpoint import dump_meta
+from holdfast.codec.meta import dump_meta
 from holdfast.engine.program import Stored
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History, meta

@@ -39,8 +39,8 @@ class Gathering:
             return Claims(entry.seq)  # without parsing it: most have nothing to say
         info = CheckpointInfo(entry)
         claims = records.claims_of(info)
-        within = info.meta_field(CHILD)
-        if not isinstance(within, str):
+        within = info.meta.child
+        if within is None:
             return claims
         packs = list(claims.packs)
         for asked in self._due_within(entry, within):

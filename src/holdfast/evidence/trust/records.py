@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from holdfast.checkpoint import CheckpointInfo, dump_meta
+from holdfast.checkpoint import CheckpointInfo
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust.rule import Claim, Claims, Standing
@@ -21,7 +22,7 @@ from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import EVIDENCE, INHERITED, Entry, Kind, Status, verdict_journal
+from holdfast.model import EVIDENCE, Entry, Kind, Status, verdict_journal
 from holdfast.operations.subjects import canonical
 
 MAX_EVIDENCE: Final = (
@@ -50,9 +51,8 @@ def pack_of(info: CheckpointInfo) -> EvidencePack | None:
 
 def claims_of(info: CheckpointInfo) -> Claims:
     """Everything that a checkpoint answers for, not yet checked."""
-    own, before = info.meta_field(EVIDENCE), info.meta_field(INHERITED, ())
+    own, before = info.meta.evidence, info.meta.inherited
     try:
-        own = own if isinstance(own, list) else [] if own is None else [own]
         return Claims(
             info.seq,
             tuple(map(EvidencePack.from_dict, own)),
@@ -155,7 +155,7 @@ def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
             continue
         try:
-            concerned = set(CheckpointInfo(entry).meta_field("checkpoints", ()))
+            concerned = set(Meta(entry).checkpoints)
             if concerned.isdisjoint(digests):
                 continue
             value = core.journals.value(entry.run, entry.seq)
