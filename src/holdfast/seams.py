@@ -42,7 +42,7 @@ _hook: FaultHook | None = None
 
 
 def fault(point: str) -> None:
-    """A named place where tests may raise, kill or pause; see `holdfast.testing.faults`."""
+    """A named place where tests may raise, kill or pause; see `tests/faults.py`."""
     if _hook is not None:
         _hook(point)
 

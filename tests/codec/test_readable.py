@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast.codec.readable import dumps, from_json, loads, to_json
 from holdfast.codec.values import MAX_DEPTH, decode, encode
 from holdfast.errors import SerializeError
-from holdfast.testing.strategies import same, values
+from tests.strategies import same, values
 
 
 class Color(Enum):

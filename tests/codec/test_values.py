@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from holdfast.codec.scalars import MAX_INT_BYTES
 from holdfast.codec.values import MAX_DEPTH, decode, encode
 from holdfast.errors import SerializeError
-from holdfast.testing.strategies import same, values
+from tests.strategies import same, values
 
 
 class Color(Enum):

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import holdfast as hf
 from holdfast.model import Kind, Status
-from holdfast.testing.history import Line, Violation
 from tests.crash import engine_flows as flows
 from tests.crash.engine_worker import mark_of
+from tests.crash.history import Line, Violation
 
 IN_ORDER = {
     "add", "flaky", "heads", "tails", "build", "pay", "tell", "three", "first", "second",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.testing.history import Line, Violation, read_history
 from tests.crash.engine_check import UNFINISHED, Journal, check, dump, snapshot
 from tests.crash.harness import ForkServer, url_of
+from tests.crash.history import Line, Violation, read_history
 
 STOPS = ("completed", "RunPausedError")
 MOST_CYCLES = 400  # for one run; none needs as many

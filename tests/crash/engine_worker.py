@@ -21,8 +21,8 @@ import holdfast.stores.sqlite.store
 from holdfast.engine import events as ev
 from holdfast.engine.people import requests
 from holdfast.engine.stream import Stream
-from holdfast.testing import faults
 from holdfast.workflow import WorkflowEngine
+from tests import faults
 from tests.crash import engine_flows as flows
 from tests.crash import engine_mutants
 from tests.crash.engine_flows import note

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import holdfast as hf
-from holdfast.testing.history import Oracle, Violation, check, dump, read_history
 from tests.crash import mutants
+from tests.crash.history import Oracle, Violation, check, dump, read_history
 
 ROOT = Path(__file__).parents[2]
 RUNS = ["run-a", "run-b", "run-c"]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import holdfast as hf
-from holdfast.testing.history import Violation, check, dump, parse_history
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, events
 from tests.crash.harness import ROOT, RUNS, url_of
+from tests.crash.history import Violation, check, dump, parse_history
 
 _CHANGES_NOTHING = ("openat", "close")
 

@@ -19,8 +19,8 @@ import holdfast as hf
 import holdfast.evidence.trust.checking
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
-from holdfast.testing import faults
 from holdfast.workflow import WorkflowEngine, parallel, step, workflow
+from tests import faults
 from tests.crash.worker import serve
 
 STEPS = ("a", "b", "c", "d", "e", "f")

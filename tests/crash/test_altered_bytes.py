@@ -13,8 +13,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.model import Entry
-from holdfast.testing.history import state_hash
 from tests.crash.harness import first_seed, setting, url_of
+from tests.crash.history import state_hash
 from tests.effort import some
 
 MUTATIONS = setting("HOLDFAST_MUTATIONS", 3_000)  # random ones, over all tests here

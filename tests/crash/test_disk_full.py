@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.testing.history import Oracle, state_hash
 from tests.crash.harness import judge, url_of
+from tests.crash.history import Oracle, state_hash
 
 RUN = "run-a"
 LIMITS = {"sqlite": 500_000, "file": 50_000}  # of one file: a database, or a single entry

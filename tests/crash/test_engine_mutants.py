@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.history import Violation
 from tests.crash.engine_harness import STOPS, carry_out
 from tests.crash.engine_mutants import MUTANTS
 from tests.crash.harness import ForkServer, first_seed, fork_server
+from tests.crash.history import Violation
 from tests.crash.test_engine_races import race
 from tests.crash.test_engine_takeovers import take_over
 

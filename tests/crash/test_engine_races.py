@@ -6,10 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from holdfast.model import Kind, Status
-from holdfast.testing.history import Line, Violation
 from tests.crash.engine_check import Journal, check, dump
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import ForkServer, first_seed, fork_server, setting, url_of
+from tests.crash.history import Line, Violation
 
 REQUESTS = setting("HOLDFAST_REQUESTS", 300)
 WORKERS, LANES, SENDERS = 2, 3, 2

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.model import Kind
-from holdfast.testing.history import Line, Violation
 from tests.crash.engine_check import UNFINISHED, check, dump, owners
 from tests.crash.engine_harness import Notes
 from tests.crash.harness import (
@@ -24,6 +23,7 @@ from tests.crash.harness import (
     url_of,
     wait_until_stopped,
 )
+from tests.crash.history import Line, Violation
 
 TAKEOVERS = CYCLES // 6
 STOPS = ("completed", "LeaseLostError")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.model import Kind
-from holdfast.testing.history import Violation
 from tests.crash.engine_check import dump
 from tests.crash.engine_harness import Outcome, carry_out
 from tests.crash.harness import CYCLES, ForkServer, first_seed, fork_server, url_of
+from tests.crash.history import Violation
 
 POINTS = 60  # fault points; a commit passes four
 

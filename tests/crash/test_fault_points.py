@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.testing import faults
+from tests import faults
 from tests.crash import worker
 from tests.crash.harness import RUNS, ForkServer, fork_server, judge, url_of
 

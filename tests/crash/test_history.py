@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing import faults
-from holdfast.testing.history import (
+from tests import faults
+from tests.crash.history import (
     Dump,
     Found,
     Line,

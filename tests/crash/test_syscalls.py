@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing.history import Violation, check, dump, read_history
 from tests.crash import tracing
 from tests.crash.disk import Choice, Disk, Event, events, follow_all
 from tests.crash.harness import (
@@ -24,6 +23,7 @@ from tests.crash.harness import (
     judge,
     url_of,
 )
+from tests.crash.history import Violation, check, dump, read_history
 from tests.crash.worker import COULD_NOT_OPEN
 from tests.effort import some
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing import faults
-from holdfast.testing.history import Oracle, check, dump, read_history, state_hash
+from tests import faults
 from tests.crash import states
 from tests.crash.harness import ForkServer, fork_server, judge, url_of, wait_until_stopped
+from tests.crash.history import Oracle, check, dump, read_history, state_hash
 
 RUN = "run-a"
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])

@@ -13,7 +13,7 @@ from holdfast.errors import ConflictError
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind, Status
-from holdfast.testing.history import Violation
+from tests.crash.history import Violation
 
 
 def save(core: Core, run: str, state: object, op_id: str) -> Op[int]:

@@ -23,9 +23,9 @@ import holdfast as hf
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
 from holdfast.kernel.core import Core
-from holdfast.testing import faults
-from holdfast.testing.history import Oracle, state_hash
+from tests import faults
 from tests.crash import mutants, states, transactions
+from tests.crash.history import Oracle, state_hash
 
 COULD_NOT_OPEN = 3  # an exit status: the store said no, in a word of ours
 LIFETIME = 20  # seconds; a worker that nobody kills must not stay

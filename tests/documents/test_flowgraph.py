@@ -18,7 +18,7 @@ import holdfast as hf
 from holdfast.graph import END, CheckpointStrategy, Graph, GraphCheckpoint
 from holdfast.model import Entry, Kind
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.faults import FakeClock
+from tests.faults import FakeClock
 
 
 @dataclass

@@ -30,8 +30,8 @@ from holdfast.documents.iamodules import (
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
-from holdfast.testing.faults import FakeClock
 from tests.documents import iamodules
+from tests.faults import FakeClock
 from tests.servers import postgres, redis
 
 T = TypeVar("T")

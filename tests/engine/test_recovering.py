@@ -27,8 +27,8 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.faults import FakeClock
 from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from tests.faults import FakeClock
 
 PROGRAM = """
 import asyncio, sys

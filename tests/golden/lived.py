@@ -18,7 +18,7 @@ from uuid import UUID
 import numpy as np
 
 import holdfast as hf
-from holdfast.testing.faults import FakeClock, SeededEntropy
+from tests.faults import FakeClock, SeededEntropy
 
 
 class Colour(Enum):

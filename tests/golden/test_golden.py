@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.testing.strategies import same
 from tests.golden import lived
+from tests.strategies import same
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.glob("v*"))

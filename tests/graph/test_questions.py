@@ -18,7 +18,7 @@ from pydantic import BaseModel
 import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.graph import END, FAIL, Approval, CompiledGraph, Graph, merge_changes
-from holdfast.testing.faults import FakeClock
+from tests.faults import FakeClock
 
 HOUR = 3600.0
 
@@ -335,7 +335,7 @@ _PROGRAM = """
 import asyncio, sys
 from datetime import timedelta
 import holdfast as hf
-from holdfast.testing import faults
+from tests import faults
 from tests.graph.test_questions import _articles, Article, Approval
 
 async def main(url, task, nth):

@@ -19,7 +19,7 @@ from holdfast.checkpoint import to_micros
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.faults import FakeClock
+from tests.faults import FakeClock
 
 
 class Watched(MemoryStore):

@@ -22,8 +22,8 @@ from holdfast.model import Entry, Kind, Status
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
 from holdfast.store import Store, Work
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.testing import faults
 from holdfast.testing.invariants import entry
+from tests import faults
 from tests.waiting import wait_until
 
 LONG = 30.0

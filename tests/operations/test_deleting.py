@@ -11,8 +11,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_micros
-from holdfast.testing.faults import FakeClock
 from tests.conftest import Grow
+from tests.faults import FakeClock
 
 DAY = 86_400
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.codec import readable
 from holdfast.operations.diff import diff_values
-from holdfast.testing.strategies import values
+from tests.strategies import values
 
 
 def apply_patch(document: Any, patch: list[dict[str, Any]]) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.pipeline import Pipeline
-from holdfast.testing.faults import FakeClock
+from tests.faults import FakeClock
 from tests.pipeline.flows import Calls, path, run, when
 
 

@@ -7,7 +7,7 @@ import multiprocessing
 from typing import Any, Final
 
 import holdfast as hf
-from holdfast.testing import faults
+from tests import faults
 
 processes: Final = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload([__name__])

@@ -15,8 +15,8 @@ import pytest
 import holdfast as hf
 from holdfast.stores.mysql.schema import Migration
 from holdfast.stores.mysql.store import MySQLStore
-from holdfast.testing import faults
 from holdfast.testing.contract import check_store, entry
+from tests import faults
 from tests.servers import children, mariadb, postgres
 
 SAVES = 8

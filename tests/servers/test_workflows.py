@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 import holdfast as hf
-from holdfast.testing import faults
 from holdfast.workflow import WorkflowEngine, step, workflow
+from tests import faults
 from tests.servers import mariadb, postgres
 
 

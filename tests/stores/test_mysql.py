@@ -20,7 +20,6 @@ import holdfast as hf
 from holdfast.errors import SchemaError, StoreError, StoreURLError
 from holdfast.store import Store, WorkFailedError
 from holdfast.stores.mysql.store import MySQLStore
-from holdfast.testing import faults
 from holdfast.testing._transacting import Effects, TransactionalStore, read_effects
 from holdfast.testing.contract import (
     PersistentStoreContract,
@@ -31,6 +30,7 @@ from holdfast.testing.contract import (
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
+from tests import faults
 from tests.effort import examples
 from tests.servers import mariadb
 from tests.waiting import wait_until

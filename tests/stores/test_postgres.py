@@ -22,7 +22,6 @@ import holdfast as hf
 from holdfast.errors import SchemaError, StoreError, StoreURLError
 from holdfast.store import Notifying, Store, WorkFailedError
 from holdfast.stores.postgres.store import PostgresStore
-from holdfast.testing import faults
 from holdfast.testing.contract import (
     PersistentStoreContract,
     StoreContract,
@@ -33,6 +32,7 @@ from holdfast.testing.contract import (
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from holdfast.urls import open_store
+from tests import faults
 from tests.effort import examples
 from tests.servers import postgres
 from tests.servers.pgbouncer import PgBouncer

@@ -30,7 +30,6 @@ from holdfast.evidence import (
 from holdfast.kernel import appending
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, verdict_journal
-from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (
     StepCompleted,
     StepStarted,
@@ -45,6 +44,7 @@ from holdfast.workflow import (
 )
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
 from tests.evidence.support import Answer, http_server, reply
+from tests.faults import FakeClock
 from tests.workflow.support import Flow, collect, collect_failure, of, steps, stop_at
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing.faults import SeededEntropy
 from holdfast.workflow import (
     Retry,
     StepFailed,
@@ -18,6 +17,7 @@ from holdfast.workflow import (
     step,
     workflow,
 )
+from tests.faults import SeededEntropy
 from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
 
 

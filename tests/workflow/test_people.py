@@ -17,7 +17,6 @@ from holdfast.engine.people.requests import MAX_ANSWER_BYTES
 from holdfast.kernel.appending import append, append_if
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
-from holdfast.testing.faults import FakeClock
 from holdfast.workflow import (
     FAIL,
     Approval,
@@ -30,6 +29,7 @@ from holdfast.workflow import (
     step,
     workflow,
 )
+from tests.faults import FakeClock
 from tests.workflow.support import Flow, collect
 
 MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)

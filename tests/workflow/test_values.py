@@ -14,10 +14,10 @@ from hypothesis import given, settings
 
 import holdfast as hf
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing import strategies
-from holdfast.testing.strategies import same
 from holdfast.workflow import Approval, StepStarted, WorkflowEngine, approve, flow, step, workflow
+from tests import strategies
 from tests.effort import examples
+from tests.strategies import same
 from tests.workflow.support import Calls, Flow, stop_at
 
 

@@ -101,12 +101,12 @@ class Call:
 
     def ack(self, *, seq: int | None = None) -> None:
         """Note that it returned; a save or fork says where it stands."""
-        self._oracle._write({"phase": "ack", "id": self.id, "seq": seq})  # noqa: SLF001 - its other half
+        self._oracle._write({"phase": "ack", "id": self.id, "seq": seq})
 
     def fail(self, error: BaseException) -> None:
         """Note that it raised: an error of ours but `OutcomeUnknownError` says that nothing happened."""
         known = isinstance(error, HoldfastError) and not isinstance(error, OutcomeUnknownError)
-        self._oracle._write(  # noqa: SLF001 - its other half
+        self._oracle._write(
             {"phase": "fail" if known else "unknown", "id": self.id, "error": repr(error)}
         )
 

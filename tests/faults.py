@@ -122,7 +122,7 @@ class SeededEntropy:
     """An `Entropy` that a seed reproduces. Two processes must not share a seed: ids would clash."""
 
     def __init__(self, seed: int | str) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - reproducible is the point
+        self._random = random.Random(seed)
 
     def __call__(self, count: int) -> bytes:
         """So many bytes."""
