@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.model import CARRY_STATE, HIDDEN, Entry
 from holdfast.store import RunFilter, Store, StoreStats
 
-_PAGE: Final = 7  # small, so that every check also pages
+_PAGE: Final = 7  # entries in the first page: every check also pages; later pages are larger
 
 
 def entry(run: str, seq: int, body: bytes = b"", **fields: Any) -> Entry:
@@ -46,21 +46,29 @@ def read_all(
 ) -> list[Entry]:
     """Every entry of a run, page by page."""
     found: list[Entry] = []
-    after: int | None = None
-    while page := store.read(
-        run, after=after, limit=_PAGE, newest_first=newest_first, bodies=bodies
-    ):
+    while True:
+        limit = _PAGE + len(found)
+        page = store.read(
+            run,
+            after=found[-1].seq if found else None,
+            limit=limit,
+            newest_first=newest_first,
+            bodies=bodies,
+        )
         found += page
-        after = page[-1].seq
-    return found
+        if len(page) < limit:
+            return found
 
 
 def all_heads(store: Store, where: RunFilter = RunFilter()) -> list[Entry]:
     """The heads of every run that matches, page by page."""
     found: list[Entry] = []
-    while page := store.runs(where, after=found[-1].run if found else "", limit=_PAGE):
+    while True:
+        limit = _PAGE + len(found)
+        page = store.runs(where, after=found[-1].run if found else "", limit=limit)
         found += page
-    return found
+        if len(page) < limit:
+            return found
 
 
 def check_store(store: Store) -> list[str]:
