@@ -108,13 +108,13 @@ def takes_doubt_for_failure(patch: pytest.MonkeyPatch) -> None:
 def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
     real = Checker.newest
 
-    def newest(self: Checker, run: str, wanted: Any, **options: Any) -> Found:
+    def newest(self: Checker, branch: Any, wanted: Any, **options: Any) -> Found:
         from holdfast.evidence.trust import records
 
-        head = next(self._core.journals.branch(run))
-        if records.ever_held(self._core, head) is False:
+        branch = list(branch)
+        if records.ever_held(self._core, branch[0]) is False:
             patch.setattr(checking, "_UNTOLD", ())
-        return real(self, run, wanted, **options)
+        return real(self, branch, wanted, **options)
 
     patch.setattr(Checker, "newest", newest)
 
@@ -172,8 +172,8 @@ def calls_what_is_unclaimed_verified(patch: pytest.MonkeyPatch) -> None:
 def refuses_what_is_unclaimed(patch: pytest.MonkeyPatch) -> None:
     real = Checker.newest
 
-    def newest(self: Checker, run: str, wanted: Any, **options: Any) -> Found:
-        return real(self, run, wanted, **(options | {"unclaimed": False}))
+    def newest(self: Checker, branch: Any, wanted: Any, **options: Any) -> Found:
+        return real(self, branch, wanted, **(options | {"unclaimed": False}))
 
     patch.setattr(Checker, "newest", newest)
 

@@ -270,7 +270,7 @@ def test_runs_that_are_within_each_other_are_damaged(runs: dict[str, list[str]])
         for run, within in runs.items():
             standing_for(cp, run, *within)
         with pytest.raises(hf.CheckpointCorruptedError, match="no end"):
-            Checker(cp.core, None).newest("r", lambda _: True)
+            Checker(cp.core, None).newest(cp.core.journals.branch("r"), lambda _: True)
 
 
 @pytest.mark.parametrize("hostile", ["", "\x1f", "\ud800", "x" * 1000])
@@ -278,7 +278,7 @@ def test_a_run_within_whose_id_is_none_is_damage(hostile: str) -> None:
     with hf.SyncCheckpointer("memory://") as cp:
         standing_for(cp, "r", hostile)
         with pytest.raises(hf.CheckpointCorruptedError, match="run_id"):
-            Checker(cp.core, None).newest("r", lambda _: True)
+            Checker(cp.core, None).newest(cp.core.journals.branch("r"), lambda _: True)
 
 
 def test_a_run_within_is_read_once_however_many_steps_stand_for_it() -> None:
@@ -295,7 +295,7 @@ def test_a_run_within_is_read_once_however_many_steps_stand_for_it() -> None:
             standing_for(cp, f"r{depth}", f"r{depth + 1}", f"r{depth + 1}")
         cp.save(f"r{deep}", {})
         store.reads = 0
-        Checker(cp.core, None).newest("r0", lambda _: True)
+        Checker(cp.core, None).newest(cp.core.journals.branch("r0"), lambda _: True)
     assert store.reads == deep + 1
 
 
@@ -327,7 +327,7 @@ def test_nothing_claimed_is_never_called_verified(desk: Desk) -> None:
         assert not checker.check(a).holds
         assert checker.check(b).holds
         (desk / "b").unlink()
-        assert checker.newest("r", lambda _: True).entry is None
+        assert checker.newest(cp.core.journals.branch("r"), lambda _: True).entry is None
 
 
 def test_a_claim_that_the_policy_can_not_allow_any_more_stops_the_resume(

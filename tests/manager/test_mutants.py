@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -36,9 +36,9 @@ def believes_what_was_found_earlier(patch: pytest.MonkeyPatch) -> None:
 
 
 def searches_by_what_was_found_earlier(patch: pytest.MonkeyPatch) -> None:
-    def newest(self: Checker, run: str, wanted: Callable[[Entry], bool]) -> Found:
-        branch = filter(wanted, self._core.journals.branch(run))
-        return Found(next((e for e in branch if records.ever_held(self._core, e)), None), [])
+    def newest(self: Checker, branch: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Found:
+        found = filter(wanted, branch)
+        return Found(next((e for e in found if records.ever_held(self._core, e)), None), [])
 
     patch.setattr(Checker, "newest", newest)
 
@@ -46,9 +46,9 @@ def searches_by_what_was_found_earlier(patch: pytest.MonkeyPatch) -> None:
 def looks_at_the_newest_only(patch: pytest.MonkeyPatch) -> None:
     real = Checker.newest
 
-    def newest(self: Checker, run: str, wanted: Callable[[Entry], bool]) -> Found:
-        head = next(iter(self._core.journals.branch(run)), None)
-        return real(self, run, lambda entry: entry == head)
+    def newest(self: Checker, branch: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Found:
+        newest, *older = branch
+        return real(self, [newest, *older], lambda entry: entry == newest)
 
     patch.setattr(Checker, "newest", newest)
 

@@ -602,7 +602,9 @@ def test_what_was_found_to_fail_counts_where_the_stored_verdicts_are_trusted(
     with hf.SyncCheckpointer(store) as cp:
         from holdfast.evidence.trust.checking import Checker
 
-        Checker(cp.core, EvidenceVerifier()).newest("r", lambda _: True, unclaimed=True)
+        Checker(cp.core, EvidenceVerifier()).newest(
+            cp.core.journals.branch("r"), lambda _: True, unclaimed=True
+        )
         desk.write("b")
         desk.take()
         events = asyncio.run(collect(engine.resume(flow, workflow_id="r", trust="stored")))

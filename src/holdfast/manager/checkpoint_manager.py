@@ -224,7 +224,7 @@ class CheckpointManager:
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
             seen = _current(core, run)
-            found = self._checker(core).newest(run, wanted)
+            found = self._checker(core).newest(core.journals.branch(run), wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
                 self._on_rejected(self._required(core, run, entry.seq), standing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -13,6 +13,7 @@ from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, StepFailedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.reader import is_live
 from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Kind, Status
 from holdfast.operations.reading import outages_named
 
@@ -86,6 +87,12 @@ class History:
     def ending(self) -> bool:
         """Whether nothing is to be done any more but to undo steps."""
         return self.rolling_back() is not None or self.wanted() == "cancel"
+
+    def branch(self) -> Iterable[Entry]:
+        """The live checkpoints of the run, newest first; read again only if not all are here."""
+        if not self._whole:
+            return self._core.journals.branch_of(self.head)
+        return [entry for entry in reversed(self.entries) if is_live(entry)]
 
     def of(self, *kinds: Kind) -> Iterator[Entry]:
         """The entries of these kinds."""

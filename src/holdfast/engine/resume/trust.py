@@ -57,9 +57,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     from holdfast.evidence.trust.checking import Checker, reason
 
     verifier = options.checks_with if options.trust == "verify" else None
-    found = Checker(core, verifier).newest(
-        history.run, lambda entry: True, unclaimed=True, head=history.head
-    )
+    found = Checker(core, verifier).newest(history.branch(), lambda entry: True, unclaimed=True)
     if not found.rejected:
         return None
     oldest, _ = found.rejected[-1]

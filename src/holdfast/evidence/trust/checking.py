@@ -59,23 +59,22 @@ class Checker:
 
     def newest(
         self,
-        run: str,
+        branch: Iterable[Entry],
         wanted: Callable[[Entry], bool],
         *,
         unclaimed: bool = False,
-        head: Entry | None = None,
     ) -> Found:
-        """The newest wanted checkpoint on the branch of the run, or of this `head`, that holds now.
+        """The newest wanted checkpoint of a branch that holds now.
 
-        One that failed is passed over, and so is one that was checked and never held. Raises
+        `branch` are its checkpoints, checked, newest first: what `journals.branch` reads, or what
+        the caller has read already. One that failed is passed over, and so is one that was checked and never held. Raises
         `VerificationError` for one that can't be told now but held before, or was never checked,
         and for one whose step stands for a run that was deleted, with its claims:
         to go on from an older one would throw good work away. With `unclaimed`, one up to which
         nothing was claimed at all will do, too, and what can't be told is never passed over: it
         was there when it was claimed.
         """
-        journals = self._core.journals
-        branch = _oldest_first(journals.branch(run) if head is None else journals.branch_of(head))
+        branch = _oldest_first(branch)
         at = {entry.seq: entry for entry in branch}
         look = _Look(self, self._core, branch)
         standings: list[Standing] = []
@@ -91,10 +90,10 @@ class Checker:
             if standing.status in _UNTOLD and (
                 unclaimed or records.ever_held(self._core, entry) is not False
             ):
-                untold = VerificationError(checkpoint_id(run, entry.seq), standing.against)
+                untold = VerificationError(checkpoint_id(entry.run, entry.seq), standing.against)
                 break
             if standing.against:
-                _log.warning("%s@%d does not hold: %s", run, entry.seq, reason(standing))
+                _log.warning("%s@%d does not hold: %s", entry.run, entry.seq, reason(standing))
                 rejected.append((entry, standing))
         look.note(standings)
         if untold is not None:
