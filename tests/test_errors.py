@@ -3,8 +3,10 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import pydoc
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,14 +17,17 @@ from holdfast.evidence import Evidence, verdicts
 TREE = [getattr(errors, name) for name in errors.__all__]
 
 
+def fields(kind: type[hf.HoldfastError]) -> dict[str, Any]:
+    """A value for each argument of the error."""
+    return {
+        parameter.name: 7 if parameter.annotation in (int, int | None, float) else "text"
+        for parameter in inspect.signature(kind).parameters.values()
+        if parameter.kind == parameter.POSITIONAL_OR_KEYWORD
+    }
+
+
 def example(kind: type[hf.HoldfastError]) -> hf.HoldfastError:
-    parameters = list(inspect.signature(kind).parameters.values())
-    given = [
-        7 if str(p.annotation) in ("int", "int | None", "float") else "text"
-        for p in parameters
-        if p.kind == p.POSITIONAL_OR_KEYWORD
-    ]
-    return kind(*(given or ["something happened"]))
+    return kind(*(fields(kind).values() or ["something happened"]))
 
 
 @pytest.mark.parametrize("kind", TREE)
@@ -32,6 +37,67 @@ def test_every_error_survives_pickling_with_its_fields(kind: type[hf.HoldfastErr
         assert type(again) is kind
         assert str(again) == str(error)
         assert vars(again) == vars(error)
+        assert again.args == error.args
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_the_arguments_of_an_error_are_its_attributes(kind: type[hf.HoldfastError]) -> None:
+    given = fields(kind)
+    for error in (kind(*given.values()), kind(**given)):
+        assert {name: getattr(error, name) for name in given} == given
+        assert error.args == tuple(given.values())
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ((), {}),
+        (("run",), {}),
+        (("run", 1, 2), {}),
+        (("run", 1), {"seq": 2}),
+        (("run", 1), {"head": 2}),
+    ],
+)
+def test_an_error_with_other_arguments_than_its_fields_is_a_type_error(
+    given: tuple[tuple[Any, ...], dict[str, Any]],
+) -> None:
+    with pytest.raises(TypeError, match=r"ConflictError (takes|needs)"):
+        hf.ConflictError(*given[0], **given[1])
+
+
+def test_help_shows_the_fields_of_an_error() -> None:
+    shown = pydoc.plain(pydoc.render_doc(hf.StepFailedError))
+    assert (
+        "class StepFailedError(RunError)\n |  StepFailedError(step: str, error_type: str, "
+        "message: str, attempts: int = 1, trace: str = '')" in shown
+    )
+
+
+def test_what_is_assigned_later_survives_pickling_too() -> None:
+    error = hf.StepFailedError("fetch#2", "ValueError", "no")
+    assert (error.name, error.others, error.state) == ("", (), None)
+    error.name = "fetch"
+    error.state = {"n": 1}
+    error.others = (hf.StepFailedError("b", "OSError", "no"),)
+    error.add_note("a note")
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (again.name, again.state, again.others[0].step) == ("fetch", {"n": 1}, "b")
+        assert again.__notes__ == ["a note"]
+
+
+def test_a_cause_that_is_an_error_of_holdfast_survives_pickling() -> None:
+    error = hf.StepFailedError("a", "holdfast.errors.StepTimeoutError", "late")
+    error.__cause__ = hf.StepTimeoutError("a", 5)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert isinstance(again.__cause__, hf.StepTimeoutError)
+        assert again.__cause__.seconds == 5
+    error.__cause__ = type("LocalError", (Exception,), {})()  # can't be pickled
+    assert pickle.loads(pickle.dumps(error)).__cause__ is None
+
+
+@pytest.mark.parametrize("kind", TREE)
+def test_errors_are_known_by_the_name_they_are_imported_by(kind: type[hf.HoldfastError]) -> None:
+    assert f"{kind.__module__}.{kind.__qualname__}" == f"holdfast.errors.{kind.__name__}"
 
 
 @pytest.mark.parametrize("kind", TREE)
@@ -60,20 +126,20 @@ def _claim(verdict: verdicts.Verdict) -> Evidence:
     return claim
 
 
-def test_what_does_not_hold_and_what_cannot_be_told_are_told_apart() -> None:
+def test_false_claims_and_claims_that_cannot_be_checked_read_differently() -> None:
     false, unknown = _claim(verdicts.failed("gone")), _claim(verdicts.inconclusive("no answer"))
     broken = _claim(verdicts.error("no connection"))
     said = str(hf.VerificationError("r@1", (false,)))
-    assert "r@1 does not hold" in said
+    assert "r@1 does not verify" in said
     assert "Put right what is missing" in said
     assert "trust=" not in said
     said = str(hf.VerificationError("r@1", (unknown, broken)))
-    assert "whether checkpoint r@1 holds can't be told" in said
+    assert "checkpoint r@1 can't be verified" in said
     assert "Put right" not in said
     assert 'trust="stored"' in said
     assert 'trust="skip"' in said
     said = str(hf.VerificationError("r@1", (false, unknown)))
-    assert "r@1 does not hold" in said
+    assert "r@1 does not verify" in said
     assert 'trust="stored"' in said
 
 

@@ -236,6 +236,4 @@ class Notifying(Protocol):
 class WorkFailedError(HoldfastError):
     """Carries what a user's `work` raised from the store to whoever waits; never shown to them."""
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
-        self.error = error
+    error: BaseException

@@ -86,7 +86,8 @@ def test_help_imports_no_more_than_it_needs() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert "Keep, move, delete:" in done.stdout
-    assert eval(done.stderr) == ["holdfast.errors", "holdfast.cli", "holdfast.cli.main"]
+    imported = [name for name in eval(done.stderr) if not name.startswith("holdfast.errors.")]
+    assert imported == ["holdfast.errors", "holdfast.cli", "holdfast.cli.main"]
 
 
 def test_it_is_a_module_too_and_knows_its_version() -> None:

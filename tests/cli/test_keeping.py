@@ -146,7 +146,7 @@ def test_a_copy_names_the_runs_that_it_left_alone(cli: Cli, plain: hf.SyncCheckp
     done = cli("copy", "other.db")
     assert done.code == Exit.REFUSED
     assert done.out == "1 run copied to other.db: 1 new\n"
-    assert "left alone: 'another'; copy them to another store" in done.err
+    assert "'another'; they are unchanged. Copy them to another store" in done.err
     again = cli("copy", "other.db", "--json")
     assert again.code == Exit.REFUSED
     assert (again.json["runs"], again.json["new"], again.json["refused"]) == (1, 0, ["another"])

@@ -348,7 +348,9 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
 async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: str) -> None:
     worker = Stuck(url, lines=3)
     async with WorkflowEngine(url) as engine:
-        with pytest.raises(hf.RunActiveError, match=f":{worker.process.pid}, which is alive"):
+        with pytest.raises(
+            hf.RunActiveError, match=f"being executed by process {worker.process.pid} on"
+        ):
             await engine.run(slow, workflow_id="r0", resume=True)
         with pytest.raises(hf.RunActiveError, match="take_over=True"):
             async for _ in engine.resume(slow, workflow_id="r0"):

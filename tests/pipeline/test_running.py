@@ -185,7 +185,9 @@ def test_no_matching_path_is_an_error_and_the_step_is_kept(cp: hf.SyncCheckpoint
         paths = [path("a", "b", when("a.call", "greater_than", limit)), path("b", "end")]
         return Pipeline(steps, {"start_at": "a", "paths": paths}, checkpointer=cp)
 
-    with pytest.raises(hf.NoPathError, match=r"no way on from 'a': no condition holds of a\.call"):
+    with pytest.raises(
+        hf.NoPathError, match=r"no path from 'a': none of these conditions is true: a\.call"
+    ):
         run(pipeline(5).run(1, "t"))
     with pytest.raises(hf.NoPathError):
         run(pipeline(5).resume("t"))

@@ -34,7 +34,7 @@ def test_a_loop_goes_round_and_each_round_is_kept(cp: hf.SyncCheckpointer) -> No
 
 def test_a_loop_has_a_limit_that_a_resume_does_not_reset(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
-    with pytest.raises(hf.LoopLimitError, match="stopped before 'a': it came there 5 times"):
+    with pytest.raises(hf.LoopLimitError, match="stopped before 'a': it ran this step 5 times"):
         run(looping(calls, 9, cp, max_iterations=5).run(1, "t"))
     with pytest.raises(hf.LoopLimitError) as caught:
         run(looping(calls, 9, cp, max_iterations=5).resume("t"))

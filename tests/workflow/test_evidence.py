@@ -671,7 +671,7 @@ def test_a_claim_that_is_never_so_fails_the_run_with_its_words(
         yield step("a").python(desk.call, args=("a",)).evidence(there(desk / "mark"))
 
     with pytest.raises(
-        hf.StepFailedError, match=r"claims what is not so: .*mark is there"
+        hf.StepFailedError, match=r"claims what is false: .*mark is there"
     ) as raised:
         by_run(memory, flow)
     assert raised.value.error_type == "holdfast.errors.ClaimFailedError"
@@ -690,7 +690,7 @@ def test_what_can_not_be_told_when_the_step_is_finished_fails_it_in_other_words(
     with pytest.raises(hf.StepFailedError) as raised:
         by_run(memory, flow)
     words = str(raised.value)
-    assert re.search(r"what is not so: .*mark.* and what can't be told: .*it went well", words)
+    assert re.search(r"what is false: .*mark.* and what can't be checked: .*it went well", words)
     assert desk.take() == ["a", "a"]
 
 
@@ -705,7 +705,7 @@ def test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told(
         return (yield step("a").python(desk.write, args=("a",)).evidence(pack))
 
     assert memory.run_sync(flow, least=1) == "this is a"
-    with pytest.raises(hf.StepFailedError, match=r"claims what can't be told: .*part 0"):
+    with pytest.raises(hf.StepFailedError, match=r"claims what can't be checked: .*part 0"):
         memory.run_sync(flow, least=2)
 
 

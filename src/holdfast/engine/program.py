@@ -119,12 +119,10 @@ class Stored:
 
 
 class StaleStepError(HoldfastError):
-    """A recorded step is called with something else now; the engine goes back before it."""
+    """A recorded step is called with other arguments now; the engine goes back before it."""
 
-    def __init__(self, step: str, seq: int) -> None:
-        super().__init__(step, seq)
-        self.step = step
-        self.seq = seq
+    step: str
+    seq: int
 
 
 class Program(ABC):

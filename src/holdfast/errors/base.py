@@ -1,0 +1,95 @@
+"""How errors are declared: a docstring, fields as annotations, and a message."""
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+T = TypeVar("T")
+
+
+class _Attribute:
+    def __init__(self, default: object) -> None:
+        self.default = default
+
+
+def attribute(default: T, *, init: Literal[False] = False) -> T:
+    """An attribute that is assigned later. It is not an argument of the error."""
+    return _Attribute(default)  # type: ignore[return-value]
+
+
+class _FieldsSignature:
+    """The signature that `help()` and `inspect.signature` show, made when they ask for it."""
+
+    def __get__(self, _: object, kind: "type[HoldfastError]") -> "Signature":
+        from inspect import Parameter, Signature
+
+        if kind.__init__ is not HoldfastError.__init__ or not kind._fields:
+            raise AttributeError("__signature__")  # inspect then looks at its __init__
+        parameters = [
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=getattr(kind, name, Parameter.empty),
+                annotation=annotation,
+            )
+            for name, annotation in kind._fields.items()
+        ]
+        return Signature(parameters)
+
+
+@dataclass_transform(field_specifiers=(attribute,))
+class HoldfastError(Exception):
+    """Every error that holdfast raises on purpose.
+
+    A subclass declares its fields as a dataclass does; they follow those of its base. They are
+    the arguments of the error, its attributes and its `args`, so that it can be pickled and
+    copied. A class without fields takes any arguments.
+
+    The message is `_text`, formatted with the fields, or what `__str__` returns.
+    """
+
+    __module__ = "holdfast.errors"
+    __signature__: ClassVar = _FieldsSignature()
+    _fields: ClassVar[dict[str, Any]] = {}
+    _text: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        cls._fields = dict(cls._fields)
+        for name, annotation in cls.__annotations__.items():
+            value = cls.__dict__.get(name)
+            if isinstance(value, _Attribute):
+                setattr(cls, name, value.default)
+            else:
+                cls._fields[name] = annotation
+        if cls.__module__.startswith("holdfast.errors."):
+            cls.__module__ = "holdfast.errors"  # where users import it from
+
+    def __init__(self, *args: object, **named: object) -> None:
+        Exception.__init__(self, *args)  # not OSError's: it takes two arguments as its own
+        fields = self._fields
+        if not fields and not named:
+            return
+        given = dict(zip(fields, args, strict=False))
+        if len(args) > len(given) or named.keys() & given or named.keys() - fields:
+            raise TypeError(f"{type(self).__name__} takes {', '.join(fields)}")
+        self.__dict__.update(given, **named)
+        if missing := [name for name in fields if not hasattr(self, name)]:
+            raise TypeError(f"{type(self).__name__} needs {', '.join(missing)}")
+        self.args = tuple(getattr(self, name) for name in fields)
+        self.__dict__.update(zip(fields, self.args, strict=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = vars(self)
+        if isinstance(self.__cause__, HoldfastError):  # others may not survive pickling
+            state = {**state, "__cause__": self.__cause__}
+        return type(self), self.args, state
+
+    def __str__(self) -> str:
+        return self._text.format_map(vars(self)) if self._text else ": ".join(map(str, self.args))
+
+
+def shortened(value: object) -> str:
+    """The `repr` of a value, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

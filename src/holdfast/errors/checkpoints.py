@@ -1,0 +1,301 @@
+"""Something is wrong with a checkpoint or a run."""
+
+from typing import Any
+
+from holdfast.errors.base import HoldfastError, shortened
+
+
+class CheckpointError(HoldfastError):
+    """Something is wrong with a checkpoint or a run, rather than with the store."""
+
+
+class CheckpointSaveError(CheckpointError, OSError):
+    """The save did not happen: nothing of it is in the store."""
+
+    run_id: str
+    reason: str
+    _text = "run {run_id!r} was not saved: {reason}"
+
+
+class OutcomeUnknownError(CheckpointSaveError):
+    """The store failed while committing: either all of the entries are there, or none."""
+
+    _text = (
+        "it is unknown whether run {run_id!r} was saved: {reason}; "
+        "load it and compare before you save again"
+    )
+
+
+class SyncFailedError(OutcomeUnknownError):
+    """The disk failed to sync: the entries can be read now, and may be gone after a power cut.
+
+    Reading them proves nothing, and neither would another sync.
+    """
+
+    _text = (
+        "run {run_id!r} may not survive a power cut: {reason}; "
+        "check the disk, then load the run and compare before you save again"
+    )
+
+
+class CheckpointLoadError(CheckpointError, OSError):
+    """The store could not be read. This never means that there is nothing to read.
+
+    `run_id` is empty if the request was not about a single run.
+    """
+
+    run_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        what = f"run {self.run_id!r}" if self.run_id else "the store"
+        return f"{what} could not be read: {self.reason}"
+
+
+class CheckpointNotFoundError(CheckpointError, LookupError):
+    """There is no such run, or no such checkpoint in it."""
+
+    run_id: str
+    checkpoint_id: str | None = None
+
+    def __str__(self) -> str:
+        if self.checkpoint_id is None:
+            return f"run {self.run_id!r} has no checkpoint; list the runs to see what there is"
+        if not self.run_id:
+            return f"there is no checkpoint {self.checkpoint_id!r}"
+        return (
+            f"run {self.run_id!r} has no checkpoint {self.checkpoint_id}; "
+            "list its checkpoints to see what there is"
+        )
+
+
+class ThreadNotFoundError(CheckpointNotFoundError):
+    """No run of this flow is in that thread.
+
+    If the id given is a run's, `of_run` is the thread of that run, or "" if it has none.
+    """
+
+    def __init__(self, thread_id: str, of_run: str | None = None) -> None:
+        super().__init__(thread_id)
+        self.args = (thread_id, of_run)
+        self.thread_id = thread_id
+        self.of_run = of_run
+
+    def __str__(self) -> str:
+        if self.of_run is None:
+            return f"there is no run of this flow in thread {self.thread_id!r}"
+        thread = f"; it is in thread {self.of_run!r}" if self.of_run else ""
+        return f"{self.thread_id!r} is the id of a run, not of a thread: pass it as run_id={thread}"
+
+
+class CheckpointCorruptedError(CheckpointError, ValueError):
+    """The stored bytes are not the ones that were written; no state was made from them."""
+
+    run_id: str
+    seq: int | None
+    reason: str
+
+    def __str__(self) -> str:
+        if self.seq is None:
+            return (
+                f"{self.run_id} is damaged: {self.reason}; restore it, or export what still loads"
+            )
+        return (
+            f"{self.run_id}@{self.seq} is corrupted: {self.reason}; "
+            "verify the run and load an older checkpoint"
+        )
+
+
+class SerializeError(CheckpointError, TypeError):
+    """A value can't be stored. `path` leads to it from the top of the state."""
+
+    path: str
+    reason: str
+
+
+class ReviveError(CheckpointError, TypeError):
+    """Stored data does not fit the type the caller asked for. `path` says where."""
+
+    path: str
+    reason: str
+
+
+class StateTooLargeError(CheckpointError, ValueError):
+    """The state is larger than the limit; nothing was saved."""
+
+    run_id: str
+    size: int
+    limit: int
+    _text = (
+        "the state of run {run_id!r} takes {size:,} bytes, more than the limit of {limit:,}; "
+        "keep large data in files, or raise max_state_bytes"
+    )
+
+
+class RunActiveError(CheckpointError):
+    """The run is live or waiting for an answer; nothing was done to it.
+
+    `worker` is the process that executes it ("host:pid") if that is another one.
+    """
+
+    run_id: str
+    status: str
+    worker: str = ""
+
+    def __str__(self) -> str:
+        if self.worker:
+            host, _, pid = self.worker.rpartition(":")
+            return (
+                f"run {self.run_id!r} is being executed by process {pid} on {host}; wait for it, "
+                "or pass take_over=True: it then stops, and its unfinished steps run again"
+            )
+        return (
+            f"run {self.run_id!r} is {self.status}; wait for it, cancel it or close the stream of "
+            "its events first, or pass force=True to delete it anyway"
+        )
+
+
+class RunExistsError(CheckpointError):
+    """The id given for a new run is taken; the run that has it is unchanged."""
+
+    run_id: str
+    _text = "run {run_id!r} already exists; resume it, or choose another id"
+
+
+class CopyRefusedError(RunExistsError):
+    """The target has other runs with these ids, or continued them; they are unchanged.
+
+    All other runs were copied. `run_id` is the first of `run_ids`.
+    """
+
+    def __init__(self, run_ids: tuple[str, ...], target: str) -> None:
+        super().__init__(run_ids[0])
+        self.args = (run_ids, target)
+        self.run_ids = run_ids
+        self.target = target
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(repr, self.run_ids[:5]))
+        more = f" and {len(self.run_ids) - 5:,} more" if len(self.run_ids) > 5 else ""
+        return (
+            f"{self.target} has runs with these ids that may be other runs, or continued since: "
+            f"{shown}{more}; they are unchanged. Copy them to another store, or, if nothing there "
+            "continued them, delete them there and copy again"
+        )
+
+
+class RunMismatchError(CheckpointError, ValueError):
+    """A run belongs to one flow, thread and owner for good; nothing was saved."""
+
+    run_id: str
+    field: str
+    expected: str | None
+    actual: str
+    _text = (
+        "run {run_id!r} was opened with {field} {expected!r}, not {actual!r}; "
+        "omit it, or save to another run"
+    )
+
+
+class RunIdRequiredError(CheckpointError, ValueError):
+    """A store was given, but no run id; nothing was run."""
+
+    _text = "a run that is kept in a store needs an id: pass run_id="
+
+
+class StoreRequiredError(CheckpointError, ValueError):
+    """The run asks people, and no store keeps it until they answer. `step` is the question."""
+
+    step: str
+    _text = (
+        "{step!r} asks people, but no store keeps the run until they answer: "
+        "pass store= and run_id="
+    )
+
+
+class RunFinishedError(CheckpointError):
+    """The run has ended; there is nothing to resume."""
+
+    run_id: str
+    status: str
+
+    def __str__(self) -> str:
+        if "rolled back" in self.status:
+            return f"run {self.run_id!r} is {self.status}: its steps were undone; start a new run"
+        return (
+            f"run {self.run_id!r} is {self.status}; "
+            "fork it or roll it back to continue from an earlier point, or start a new run"
+        )
+
+
+class InputMismatchError(CheckpointError, ValueError):
+    """The run began with other inputs; nothing was run."""
+
+    expected_hash: str
+    actual_hash: str
+    _text = (
+        "the run began with inputs of hash {expected_hash}, and these have {actual_hash}; "
+        "leave the inputs out to use the recorded ones, or start another run"
+    )
+
+
+class FlowChangedError(CheckpointError):
+    """The flow is not the one that the run began with; nothing more was run."""
+
+    run_id: str
+    changes: tuple[str, ...]
+    advice: str
+
+    def __str__(self) -> str:
+        return f"run {self.run_id!r} can't continue: {'; '.join(self.changes)}. {self.advice}"
+
+
+class StepNotFoundError(CheckpointError, LookupError):
+    """No such step was begun, or it was deleted with its checkpoint; nothing was saved."""
+
+    step_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"no step {shortened(self.step_id)} was begun; "
+            "pass what begin_step returned, or look at steps_in_flight()"
+        )
+
+
+class StepConflictError(CheckpointError):
+    """The step can no longer be committed or abandoned like this; the journal is unchanged."""
+
+    step_id: str
+    reason: str
+    _text = "step {step_id} is unchanged: {reason}"
+
+
+class VerificationError(CheckpointError):
+    """The claims of a checkpoint are false now, or could not be checked; nothing was changed.
+
+    `evidence` has the claims that were not verified, each with its verdict; `reason` says why
+    no claim could be checked.
+    """
+
+    checkpoint_id: str
+    evidence: tuple[Any, ...]
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        unchecked = f"checkpoint {self.checkpoint_id} can't be verified"
+        if self.reason is not None:
+            return f"{unchecked}: {self.reason}"
+        if not self.evidence:
+            return f"checkpoint {self.checkpoint_id} is unverified: it claims nothing"
+        found = {getattr(claim, "verification_status", "failed") for claim in self.evidence}
+        told, advice = unchecked, ""
+        if "failed" in found:
+            told = f"checkpoint {self.checkpoint_id} does not verify"
+            advice = ". Put right what is missing, or go back to an older checkpoint"
+        if found != {"failed"}:
+            advice += (
+                '. Try again when it can be checked, or resume the flow with trust="stored" to '
+                'use the last verdict, or trust="skip" to check nothing'
+            )
+        more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
+        return f"{told}: {'; '.join(map(str, self.evidence[:5]))}{more}{advice}"

@@ -1,0 +1,41 @@
+"""Claims that are of no use as evidence."""
+
+from typing import Any
+
+from holdfast.errors.base import HoldfastError
+
+
+class EvidenceError(HoldfastError):
+    """A claim, or a pack of them, is of no use as evidence."""
+
+
+class InvalidEvidenceError(EvidenceError, ValueError):
+    """A claim that is malformed, or a pack that is empty, contradictory or unsatisfiable."""
+
+    what: str
+    reason: str
+
+
+class EvidencePolicyError(EvidenceError):
+    """The policy of the program that checks can never allow this claim; nothing was touched."""
+
+    what: str
+    reason: str
+    _text = "{what} can't be checked here: {reason}"
+
+
+class ClaimFailedError(EvidenceError):
+    """A step finished, but what it claims about the world is false, or could not be checked."""
+
+    step: str
+    evidence: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        false = [one for one in self.evidence if getattr(one, "verification_status", 0) == "failed"]
+        unchecked = [claim for claim in self.evidence if claim not in false]
+        parts = [
+            f"{what}: {'; '.join(map(str, claims[:5]))}"
+            for what, claims in (("what is false", false), ("what can't be checked", unchecked))
+            if claims
+        ]
+        return f"step {self.step!r} claims {'; and '.join(parts)}"

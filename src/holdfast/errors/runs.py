@@ -1,0 +1,187 @@
+"""A run did not complete, can't be run, or does not accept an answer."""
+
+from holdfast.errors.base import HoldfastError, attribute
+
+
+class RunError(HoldfastError):
+    """A run did not complete. `state` is its last state, if that is known."""
+
+    state: object = attribute(None)
+
+
+class StepFailedError(RunError):
+    """A step failed, after its retries. What it raised is the `__cause__`, in the process it failed in.
+
+    In a resumed run this error is the same, without a cause. `step` is the key of one visit to
+    the step, `name` is how the flow calls it.
+    """
+
+    step: str
+    error_type: str
+    message: str
+    attempts: int = 1
+    trace: str = ""
+    name: str = attribute("")
+    others: "tuple[StepFailedError, ...]" = attribute(())  # of the same parallel or for_each
+
+    def is_a(self, kind: type[BaseException]) -> bool:
+        """Whether the step raised exactly this type; also known in a resumed run."""
+        return self.error_type == f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+    def __str__(self) -> str:
+        tries = f" after {self.attempts} attempts" if self.attempts > 1 else ""
+        name = self.name or self.step
+        return f"step {name!r} failed{tries}: {self.error_type}: {self.message}"
+
+
+class StepTimeoutError(RunError, TimeoutError):
+    """A step took longer than its timeout. It is not known how far it got."""
+
+    step: str
+    seconds: float
+    _text = "step {step!r} took longer than {seconds:g} s"
+
+
+class CommandFailedError(RunError):
+    """A command that a step ran ended with an unexpected exit code, or took too long.
+
+    `exit_code` is None if it was killed for taking too long.
+    """
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    stderr: str = ""
+
+    def __str__(self) -> str:
+        ended = f"exited with {self.exit_code}"
+        if self.exit_code is None:
+            ended = "was killed for taking too long"
+        output = self.stderr.strip()[-500:]
+        return f"{' '.join(self.argv)} {ended}" + (f": {output}" if output else "")
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """The run took longer than its timeout. The steps it finished are saved: resume it."""
+
+    run_id: str
+    seconds: float
+    _text = "run {run_id!r} took longer than {seconds:g} s; resume it to continue"
+
+
+class LoopLimitError(RunError):
+    """The run made as many steps as it may: an endless loop, or a limit that is too low."""
+
+    run_id: str
+    step: str
+    limit: float
+    setting: str = "max_steps"
+
+    def __str__(self) -> str:
+        done = {
+            "max_iterations": f"it ran this step {self.limit:,} times",
+            "max_loop_time_seconds": f"its loop took {self.limit:,} s",
+        }.get(self.setting, f"it made {self.limit:,} steps")
+        return (
+            f"run {self.run_id!r} stopped before {self.step!r}: {done}; "
+            f"if its loop does end, raise {self.setting} and resume it"
+        )
+
+
+class NoPathError(RunError):
+    """The step is done and saved, but no path that leaves it has a true condition."""
+
+    run_id: str
+    step: str
+    tried: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"run {self.run_id!r} has no path from {self.step!r}: none of these conditions is "
+            f"true: {'; '.join(self.tried)}. Add a last path without a condition, and resume it"
+        )
+
+
+class UnresolvedError(RunError, LookupError):
+    """A template or a condition refers to something that does not exist or can't be compared."""
+
+    where: str
+    reason: str
+
+
+class EndedWithFailureError(RunError):
+    """The run reached `end_with_failure`: its flow is done, and calls that a failure."""
+
+    run_id: str
+    step: str = ""
+    _text = "run {run_id!r} ended with failure after {step!r}, as its flow says"
+
+
+class RunPausedError(RunError):
+    """The run waits for an answer, or was asked to pause; the steps it finished are saved."""
+
+    run_id: str
+    questions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.questions:
+            return f"run {self.run_id!r} is paused; resume it to continue"
+        waiting = ", ".join(map(repr, self.questions))
+        return f"run {self.run_id!r} waits for an answer to {waiting}; answer it, then resume"
+
+
+class UnansweredError(RunError, TimeoutError):
+    """Nobody answered a question before its deadline, and it has no default.
+
+    `step` is the question.
+    """
+
+    run_id: str
+    step: str
+    _text = (
+        "run {run_id!r}: nobody answered {step!r} before its deadline; resume the run to ask again"
+    )
+
+
+class RunCancelledError(RunError):
+    """The run was cancelled; the steps that can be undone were undone."""
+
+    run_id: str
+    _text = "run {run_id!r} was cancelled"
+
+
+class LeaseLostError(RunError):
+    """Another process took the run over, or its history was changed; this one wrote nothing more."""
+
+    run_id: str
+    seq: int
+    kind: str
+    _text = (
+        "this process lost run {run_id!r}: another one wrote the {kind} entry at {seq}; "
+        "what this process did since was not saved"
+    )
+
+
+class InvalidFlowError(HoldfastError, ValueError):
+    """A flow can't run as it is defined. `problems` lists everything that is wrong."""
+
+    flow: str
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.flow} can't run: {'; '.join(self.problems)}"
+
+
+class QuestionError(HoldfastError):
+    """There is no such open question: it was never asked, or is answered already."""
+
+    run_id: str
+    question: str | None
+    reason: str
+
+    def __str__(self) -> str:
+        which = "" if self.question is None else f", question {self.question!r}"
+        return f"run {self.run_id!r}{which}: {self.reason}"
+
+
+class InvalidAnswerError(QuestionError, ValueError):
+    """The answer does not fit the question; the question stays open."""

@@ -1,0 +1,78 @@
+"""The store refused, failed, or keeps something else at this position."""
+
+from holdfast.errors.base import HoldfastError, shortened
+
+
+class ConflictError(HoldfastError):
+    """Another writer already took this position; nothing was written."""
+
+    run_id: str
+    seq: int
+    _text = "run {run_id!r} already has an entry at {seq}; load it again and retry"
+
+
+class InvalidIdError(HoldfastError, ValueError):
+    """An id that is empty, too long or contains characters that stores can't keep apart."""
+
+    what: str
+    value: object
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {shortened(self.value)} {self.reason}"
+
+
+class StoreError(HoldfastError):
+    """The store refused or failed; nothing was written."""
+
+
+class EntriesLostError(ConflictError, StoreError):
+    """The store lost entries that it had acknowledged; nothing was written after the gap.
+
+    `seq` was saved, but the run now ends at the seq `head`, or at -1 if nothing is left of it.
+    """
+
+    head: int
+
+    def __str__(self) -> str:
+        left = f"it ends at seq {self.head}" if self.head >= 0 else "nothing is left of it"
+        return (
+            f"the store lost entries of run {self.run_id!r} that it had acknowledged: {left}, but "
+            f"seq {self.seq} was saved; restore the store from a backup, or load or resume the run "
+            "and repeat what was lost"
+        )
+
+
+class StoreUnavailableError(StoreError):
+    """The store is unreachable, locked or full; nothing was written and retrying may help."""
+
+
+class StoreClosedError(StoreError):
+    """The store was used after close()."""
+
+    store: str
+    _text = "{store} is closed; open it again to continue"
+
+
+class StoreURLError(StoreError, ValueError):
+    """A URL or path that names no store holdfast can open."""
+
+    url: str
+    reason: str
+
+
+class SchemaError(StoreError):
+    """The store was written by a newer holdfast, or is not a holdfast store."""
+
+    store: str
+    reason: str
+
+
+class DurabilityError(StoreError):
+    """The store survives less than the caller requires."""
+
+    store: str
+    required: str
+    actual: str
+    reason: str
+    _text = "{store} survives {actual}, but {required} was required: {reason}"
