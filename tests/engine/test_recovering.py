@@ -363,7 +363,7 @@ async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: 
 @in_loop
 async def test_nobody_goes_back_in_a_graph_that_a_living_process_carries_out(url: str) -> None:
     worker = Stuck(url, "graph")
-    with pytest.raises(hf.RunActiveError, match="alive"):
+    with pytest.raises(hf.RunActiveError, match="being executed by process"):
         await app.resume("g", store=url, from_node="a")
     with pytest.raises(hf.RunActiveError, match="alive"):
         await app.resume("g", store=url)
