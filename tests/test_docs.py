@@ -19,6 +19,7 @@ import doctest
 import gc
 import inspect
 import os
+import pkgutil
 import re
 import sqlite3
 import subprocess
@@ -45,6 +46,8 @@ LANGUAGES: Final = frozenset(
     ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
 )
 
+SQL_VIEWS: Final = frozenset(["holdfast.checkpoints"])  # looks like a module
+
 DATABASES: Final[dict[str, Callable[[], str]]] = {
     "postgresql": postgres.new_database,
     "mysql": mariadb.new_url,
@@ -55,6 +58,7 @@ DATABASES: Final[dict[str, Callable[[], str]]] = {
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
 _MARK: Final = re.compile(r"<!-- (file|database|shell|no-run): (.+) -->")
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_MODULE: Final = re.compile(r"`((?:\w+/)+\w+\.py|holdfast(?:\.\w+)+)`")
 _HEADING: Final = re.compile(r"#+ +(.+?) *#*")
 
 
@@ -166,6 +170,34 @@ def test_every_relative_link_leads_somewhere() -> None:
         if "://" not in link and not link.startswith("mailto:") and not leads(page, link)
     ]
     assert wrong == []
+
+
+def test_every_module_that_a_page_names_exists() -> None:
+    wrong = [
+        f"{named(page)}: {name}"
+        for page in PAGES
+        for name in _MODULE.findall(without_blocks(page.read_text()))
+        if name not in SQL_VIEWS and not exists(name)
+    ]
+    assert wrong == []
+
+
+def test_the_index_links_every_page() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {(index.parent / link).resolve() for link in _LINK.findall(index.read_text())}
+    wanted = {page for page in PAGES if "adr" not in page.parts} - {index, ROOT / "README.md"}
+    assert [named(page) for page in sorted(wanted - linked)] == []
+
+
+def exists(name: str) -> bool:
+    """Whether `engine/run/loop.py` is a file, or `holdfast.model.follows` can be imported."""
+    if name.endswith(".py"):
+        return any((ROOT / below / name).exists() for below in ("", "src/holdfast"))
+    try:
+        pkgutil.resolve_name(name)
+    except (AttributeError, ImportError):
+        return False
+    return True
 
 
 def unpasteable(text: str) -> Iterator[int]:
