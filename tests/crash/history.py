@@ -28,8 +28,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.errors import HoldfastError, OutcomeUnknownError
+from holdfast.kernel.reader import all_runs
 from holdfast.model import CARRY_STATE, Kind, Status
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import RunFilter
 
 Op = Literal["save", "fork", "rollback", "prune", "delete", "clear"]
 Line = dict[str, Any]
@@ -178,12 +179,8 @@ def check(
 
 def _all_runs(checkpointer: SyncCheckpointer) -> Iterator[str]:
     for status in (None, Status.DELETED.value):
-        after = ""
-        while heads := checkpointer.store.runs(RunFilter(status=status), after=after):
-            yield from (head.run for head in heads)
-            if len(heads) < PAGE:
-                break
-            after = heads[-1].run
+        for head in all_runs(checkpointer.store, RunFilter(status=status)):
+            yield head.run
 
 
 def _dump_run(checkpointer: SyncCheckpointer, run: str) -> RunDump:

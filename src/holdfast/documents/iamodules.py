@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, to_micros
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, to_micros
 from holdfast.checkpointer import Checkpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import Opened, StoreLike
@@ -314,7 +314,8 @@ def _stats(core: Core, _: str, thread_id: str | None) -> dict[str, Any]:
     if thread_id is None:
         total = reading.stats(core)
         totals = [total]
-        threads = sorted({run.thread_id for run in _all_runs(core) if run.thread_id is not None})
+        runs = reading.runs(core, limit=None)
+        threads = sorted({run.thread_id for run in runs if run.thread_id is not None})
         named: dict[str, Any] = {"threads": threads}
     else:
         totals = [reading.stats(core, run.run_id) for run in reading.thread(core, thread_id)]
@@ -326,10 +327,3 @@ def _stats(core: Core, _: str, thread_id: str | None) -> dict[str, Any]:
         "newest_timestamp": max((one.newest for one in totals if one.newest), default=None),
         **named,
     }
-
-
-def _all_runs(core: Core) -> Iterator[RunInfo]:
-    after = ""
-    while page := reading.runs(core, after=after):
-        yield from page
-        after = page[-1].run_id

@@ -10,7 +10,7 @@ from holdfast.codec.chain import SMALL_STATE, Chain, Landmark
 from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
-from holdfast.store import PAGE, Store
+from holdfast.store import PAGE, RunFilter, Store
 
 _FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
@@ -208,6 +208,16 @@ class Reader:
                 entry.run, entry.seq, "its state does not have its recorded size"
             )
         return encoding
+
+
+def all_runs(store: Store, where: RunFilter = RunFilter(), *, after: str = "") -> Iterator[Entry]:
+    """The heads of all runs that match, ordered by id, read a page at a time."""
+    while True:
+        page = store.runs(where, after=after)
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].run
 
 
 def is_stub(entry: Entry) -> bool:

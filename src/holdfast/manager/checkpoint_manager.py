@@ -28,7 +28,7 @@ from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel import backlog, compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.reader import state_seq
+from holdfast.kernel.reader import all_runs, state_seq
 from holdfast.manager import steps
 from holdfast.manager.views import StepInFlight, TaskCheckpoint
 from holdfast.model import (
@@ -187,12 +187,9 @@ class CheckpointManager:
             if task_id is not None:
                 return steps.in_flight(core, check_id("task_id", task_id))
             found: list[StepInFlight] = []
-            after = ""
-            while page := core.journals.store.runs(after=after):
-                for head in page:
-                    if head.flow is None:
-                        found += steps.in_flight(core, head.run)
-                after = page[-1].run
+            for head in all_runs(core.journals.store):
+                if head.flow is None:
+                    found += steps.in_flight(core, head.run)
             return found
 
     # --- trust

@@ -29,7 +29,7 @@ from holdfast.errors import (
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals, Tip
-from holdfast.kernel.reader import is_stub, rewrites, state_seq
+from holdfast.kernel.reader import all_runs, is_stub, rewrites, state_seq
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,
@@ -80,11 +80,7 @@ def copy_to(
     """
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
-    names = None if run_ids is None else [check_id("run_id", run) for run in run_ids]
-    for name in names or ():
-        head = core.journals.head(name)
-        if head is None or head.status == Status.DELETED:
-            raise CheckpointNotFoundError(name)
+    names = named_runs(core, run_ids)
     store = target if isinstance(target, Store) else open_store(target)
     try:
         source = core.journals
@@ -94,7 +90,7 @@ def copy_to(
         )
         there = Core(copies, core.settings)
         copied, refused = [], []
-        for name in _all_runs(core) if names is None else names:
+        for name in names:
             try:
                 _Copy(source, copies, name).make()
             except RunExistsError:
@@ -113,6 +109,21 @@ def copy_to(
     finally:
         if store is not target:
             store.close()
+
+
+def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
+    """The runs of these ids, or all there are.
+
+    Raises `CheckpointNotFoundError` at once for one that is not there or was deleted.
+    """
+    if run_ids is None:
+        return (head.run for head in all_runs(core.journals.store))
+    names = [check_id("run_id", run_id) for run_id in run_ids]
+    for name in names:
+        head = core.journals.head(name)
+        if head is None or head.status == Status.DELETED:
+            raise CheckpointNotFoundError(name)
+    return iter(names)
 
 
 def add(store: Store, entries: list[Entry], states: set[int]) -> None:
@@ -306,13 +317,6 @@ def _blaming(store: Store) -> Iterator[None]:
     except CheckpointCorruptedError as error:
         reason = f"{error.reason} (in {store.url})"
         raise CheckpointCorruptedError(error.run_id, error.seq, reason) from None
-
-
-def _all_runs(core: Core) -> Iterator[str]:
-    after = ""
-    while page := core.journals.store.runs(after=after):
-        yield from (head.run for head in page)
-        after = page[-1].run
 
 
 def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft, Tip
-from holdfast.kernel.reader import is_live, rewrites
+from holdfast.kernel.reader import all_runs, is_live, rewrites
 from holdfast.model import (
     HIDDEN,
     Entry,
@@ -148,10 +148,7 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
     unless forced.
     """
     check_id("thread_id", thread_id)
-    store = core.journals.store
-    heads: list[Entry] = []
-    while page := store.runs(RunFilter(thread=thread_id), after=heads[-1].run if heads else ""):
-        heads += page
+    heads = list(all_runs(core.journals.store, RunFilter(thread=thread_id)))
     for head in heads:
         _refuse_if_active(head, force)
     count = sum(clear(core, head.run, force=force) for head in heads)

@@ -117,11 +117,8 @@ def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | No
         there = [] if head is None or head.status == Status.DELETED else [run_id]
         return there + [child.run_id for child in reading.within(core, run_id)]
     found: set[str] = set()
-    after = ""
-    while page := reading.runs(core, owner=owner, thread_id=thread_id, after=after):
-        for run in page:
-            found |= {run.run_id, *(child.run_id for child in reading.within(core, run.run_id))}
-        after = page[-1].run_id
+    for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
+        found |= {run.run_id, *(child.run_id for child in reading.within(core, run.run_id))}
     return sorted(found)
 
 

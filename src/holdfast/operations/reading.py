@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.reader import state_seq
+from holdfast.kernel.reader import all_runs, state_seq
 from holdfast.model import (
     CARRY_STATE,
     SHORTENED,
@@ -136,18 +136,25 @@ def runs(
     owner: str | None = None,
     type: str | None = None,  # noqa: A002 - the word users know
     prefix: str = "",
-    limit: int = 100,
+    limit: int | None = 100,
     after: str = "",
 ) -> list[RunInfo]:
-    """The runs that match, ordered by id. Give the last `run_id` of one page as `after` for the next."""
-    check_limit(limit)
+    """The runs that match, ordered by id, at most `limit`; None means all.
+
+    Give the last `run_id` of one page as `after` for the next.
+    """
+    if limit is not None:
+        check_limit(limit)
     if status is not None and status not in set(Status):
         raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
     with outages_named():
-        return [
-            run_info(head) for head in core.journals.store.runs(where, after=after, limit=limit)
-        ]
+        heads: Iterable[Entry]
+        if limit is None:
+            heads = all_runs(core.journals.store, where, after=after)
+        else:
+            heads = core.journals.store.runs(where, after=after, limit=limit)
+        return [run_info(head) for head in heads]
 
 
 def run(core: Core, run_id: str) -> RunInfo | None:
@@ -178,10 +185,11 @@ def within(core: Core, run_id: str) -> list[RunInfo]:
     check_id("run_id", run_id)
     found: dict[str, RunInfo] = {}
     with outages_named(run_id):
-        journals = core.journals
-        for head in _with_prefix(journals, f"{run_id}//"):
+        store = core.journals.store
+        for head in all_runs(store, RunFilter(prefix=f"{run_id}//")):
             found[head.run] = run_info(head)
-        for head in _with_prefix(journals, f"{run_id[:SHORTENED]}/"):  # ids that grew too long
+        cut_short = RunFilter(prefix=f"{run_id[:SHORTENED]}/")  # of ids that grew too long
+        for head in all_runs(store, cut_short):
             parent = None if head.run in found else parent_of(core, head.run)
             if str(parent).startswith((f"{run_id}@", f"{run_id}//")):
                 found[head.run] = run_info(head)
@@ -195,13 +203,6 @@ def parent_of(core: Core, run_id: str) -> str | None:
     with outages_named(run_id):
         opening = core.journals.opening(run_id)
     return None if opening is None else Meta(opening).parent
-
-
-def _with_prefix(journals: Journals, prefix: str) -> Iterator[Entry]:
-    after = ""
-    while page := journals.store.runs(RunFilter(prefix=prefix), after=after):
-        yield from page
-        after = page[-1].run
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:

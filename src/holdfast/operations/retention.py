@@ -15,6 +15,7 @@ from urllib.parse import quote
 from holdfast.checkpoint import Checkpoint
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
 from holdfast.kernel.core import Core
+from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Status, check_id
 from holdfast.operations.deleting import choose, clear_if, drop, is_active
 from holdfast.operations.transfer import export_run
@@ -39,13 +40,9 @@ def apply_retention(core: Core) -> int:
 
     A run that can't be read is passed over and logged.
     """
-    count = 0
-    after = ""
-    while True:
-        bite, after = _sweep(core, after, whole=True)
-        count += bite
-        if not after:
-            return count
+    if core.settings.retention is None:
+        return 0
+    return sum(_apply(core, head, whole=True) for head in all_runs(core.journals.store))
 
 
 def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
@@ -61,7 +58,10 @@ def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
 
 def sweep(core: Core) -> None:
     """Apply the retention policy to the next few runs: the bite that a save now and then pays for."""
-    _, core.swept_to = _sweep(core, core.swept_to, whole=False)
+    heads = core.journals.store.runs(after=core.swept_to, limit=BITE)
+    for head in heads:
+        _apply(core, head, whole=False)
+    core.swept_to = heads[-1].run if len(heads) == BITE else ""
 
 
 def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False) -> int:
@@ -86,18 +86,12 @@ def thin(core: Core, run_id: str, *, whole: bool = False, dry_run: bool = False)
         return 0
 
 
-def _sweep(core: Core, after: str, *, whole: bool) -> tuple[int, str]:
-    policy = core.settings.retention
-    if policy is None:
-        return 0, ""
-    heads = core.journals.store.runs(after=after, limit=BITE)
-    count = 0
-    for head in heads:
-        try:
-            count += _clear_if_idle(core, head) or thin(core, head.run, whole=whole)
-        except HoldfastError as error:
-            log.warning("retention passed over run %s: %s", head.run, error)
-    return count, heads[-1].run if len(heads) == BITE else ""
+def _apply(core: Core, head: Entry, *, whole: bool) -> int:
+    try:
+        return _clear_if_idle(core, head) or thin(core, head.run, whole=whole)
+    except HoldfastError as error:
+        log.warning("retention skipped run %s: %s", head.run, error)
+        return 0
 
 
 def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
-from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
-from holdfast.model import CARRY_STATE, Entry, Status, check_id
-from holdfast.operations.copying import Progress, unseen
+from holdfast.model import CARRY_STATE, Entry, Status
+from holdfast.operations.copying import Progress, named_runs, unseen
 from holdfast.seams import new_id
 
 COLUMNS: Final = {
@@ -57,15 +56,12 @@ def export_checkpoints(
     writer = _WRITERS.get(target.suffix)
     if writer is None:
         raise ValueError(f"{target.name}: the name must end in {', '.join(_WRITERS)}")
-    names = None if run_ids is None else [check_id("run_id", run) for run in run_ids]
-    for name in names or ():
-        if core.journals.head(name) is None:
-            raise CheckpointNotFoundError(name)
+    names = named_runs(core, run_ids)
     partial = target.with_name(f".{new_id()}{target.suffix}")
     count = 0
     try:
         with writer(partial) as add:
-            for name in _all_runs(core) if names is None else names:
+            for name in names:
                 for entry in core.journals.entries(name, bodies=True):
                     if entry.kind in CARRY_STATE and entry.status != Status.DELETED:
                         add(_row(core, entry, states))
@@ -77,13 +73,6 @@ def export_checkpoints(
     finally:
         partial.unlink(missing_ok=True)
     return count
-
-
-def _all_runs(core: Core) -> Iterator[str]:
-    after = ""
-    while page := core.journals.store.runs(after=after):
-        yield from (head.run for head in page)
-        after = page[-1].run
 
 
 def _row(core: Core, entry: Entry, states: bool) -> Row:

@@ -27,6 +27,7 @@ from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
@@ -213,21 +214,15 @@ def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) 
 
 def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
     """What all runs, or those of a flow, that wait or work ask, run by run. Blocks."""
-    for status in (Status.PAUSED, Status.RUNNING):
-        after = ""
-        while True:
-            with outages_named():
-                heads = core.journals.store.runs(RunFilter(status.value, flow), after=after)
-            for head in heads:
+    with outages_named():
+        for status in (Status.PAUSED, Status.RUNNING):
+            for head in all_runs(core.journals.store, RunFilter(status.value, flow)):
                 try:
                     yield from _asked_by(core, head)
                 except CheckpointNotFoundError:  # deleted since
                     continue
                 except CheckpointCorruptedError as error:  # what others ask is still to be seen
                     log.warning("what run %s asks can't be read: %s", head.run, error)
-            if not heads:
-                break
-            after = heads[-1].run
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:

@@ -21,8 +21,9 @@ from holdfast.engine.resume.workers import Worker, last_work, this_worker
 from holdfast.engine.run import live
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
 from holdfast.kernel.core import Core
+from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Status
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import RunFilter
 
 SILENT_SECONDS: Final = 900.0
 """After so long without a sign of life, the worker of another machine is taken to be dead."""
@@ -52,21 +53,17 @@ def orphans(
     and one that can't be read is logged and passed over.
     """
     found: list[Orphan] = []
-    after = ""
     deadline = to_datetime(core.journals.clock.now()) - timedelta(seconds=silent)
-    while limit is None or len(found) < limit:
-        heads = core.journals.store.runs(RunFilter(Status.RUNNING.value, flow), after=after)
-        for head in heads:
-            try:
-                orphan = _orphan(core, head, deadline)
-            except CheckpointCorruptedError as error:  # the others are still to be found
-                log.warning("who carries run %s out can't be told: %s", head.run, error)
-                continue
-            found += [] if orphan is None else [orphan]
-        if len(heads) < PAGE:
+    for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value, flow)):
+        if limit is not None and len(found) >= limit:
             break
-        after = heads[-1].run
-    return found[:limit]
+        try:
+            orphan = _orphan(core, head, deadline)
+        except CheckpointCorruptedError as error:  # the others are still to be found
+            log.warning("who carries run %s out can't be told: %s", head.run, error)
+            continue
+        found += [] if orphan is None else [orphan]
+    return found
 
 
 async def recover(
