@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 from holdfast.errors import ConflictError
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.ticket import Ticket
 from holdfast.model import Kind, Status
+from holdfast.store import WorkFailedError
 from tests.crash.history import Violation
 
 
@@ -27,14 +29,21 @@ def save(core: Core, run: str, state: object, op_id: str) -> Op[int]:
         drafts.insert(0, Draft(Kind.OPEN.value, Status.OPEN.value, parent=None))
     deadline = journals.clock.monotonic() + core.settings.deadline
     work = partial(_work, run, op_id)
-    placed = journals.extend(tip, drafts, deadline, only_at=tip.seq, work=work)
-    if placed is None:
+    ticket = journals.extend(tip, drafts, deadline, only_at=tip.seq, work=work)
+    if ticket is None:
         raise ConflictError(run, tip.seq)
-    ticket, entries = placed
     if not ticket.done:
         yield ticket
-    ticket.raise_error()
-    return entries[-1].seq
+    raise_error(ticket)
+    return ticket.entries[-1].seq
+
+
+def raise_error(ticket: Ticket) -> None:
+    """Return if what was submitted is durable, else raise why not: an error of `work` as it was."""
+    if isinstance(ticket.error, WorkFailedError):
+        raise ticket.error.error
+    if ticket.error is not None:
+        raise ticket.error
 
 
 def _work(run: str, op_id: str, cursor: Any) -> None:

@@ -266,7 +266,7 @@ def test_a_save_that_fails_stops_the_run_unless_it_is_told_not_to(
 ) -> None:
     async def scenario() -> None:
         app = chain("a", "b", "c")
-        cp = hf.Checkpointer(FullDisk(), deadline=0.05)
+        cp = hf.Checkpointer(FullDisk(), deadline=0.5)
         with pytest.raises(hf.CheckpointSaveError, match="the disk is full"):  # deviation: F1
             await app.run(State(), store=cp, run_id="run-1")
         assert runs == ["a"]

@@ -74,7 +74,7 @@ def test_one_damaged_run_does_not_stop_retention_for_the_others(
     with hf.SyncCheckpointer(path, retention=hf.Retention(keep_latest=2)) as cp:
         assert cp.apply_retention() == 3
         assert len(cp.list_checkpoints("b")) == 2
-    assert "passed over run a" in caplog.text
+    assert "retention skipped run a" in caplog.text
 
 
 def test_a_cancelled_flush_loses_nothing_that_was_held_back(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from holdfast.store import Store, Work
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing.invariants import entry
 from tests import faults
+from tests.crash.transactions import raise_error
 from tests.waiting import wait_until
 
 LONG = 30.0
@@ -69,16 +70,16 @@ class Desk:
 
     def submit(self, run: str, work: Work | None = None, seconds: float = LONG) -> Ticket:
         draft = Draft(Kind.RESULT.value, Status.RUNNING.value)
-        placed = self.journals.extend(
+        ticket = self.journals.extend(
             self.tip(run), [draft], SYSTEM_CLOCK.monotonic() + seconds, work=work
         )
-        assert placed is not None
-        return placed[0]
+        assert ticket is not None
+        return ticket
 
     def save(self, run: str, work: Work | None = None, seconds: float = LONG) -> None:
         ticket = self.submit(run, work, seconds)
         self.writer.wait(ticket)
-        ticket.raise_error()
+        raise_error(ticket)
 
     def seqs(self, run: str) -> list[int]:
         return [item.seq for item in self.store.read(run)]
@@ -131,7 +132,7 @@ def test_an_awaiting_caller_has_both_done(desk: Desk, store: Recording) -> None:
         tickets = [desk.submit(f"run-{n % 3}", Effect(n)) for n in range(9)]
         await asyncio.gather(*map(desk.writer.future, tickets))
         for ticket in tickets:
-            ticket.raise_error()
+            raise_error(ticket)
 
     asyncio.run(main())
     assert effects(store) == list(range(9))
@@ -165,12 +166,12 @@ def test_an_error_of_work_is_its_submitters_and_nobody_elses(
     after = desk.submit("other", Effect(2))
     desk.writer.drain()
     with pytest.raises(type(mistake)) as caught:
-        failing.raise_error()
+        raise_error(failing)
     assert caught.value is mistake
     with pytest.raises(hf.ConflictError):  # it was to stand behind what is not there
-        behind.raise_error()
-    before.raise_error()
-    after.raise_error()
+        raise_error(behind)
+    raise_error(before)
+    raise_error(after)
     assert (desk.seqs("run"), desk.seqs("other")) == ([], [0, 1])
     assert effects(store) == [2]
     desk.save("run", Effect(3))
@@ -184,10 +185,10 @@ def test_the_writers_thread_outlives_whatever_work_raises(desk: Desk, store: Rec
             ticket = desk.submit("run", Effect(1, mistake))
             await asyncio.wait_for(desk.writer.future(ticket), LONG)
             with pytest.raises(type(mistake)):
-                ticket.raise_error()
+                raise_error(ticket)
         ticket = desk.submit("run", Effect(2))
         await asyncio.wait_for(desk.writer.future(ticket), LONG)
-        ticket.raise_error()
+        raise_error(ticket)
 
     asyncio.run(main())
     assert effects(store) == [2]
@@ -215,7 +216,7 @@ def test_an_unavailable_store_is_tried_again(desk: Desk, store: Recording) -> No
         wait_until(lambda: len(store.commits) >= 3)
         other.execute("ROLLBACK")
         waiting.join(LONG)
-    ticket.raise_error()
+    raise_error(ticket)
     assert work.calls == 1
     assert effects(store) == [1]
 
@@ -262,10 +263,10 @@ def test_a_deadline_holds_for_work_too_and_for_those_behind_it(
         assert not patient.done
         for ticket in (hasty, hastier):
             with pytest.raises(hf.CheckpointSaveError, match="locked"):
-                ticket.raise_error()
+                raise_error(ticket)
         other.execute("ROLLBACK")
         leading.join(LONG)
-    patient.raise_error()
+    raise_error(patient)
     assert effects(store) == [1]
 
 
@@ -292,7 +293,7 @@ def test_work_that_saves_is_told_so_instead_of_waiting_for_itself(
         with pytest.raises(hf.StoreError, match="can't save by itself"):
             desk.save("run", lambda cursor, act=act: act())  # type: ignore[misc]
     assert desk.seqs("run") == []
-    early.raise_error()
+    raise_error(early)
     desk.save("inner", lambda cursor: store.read("run"))  # type: ignore[arg-type]
 
 
@@ -306,7 +307,7 @@ def test_after_ctrl_c_in_work_nothing_is_lost_or_done_twice(desk: Desk, store: R
     assert effects(store) == []
     work.then = None
     desk.save("other")
-    ticket.raise_error()
+    raise_error(ticket)
     assert ticket.done
     assert work.calls == 2
     assert effects(store) == [1]

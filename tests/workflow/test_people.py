@@ -443,10 +443,9 @@ def test_an_answer_in_the_place_of_what_was_only_queued_is_not_overlooked(kept_u
         following.catch_up(head)
         tip = journals.fetch_tip("r", with_state=False)
         deadline = journals.clock.monotonic() + 60
-        placed = journals.extend(tip, [Draft("decision", "running", b"\xc0")], deadline)
-        assert placed is not None
-        ticket, (queued,) = placed
-        following.catch_up(queued)
+        ticket = journals.extend(tip, [Draft("decision", "running", b"\xc0")], deadline)
+        assert ticket is not None
+        following.catch_up(ticket.entries[0])
         assert len(following.open_questions()) == 1
         there.core.drive(requests.answer(there.core, "r", "yes"))
         journals.writer.wait(ticket)

@@ -9,14 +9,14 @@ from typing import Final
 from holdfast.errors import CheckpointSaveError, ConflictError, HoldfastError
 from holdfast.kernel.appending import (
     append,
+    append_at_once,
     as_save_error,
     known_tip,
     new_deadline,
     submit,
-    submit_at_once,
     why_not,
 )
-from holdfast.kernel.core import Core, Op, Pending, unsettled
+from holdfast.kernel.core import Core, Op, unsettled
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.model import Entry
@@ -41,15 +41,15 @@ def let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
             core.held_back[run] = draft
             unsettled.add(core)
         return unsaved(core, run, draft)._replace(seq=tip.seq + 1, parent=tip.state_seq)
-    pending = submit_at_once(core, run, draft, deadline)
-    if pending is None:
-        # The run is new to us, or lost its head: what was let go before must come first.
+    ticket = append_at_once(core, run, draft, deadline)
+    if ticket is None:
+        # The run is new to us, or lost its head: what was queued before must come first.
         yield from _settle(core, wait=True)
         return (yield from append(core, run, draft))
-    core.backlog.append(pending)
+    core.backlog.append(ticket)
     unsettled.add(core)
     core.journals.writer.kick()
-    return pending.entry
+    return ticket.entries[-1]
 
 
 def flush(core: Core) -> Op[None]:
@@ -57,10 +57,10 @@ def flush(core: Core) -> Op[None]:
     with core.lock:
         while core.held_back:
             run, draft = core.held_back.popitem()
-            # As one that lost its place: it is to be submitted, once, by whoever comes to it.
-            waiting = Ticket((), Line(), math.inf)
+            # As one that lost its place: to be submitted, once, by whoever comes to it.
+            waiting = Ticket([unsaved(core, run, draft)], Line(), math.inf, drafts=[draft])
             waiting.resolve(ConflictError(run, -1))
-            core.backlog.append(Pending(waiting, run, draft, unsaved(core, run, draft)))
+            core.backlog.append(waiting)
     yield from _settle(core, wait=True)
     if not core.unsettled:
         unsettled.discard(core)
@@ -84,41 +84,42 @@ def unsaved(core: Core, run: str, draft: Draft) -> Entry:
 
 
 def _settle(core: Core, *, wait: bool) -> Op[None]:
-    """Take note of saves that were let go. One that lost its place is saved again, in order."""
-    while core.backlog and (wait or core.backlog[0].ticket.done):
-        pending = core.backlog[0]
-        if not pending.ticket.done:
-            yield pending.ticket
-        elif isinstance(pending.ticket.error, ConflictError):
+    """Take note of queued saves. One that lost its place is saved again, in order."""
+    while core.backlog and (wait or core.backlog[0].done):
+        ticket = core.backlog[0]
+        if not ticket.done:
+            yield ticket
+        elif isinstance(ticket.error, ConflictError):
             wait = True  # the ones behind it lost with it: none may overtake another
             try:
-                yield from _submit_again(core, pending)
+                yield from _submit_again(core, ticket)
             except CheckpointSaveError as error:
                 if core.settings.on_save_failure == "warn":
-                    core.take_from_backlog(pending)
+                    core.take_from_backlog(ticket)
                 tolerate(core, error)
-        elif core.take_from_backlog(pending):
-            if pending.ticket.error is None:
+        elif core.take_from_backlog(ticket):
+            if ticket.error is None:
                 core.degraded = None
                 continue
+            run = ticket.entries[0].run
             if core.settings.durability == "exit":
                 with core.lock:  # for the next flush, unless a newer state came meanwhile
-                    core.held_back.setdefault(pending.run, pending.draft)
-            tolerate(core, as_save_error(pending.run, pending.ticket.error))
+                    core.held_back.setdefault(run, ticket.drafts[-1])
+            tolerate(core, as_save_error(run, ticket.error))
 
 
-def _submit_again(core: Core, lost: Pending) -> Op[None]:
+def _submit_again(core: Core, lost: Ticket) -> Op[None]:
     """Queue what lost its place anew, in its place of the backlog.
 
     Meanwhile a stand-in is there for others who settle the backlog to wait for. Whatever
-    happens, cancellation included, something to go on with takes its place.
+    happens, cancellation included, a ticket takes the stand-in's place.
     """
-    stand_in = lost._replace(ticket=Ticket((), Line(), math.inf))
+    stand_in = Ticket((), Line(), math.inf)
     if not core.take_from_backlog(lost, put=stand_in):
         return
     next_try = lost
     try:
-        next_try = yield from submit(core, lost.run, lost.draft, new_deadline(core))
+        next_try = yield from submit(core, lost.entries[0].run, lost.drafts[-1])
     finally:
         core.take_from_backlog(stand_in, put=next_try)
-        core.journals.writer.resolve(stand_in.ticket)
+        core.journals.writer.resolve(stand_in)

@@ -6,14 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
-from holdfast.checkpoint import CheckpointInfo
 from holdfast.errors import HoldfastError, StoreClosedError
 from holdfast.kernel.journal import Draft, Journals
 from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.writer import running_loop
-from holdfast.model import Entry, Retention
+from holdfast.model import Retention
 from holdfast.seams import on_fork
 
 if TYPE_CHECKING:
@@ -60,16 +59,6 @@ class Settings:
                 )
 
 
-class Pending(NamedTuple):
-    """A save on its way to the disk."""
-
-    ticket: Ticket
-    run: str
-    draft: Draft
-    entry: Entry  # where it stands if the ticket comes through
-    expect: CheckpointInfo | None = None  # saved again only while this is the current one
-
-
 unsettled: set[Core] = set()
 """Checkpointers with saves that are not durable yet; kept alive, and flushed at exit."""
 
@@ -86,7 +75,7 @@ class Core:
         on_fork(self._reset)
 
     def _reset(self) -> None:
-        self.backlog: deque[Pending] = deque()  # durability="async": submitted, not yet seen done
+        self.backlog: deque[Ticket] = deque()  # durability="async": submitted, not yet seen done
         self.held_back: dict[str, Draft] = {}  # durability="exit": the newest state of each run
         self.lock = threading.Lock()
         self.warned: set[str] = set()  # runs whose state was called large already
@@ -105,7 +94,7 @@ class Core:
             raise StoreClosedError(self.journals.store.url)
         return self
 
-    def take_from_backlog(self, first: Pending, put: Pending | None = None) -> bool:
+    def take_from_backlog(self, first: Ticket, put: Ticket | None = None) -> bool:
         """Take or replace the backlog's first save, if it still is this one."""
         with self.lock:
             if not self.backlog or self.backlog[0] is not first:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
-from holdfast.codec.chain import Chain, Packed, pack, whole
+from holdfast.codec.chain import REACH, Chain, Packed, pack, whole
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
@@ -128,6 +129,21 @@ class Journals(Reader):
             head = self.store.last(run)
         except CheckpointCorruptedError as error:
             return self._blind_tip(run, error)
+        return self._learned(run, head, settled, with_state)
+
+    def fetch_head(self, run: str) -> tuple[Entry | None, Tip]:
+        """Ask the store for the run's head, and the tip there, which may be ahead of it. Blocks.
+
+        Raises `CheckpointCorruptedError` where `fetch_tip` makes do with a damaged head.
+        """
+        settled = self._settled_tip(run)
+        head = self.checked_head(run)
+        return head, self._learned(run, head, settled, with_state=False)
+
+    def _learned(
+        self, run: str, head: Entry | None, settled: tuple[Tip, int] | None, with_state: bool
+    ) -> Tip:
+        """The tip at a head that was just read, or the one that is known to be there already."""
         tip = Tip(run, head)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
@@ -136,12 +152,10 @@ class Journals(Reader):
         try:
             if head is not None:
                 envelope.check(head)
-            if with_state and tip.state_seq is not None:
-                chain = self.chain(run, tip.state_seq, head)
-                if chain.kind == Kind.CHECKPOINT:
-                    tip.chain = chain
-                else:
-                    tip.base_seq = None  # a result is no state to build on
+            if with_state and head is not None and tip.state_seq is not None:
+                base = self._base_of(head)
+                tip.base_seq = None if base is None else base.seq
+                tip.chain = None if base is None else self.chain(run, base.seq, base)
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
@@ -154,6 +168,11 @@ class Journals(Reader):
                 return known
             self._keep(tip)
         return tip
+
+    def _base_of(self, head: Entry) -> Entry | None:
+        """The checkpoint that a delta behind this head builds on: results may follow it."""
+        near = takewhile(lambda entry: head.seq - entry.seq < REACH, self.branch_of(head))
+        return next((entry for entry in near if entry.kind == Kind.CHECKPOINT), None)
 
     def _settled_tip(self, run: str) -> tuple[Tip, int] | None:
         """The tip, and its seq, if the store has acknowledged all up to there."""
@@ -180,10 +199,11 @@ class Journals(Reader):
         *,
         only_at: int | None = None,
         work: Work | None = None,
-    ) -> tuple[Ticket, list[Entry]] | None:
+    ) -> Ticket | None:
         """Put the drafts behind the tip and submit them; None if it is broken or not `only_at`.
 
-        `work` is run in the transaction that appends them. Does not block. The tip moves on at once; what it says is true when the ticket says so.
+        `work` is run in the transaction that appends them. Does not block. The tip moves on at
+        once; what it says is true when the ticket says so.
         """
         with self._lock:
             if tip.broken or only_at not in (None, tip.seq):
@@ -191,7 +211,7 @@ class Journals(Reader):
             held = tip.weight
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
-                ticket = Ticket(entries, tip, deadline, work)
+                ticket = Ticket(entries, tip, deadline, work, drafts)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it
@@ -201,7 +221,7 @@ class Journals(Reader):
             if self._tips.get(tip.run) is tip:
                 self._held += tip.weight - held
             self._keep(tip)
-        return ticket, entries
+        return ticket
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
         """The entry that would stand behind the tip, for `Store.trim` and `erase`; the tip stays."""

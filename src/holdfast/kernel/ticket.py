@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import HoldfastError
 from holdfast.model import Entry
-from holdfast.store import Work, WorkFailedError
+from holdfast.store import Work
 
 if TYPE_CHECKING:
     import asyncio
+
+    from holdfast.kernel.journal import Draft
 
 Waiter: TypeAlias = "threading.Event | asyncio.Future[None]"
 """An event to set, or a future to finish on its loop."""
@@ -38,13 +40,20 @@ class Ticket:
     """
 
     __slots__ = (
-        "deadline", "done", "entries", "error", "line", "size", "unknown", "waiters", "work",
+        "deadline", "done", "drafts", "entries", "error", "line", "size", "unknown", "waiters",
+        "work",
     )  # fmt: skip
 
     def __init__(
-        self, entries: Sequence[Entry], line: Line, deadline: float, work: Work | None = None
+        self,
+        entries: Sequence[Entry],
+        line: Line,
+        deadline: float,
+        work: Work | None = None,
+        drafts: Sequence[Draft] = (),
     ) -> None:
         self.entries = entries
+        self.drafts = drafts  # what they were made of, to be placed again if they lose
         self.line = line
         self.deadline = deadline
         self.work = work
@@ -74,10 +83,3 @@ class Ticket:
             self.line.broken = True
             self.error = error
         self.done = True
-
-    def raise_error(self) -> None:
-        """Return if what was submitted is durable, else raise why not: an error of `work` as it was."""
-        if isinstance(self.error, WorkFailedError):
-            raise self.error.error
-        if self.error is not None:
-            raise self.error

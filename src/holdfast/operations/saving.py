@@ -9,26 +9,15 @@ from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo
-from holdfast.errors import (
-    CheckpointSaveError,
-    HoldfastError,
-)
+from holdfast.codec.meta import Meta
+from holdfast.errors import CheckpointSaveError, HoldfastError, RunExistsError
 from holdfast.kernel import compose
-from holdfast.kernel.appending import (
-    append,
-    finish,
-    new_deadline,
-    submit,
-)
+from holdfast.kernel.appending import append, append_if, is_durable, submit
 from holdfast.kernel.backlog import flush, let_go, tolerate, unsaved
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import (
-    Entry,
-    Kind,
-    Status,
-    check_id,
-)
+from holdfast.kernel.ticket import Ticket
+from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations import forking
 from holdfast.operations.reading import require
 from holdfast.operations.retention import sweep, thin
@@ -82,26 +71,27 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
     """
     composed = [compose.save(core, **item) for item in saves]
     yield from flush(core)
-    submitted = []
+    tickets: list[Ticket] = []
     failure: HoldfastError | None = None
     for run, draft, expect in composed:
         try:
-            pending = yield from submit(core, run, draft, new_deadline(core), expect=expect)
+            tickets.append((yield from submit(core, run, draft, expect=expect)))
         except HoldfastError as error:
             failure = error
             break
-        submitted.append(pending)
     checkpoints = []
-    for pending in submitted:
+    for ticket, (run, draft, expect) in zip(tickets, composed, strict=False):
         try:
-            entry = yield from finish(core, pending)
+            if (yield from is_durable(ticket)):
+                entry = ticket.entries[-1]
+            else:
+                entry = yield from append(core, run, draft, expect=expect)
         except CheckpointSaveError as error:
             tolerate(core, error)
-            entry = unsaved(core, pending.run, pending.draft)
+            entry = unsaved(core, run, draft)
         else:
-            if core.settings.retention is not None:
-                yield from _retain(core, entry)
-        checkpoints.append(_checkpoint(core, entry, pending.draft))
+            yield from _retain(core, entry)
+        checkpoints.append(_checkpoint(core, entry, draft))
     if failure is not None:
         raise failure
     return checkpoints
@@ -151,7 +141,15 @@ def fork(
     prelude, draft = yield partial(
         forking.branch_off, core, run, source, state, thread=thread, owner=whose
     )
-    saved = yield from append(core, run, draft, origin=source.checkpoint_id, prelude=prelude)
+
+    def unless_taken(head: Entry | None) -> list[Draft]:
+        if head is None or head.status == Status.DELETED:
+            return [*prelude, draft]
+        if head.kind == Kind.OPEN and Meta(head).origin == source.checkpoint_id:
+            return [*prelude[1:], draft]  # the opening alone survived a crash
+        raise RunExistsError(run)
+
+    saved = yield from append_if(core, run, unless_taken)
     if draft.kind == Kind.RESULT:
         forked: Checkpoint = yield partial(require, core, run, None, None)
         return forked
@@ -185,7 +183,8 @@ def rollback(
 def _retain(core: Core, entry: Entry) -> Op[None]:
     """Now and then, a bite of retention, paid for by the save that comes by."""
     policy = core.settings.retention
-    assert policy is not None
+    if policy is None:
+        return
     try:
         if policy.thins_runs and entry.seq % _THIN_EVERY == _THIN_EVERY - 1:
             yield partial(thin, core, entry.run)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
@@ -33,12 +33,6 @@ ABSORBED: Final = (Kind.REQUEST, Kind.ANSWER, Kind.TRIM)
 _PAUSE: Final = 0.005
 
 
-class _Flight(NamedTuple):
-    ticket: Ticket
-    drafts: list[Draft]
-    entries: list[Entry]
-
-
 class Hold:
     """Appends for the owner of a run. Several tasks may append; they take turns."""
 
@@ -49,7 +43,7 @@ class Hold:
         self.absorbed: list[Entry] = []  # what came from outside, for the run to look at
         self._durable = seq
         self._blocking = blocking
-        self._flying: list[_Flight] = []
+        self._flying: list[Ticket] = []
         self._left: list[Draft] = []  # could not be saved; goes before whatever is next
         self._lost: set[bytes] = set()  # entry ids whose outcome was never known
         self._turn = asyncio.Lock()
@@ -77,22 +71,13 @@ class Hold:
             return settled
 
     def _append_at_once(self, drafts: Sequence[Draft]) -> list[Entry] | None:
-        """What appending comes to when nobody interferes, as far as it goes without waiting."""
-        journals = self.core.journals
-        tip = journals.tip(self.run)
-        if tip is None or not drafts or journals.writer.full:
+        """Fast path: append without waiting when the head is known."""
+        if drafts and not self.core.journals.writer.full:
+            self._submit(list(drafts), new_deadline(self.core))
+        if not (self._flying and self._flying[0].done and self._flying[0].error is None):
             return None
-        todo = list(drafts)
-        placed = journals.extend(tip, todo, new_deadline(self.core), only_at=self.seq)
-        if placed is None:
-            return None
-        ticket, entries = placed
-        self.seq = entries[-1].seq
-        if ticket.done and ticket.error is None:
-            self._durable = self.seq
-            return entries
-        self._flying.append(_Flight(ticket, todo, entries))
-        return None
+        self._durable = self.seq
+        return list(self._flying.pop().entries)
 
     async def _append(
         self, drafts: list[Draft], wait: bool, work: Work | None, settled: list[Entry]
@@ -100,9 +85,12 @@ class Hold:
         todo = [*self._left, *drafts]
         self._left = []
         deadline = new_deadline(self.core)
+        journals = self.core.journals
         try:
             while True:
-                placed = not todo or await self._submit(todo, deadline, work)
+                if todo and journals.writer.full:
+                    await self._off_loop(journals.writer.wait_for_room)
+                placed = not todo or self._submit(todo, deadline, work)
                 if placed:
                     todo = []
                 lost = await self._settle(settled, wait or not placed)
@@ -126,26 +114,24 @@ class Hold:
             async with self._turn:
                 await self._catch_up(new_deadline(self.core), [])
 
-    async def _submit(self, drafts: list[Draft], deadline: float, work: Work | None) -> bool:
+    def _submit(self, drafts: list[Draft], deadline: float, work: Work | None = None) -> bool:
+        """Queue the drafts behind our last entry, if that is the head as far as it is known."""
         journals = self.core.journals
-        if journals.writer.full:
-            await self._off_loop(journals.writer.wait_for_room)
         tip = journals.tip(self.run)
-        placed = None
-        if tip is not None:
-            placed = journals.extend(tip, drafts, deadline, only_at=self.seq, work=work)
-        if placed is None:
+        if tip is None:
             return False
-        ticket, entries = placed
-        self.seq = entries[-1].seq
-        self._flying.append(_Flight(ticket, drafts, entries))
+        ticket = journals.extend(tip, drafts, deadline, only_at=self.seq, work=work)
+        if ticket is None:
+            return False
+        self.seq = ticket.entries[-1].seq
+        self._flying.append(ticket)
         return True
 
     async def _settle(self, settled: list[Entry], wait: bool) -> list[Draft] | None:
         """Take note of what landed. Returns the drafts that lost their place; None if none did."""
         writer = self.core.journals.writer
         while self._flying:
-            ticket, _, entries = self._flying[0]
+            ticket = self._flying[0]
             if not ticket.done:
                 if not wait:
                     writer.kick()
@@ -164,8 +150,8 @@ class Hold:
                 self._lost.update(e.entry_id for f in self._flying for e in f.entries)
                 raise as_save_error(self.run, error)
             self._flying.pop(0)
-            self._durable = entries[-1].seq
-            settled += entries
+            self._durable = ticket.entries[-1].seq
+            settled += ticket.entries
         return None
 
     def _ground(self) -> list[Draft]:
