@@ -1,183 +1,277 @@
-"""Whether a value fits a JSON Schema. Values may be anyone's: checking them is bounded.
+"""Whether a value fits a JSON Schema (2020-12). Values may be anyone's: checking them is bounded.
 
-Known are type, enum, const, minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength,
-maxLength, pattern, items, minItems, maxItems, properties, required, additionalProperties, anyOf,
-oneOf, allOf, not, and $ref to $defs. Other keywords (format, title, ...) say nothing here.
+Plain schemas, such as `schema_of` makes of Python types, are checked here. Schemas that use more
+keywords are checked by the library jsonschema, and patterns by RE2: the extra "schema".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
-from holdfast.engine.people.patterns import pattern
+from holdfast.engine.people.patterns import NEEDS_EXTRA, pattern
 
 MAX_CHECKS: Final = 200_000
 """How many parts of a value are looked at, at most."""
 MAX_DEPTH: Final = 64
-_MATCHING: Final = 50  # what a pattern may cost in the time that a part takes
+_MAX_PARTS: Final = 10_000  # of a schema
+_MATCHING: Final = 1_000  # characters times instructions of a pattern that cost as much as a part
 
 Schema = Mapping[str, Any]
 
 
 def problems_with(value: Any, schema: Schema, where: str = "the answer") -> str:
-    """What is wrong with a value (plain data), in words; empty if it fits."""
+    """What is wrong with a value (plain data), as a sentence; empty if it fits.
+
+    The schema must be one that `check_schema` accepts.
+    """
+    look = _look if _is_plain(schema, "schema", schema) else _look_with_library
     try:
-        return _Check(schema).look(value, schema, where)
-    except _TooMuchError:
+        return look(value, schema, where, _Budget(schema))
+    except (_TooMuchError, RecursionError):
         return f"{where} is too large, or nested too deep, to be checked"
 
 
 def check_schema(schema: object) -> None:
-    """Raise `ValueError` where a known keyword is not used as JSON Schema has it."""
+    """Raise `ValueError` for what is no schema or can't be checked in bounded time.
+
+    Also for references to anything but its own `$defs`, as nothing is ever fetched, and for a
+    schema that needs a library that is not installed.
+    """
     if not isinstance(schema, Mapping):
         raise ValueError(f"schema must be a JSON Schema, a dict, not {schema!r}")
-    _check_part(schema, "schema", 0, schema)
-
-
-def _check_part(schema: object, where: str, depth: int, root: Schema) -> None:
-    if isinstance(schema, bool):
-        return
-    if not isinstance(schema, Mapping):
-        raise ValueError(f"{where} must be a JSON Schema, a dict, not {schema!r}")
-    if depth > MAX_DEPTH:
-        raise ValueError(f"{where} is nested too deep")
-    for keyword, argument in schema.items():
-        here = f"{where}.{keyword}"
-        fits = _ARGUMENTS.get(keyword)
-        if fits is not None and not fits(argument):
-            raise ValueError(f"{here} can't be {argument!r}")
-        if keyword == "pattern":
-            pattern(argument)
-        if keyword == "$ref" and _referred(argument, root) is None:
-            raise ValueError(f"{here} must name one of its own $defs, not {argument!r}")
-        inner: list[Any] = []
-        if keyword in ("allOf", "anyOf", "oneOf"):
-            inner = argument
-        elif keyword in ("properties", "$defs", "definitions"):
-            inner = list(argument.values())
-        elif keyword in ("items", "additionalProperties", "not"):
-            inner = [argument]
-        for part in inner:
-            _check_part(part, here, depth + 1, root)
+    for count, (depth, part) in enumerate(_dicts_in(schema)):
+        if depth > 2 * MAX_DEPTH or count > _MAX_PARTS:
+            raise ValueError("schema is too large, or nested too deep")
+        if isinstance(part.get("patternProperties"), dict):
+            raise ValueError("schema: use propertyNames instead of patternProperties")
+    if not _is_plain(schema, "schema", schema):
+        _check_with_library(schema)
 
 
 class _TooMuchError(Exception):
     """A value, or a schema that refers to itself, would take too long."""
 
 
-class _Check:
-    """Checks one value, and gives up in time."""
+class _Budget:
+    """What may still be spent on one value."""
 
     def __init__(self, root: Schema) -> None:
-        self._root = root
+        self.root = root
+        self.depth = 0
         self._left = MAX_CHECKS
-        self._depth = 0
 
-    def look(self, value: Any, schema: Any, where: str) -> str:
-        """What is wrong with a part of the value."""
-        self._spend(1)
-        if self._depth > MAX_DEPTH:
-            raise _TooMuchError
-        if not isinstance(schema, Mapping):
-            return "" if schema else f"{where} must be left out"
-        self._depth += 1
-        try:
-            for keyword, (kind, fits, words) in _SIMPLE.items():
-                argument = schema.get(keyword)
-                if argument is not None and _is(value, kind) and not fits(value, argument):
-                    return f"{where} {words.format(argument)}"
-            return (
-                self._itself(value, schema, where)
-                or self._combined(value, schema, where)
-                or self._parts(value, schema, where)
-            )
-        finally:
-            self._depth -= 1
-
-    def _spend(self, looks: int) -> None:
-        self._left -= looks
-        if self._left < 0:
+    def spend(self, cost: int) -> None:
+        self._left -= cost
+        if self._left < 0 or self.depth > MAX_DEPTH:
             raise _TooMuchError
 
-    def _itself(self, value: Any, schema: Schema, where: str) -> str:
-        wanted = schema.get("type")
-        if wanted is not None:
-            names = wanted if isinstance(wanted, list) else [wanted]
-            if not any(_is(value, name) for name in names):
-                return f"{where} must be of type {' or '.join(names)}, not {type(value).__name__}"
-        if "enum" in schema and not any(_same(value, choice) for choice in schema["enum"]):
-            return f"{where} must be one of {', '.join(map(repr, schema['enum']))}"
-        if "const" in schema and not _same(value, schema["const"]):
-            return f"{where} must be {schema['const']!r}"
-        if "pattern" in schema and isinstance(value, str):
-            wanted = pattern(schema["pattern"])
-            if len(value) > wanted.longest:
-                return f"{where} must have at most {wanted.longest} characters"
-            self._spend(len(value) * wanted.cost // _MATCHING)
-            if not wanted.found_in(value):
-                return f"{where} must match the pattern {schema['pattern']!r}"
-        return ""
 
-    def _combined(self, value: Any, schema: Schema, where: str) -> str:
-        if "$ref" in schema:
-            wrong = self.look(value, _referred(schema["$ref"], self._root), where)
-            if wrong:
-                return wrong
-        for option in schema.get("allOf", ()):
-            if wrong := self.look(value, option, where):
-                return wrong
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in schema:
-                reasons = [self.look(value, option, where) for option in schema[keyword]]
-                if "" not in reasons:
-                    return " or ".join(dict.fromkeys(reasons))
-                if keyword == "oneOf" and reasons.count("") > 1:
-                    return f"{where} has several of the forms of which it must have one"
-        if "not" in schema and not self.look(value, schema["not"], where):
-            return f"{where} is what it must not be"
-        return ""
+# --- plain schemas
 
-    def _parts(self, value: Any, schema: Schema, where: str) -> str:
-        if _is(value, "array") and "items" in schema:
-            for index, item in enumerate(value):
-                if wrong := self.look(item, schema["items"], f"{where}[{index}]"):
-                    return wrong
-        if not isinstance(value, dict):
+
+def _is_plain(schema: Any, where: str, root: Schema) -> bool:
+    """Whether only keywords are used that are checked here. Raises `ValueError` for misused ones."""
+    if isinstance(schema, bool):
+        return True
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"{where} must be a JSON Schema, a dict, not {schema!r}")
+    plain = _BEYOND.isdisjoint(schema)
+    for keyword, argument in schema.items():
+        here = f"{where}.{keyword}"
+        fits = _ARGUMENTS.get(keyword)
+        if fits is not None and not fits(argument):
+            raise ValueError(f"{here} can't be {argument!r}")
+        if keyword == "$ref" and _referred(argument, root) is None:
+            raise ValueError(f"{here} must name one of its own $defs, not {argument!r}")
+        inner: Iterable[Any] = ()
+        if keyword in ("properties", "$defs", "definitions"):
+            inner = argument.values()
+        elif keyword in ("anyOf", "items", "additionalProperties"):
+            inner = argument if keyword == "anyOf" else [argument]
+        for part in inner:
+            plain &= _is_plain(part, here, root)
+    return plain
+
+
+def _look(value: Any, schema: Any, where: str, budget: _Budget) -> str:
+    """What is wrong with a part of the value."""
+    budget.spend(1)
+    if not isinstance(schema, Mapping):
+        return "" if schema else f"{where} must be left out"
+    budget.depth += 1
+    wrong = (
+        _itself(value, schema, where)
+        or _combined(value, schema, where, budget)
+        or _inside(value, schema, where, budget)
+    )
+    budget.depth -= 1
+    return wrong
+
+
+def _itself(value: Any, schema: Schema, where: str) -> str:
+    names = schema.get("type", ())
+    names = [names] if isinstance(names, str) else names
+    if names and not any(_is(value, name) for name in names):
+        return f"{where} must be of type {' or '.join(names)}, not {type(value).__name__}"
+    if "enum" in schema and not any(_same(value, choice) for choice in schema["enum"]):
+        return f"{where} must be one of {', '.join(map(repr, schema['enum']))}"
+    if "const" in schema and not _same(value, schema["const"]):
+        return f"{where} must be {schema['const']!r}"
+    for keyword, (kind, fits, words) in _LIMITS.items():
+        argument = schema.get(keyword)
+        if argument is not None and _is(value, kind) and not fits(value, argument):
+            return f"{where} {words.format(argument)}"
+    return ""
+
+
+def _combined(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
+    if "$ref" in schema:
+        wrong = _look(value, _referred(schema["$ref"], budget.root), where, budget)
+        if wrong:
+            return wrong
+    reasons = {}
+    for option in schema.get("anyOf", ()):
+        wrong = _look(value, option, where, budget)
+        if not wrong:
             return ""
-        for name in schema.get("required", ()):
-            if name not in value:
-                return f"{where} lacks {name!r}"
-        known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        for name, part in value.items():
-            inner = known.get(name, others)
-            if inner is not True and (wrong := self.look(part, inner, f"{where}.{name}"[:500])):
+        reasons[wrong] = True
+    return " or ".join(reasons)
+
+
+def _inside(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
+    if _is(value, "array"):
+        for index, item in enumerate(value if "items" in schema else ()):
+            if wrong := _look(item, schema["items"], f"{where}[{index}]", budget):
                 return wrong
+    if not isinstance(value, dict):
         return ""
+    for name in schema.get("required", ()):
+        if name not in value:
+            return f"{where} lacks {name!r}"
+    known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name, part in value.items():
+        inner = known.get(name, others)
+        if inner is not True and (wrong := _look(part, inner, f"{where}.{name}"[:500], budget)):
+            return wrong
+    return ""
 
 
 def _referred(ref: str, root: Schema) -> Any:
     """What a reference names; None if nothing."""
     where, _, name = ref.removeprefix("#/").partition("/")
     known = root.get(where) if where in ("$defs", "definitions") else None
-    return known.get(name) if isinstance(known, Mapping) else None
+    return known.get(name) if isinstance(known, Mapping) and not set(name) & set("/~%") else None
 
 
 def _is(value: Any, name: str) -> bool:
     if isinstance(value, bool) and name in ("integer", "number"):
         return False
-    return isinstance(value, _TYPES.get(name, (object,)))
+    if isinstance(value, float) and name == "integer":
+        return value.is_integer()
+    return isinstance(value, _TYPES[name])
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal in JSON's eyes: true is not 1."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
+    """Equal in JSON's eyes: 1.0 is 1, but true is not."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
-    if isinstance(one, list):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same, one, other))
     return bool(one == other)
+
+
+# --- all others
+
+
+def _check_with_library(schema: Schema) -> None:
+    jsonschema = _library("jsonschema")
+
+    def refers(ref: object) -> bool:
+        if isinstance(ref, str) and _referred(ref, schema) is None:
+            raise ValueError(f"$ref must name one of its own $defs, not {ref!r}")
+        return True
+
+    formats = jsonschema.FormatChecker(())
+    formats.checks("uri-reference", ValueError)(refers)
+    formats.checks("regex", ValueError)(lambda text: not isinstance(text, str) or pattern(text))
+    unnamed = {keyword: part for keyword, part in schema.items() if keyword != "$id"}
+    try:
+        jsonschema.Draft202012Validator.check_schema(unnamed, format_checker=formats)
+    except jsonschema.SchemaError as error:
+        where = "".join(f".{step}" for step in error.absolute_path)
+        raise ValueError(f"schema{where}: {error.cause or error.message[:500]}") from None
+
+
+def _look_with_library(value: Any, schema: Schema, where: str, budget: _Budget) -> str:
+    """What is wrong with the value. Each keyword that the library looks at is paid for."""
+    _find_room_for(6 * MAX_DEPTH)  # it may crash at the end of the stack
+    jsonschema = _library("jsonschema")
+    usual = jsonschema.Draft202012Validator
+
+    def paid(keyword: str, check: Callable[..., Any]) -> Callable[..., Any]:
+        def look(validator: Any, argument: Any, part: Any, by: Schema) -> Iterator[Any]:
+            budget.spend(_cost(keyword, part))
+            budget.depth += 1
+            try:
+                yield from check(validator, argument, part, by) or ()
+            finally:
+                budget.depth -= 1
+
+        return look
+
+    def matches(validator: Any, argument: str, part: Any, by: Schema) -> Iterator[Any]:
+        if isinstance(part, str):
+            wanted = pattern(argument)
+            budget.spend(len(part) * wanted.cost // _MATCHING)
+            if len(part) > wanted.longest:
+                yield jsonschema.ValidationError(f"has more than {wanted.longest} characters")
+            elif not wanted.found_in(part):
+                yield jsonschema.ValidationError(f"must match the pattern {argument!r}")
+
+    checks = {name: paid(name, check) for name, check in usual.VALIDATORS.items()}
+    bounded = jsonschema.validators.extend(usual, {**checks, "pattern": matches})
+    nothing_else = _library("referencing").Registry()  # without it, the library fetches references
+    errors = bounded(schema, registry=nothing_else).iter_errors(value)
+    error = jsonschema.exceptions.best_match(islice(errors, 1))
+    if error is None:
+        return ""
+    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.absolute_path)
+    reason = error.message if len(error.message) < 500 else f"see {error.validator!r} in its schema"
+    return f"{where}{path[:500]} does not fit: {reason}"
+
+
+def _find_room_for(calls: int) -> None:
+    """Raise `RecursionError` unless so many calls fit on the stack."""
+    if calls:
+        _find_room_for(calls - 1)
+
+
+def _cost(keyword: str, value: Any) -> int:
+    """What the library takes for a keyword, in parts of a value."""
+    size = len(value) if isinstance(value, list | dict) else 0
+    if keyword == "uniqueItems" and size and not all(isinstance(item, str) for item in value):
+        size *= size  # each is compared with each
+    return 5 + size // 10
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ValueError(f"this schema needs the library jsonschema: {NEEDS_EXTRA}") from None
+
+
+def _dicts_in(part: Any, depth: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    if isinstance(part, dict):
+        yield depth, part
+    if isinstance(part, dict | list) and depth < 3 * MAX_DEPTH:
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from _dicts_in(inner, depth + 1)
 
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
@@ -189,7 +283,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-_SIMPLE: Final[dict[str, tuple[str, Callable[[Any, Any], bool], str]]] = {
+_LIMITS: Final[dict[str, tuple[str, Callable[[Any, Any], bool], str]]] = {
     "minimum": ("number", lambda value, least: value >= least, "must be at least {}"),
     "maximum": ("number", lambda value, most: value <= most, "must be at most {}"),
     "exclusiveMinimum": ("number", lambda value, least: value > least, "must be above {}"),
@@ -201,16 +295,16 @@ _SIMPLE: Final[dict[str, tuple[str, Callable[[Any, Any], bool], str]]] = {
 }
 
 
+def _is_list(argument: Any) -> bool:
+    return isinstance(argument, list | tuple)
+
+
 def _is_type(argument: Any) -> bool:
     names = argument if isinstance(argument, list) else [argument]
     return bool(names) and all(isinstance(name, str) and name in _TYPES for name in names)
 
 
-def _is_list(argument: Any) -> bool:
-    return isinstance(argument, list | tuple)
-
-
-def _is_number(argument: Any) -> bool:
+def _is_limit(argument: Any) -> bool:
     return _is(argument, "number")
 
 
@@ -218,19 +312,33 @@ def _is_count(argument: Any) -> bool:
     return _is(argument, "integer") and argument >= 0
 
 
-def _is_names(argument: Any) -> bool:
-    return _is_list(argument) and all(isinstance(name, str) for name in argument)
-
-
 _ARGUMENTS: Final[dict[str, Callable[[Any], bool]]] = {
     "type": _is_type,
     "enum": _is_list,
-    "required": _is_names,
-    **dict.fromkeys(("pattern", "$ref"), lambda a: isinstance(a, str)),
+    "required": lambda a: _is_list(a) and all(isinstance(name, str) for name in a),
+    "$ref": lambda a: isinstance(a, str),
+    "anyOf": lambda a: _is_list(a) and len(a) > 0,
     **dict.fromkeys(("properties", "$defs", "definitions"), lambda a: isinstance(a, Mapping)),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf"), lambda a: _is_list(a) and len(a) > 0),
-    **{
-        keyword: _is_number if kind == "number" else _is_count
-        for keyword, (kind, _, _) in _SIMPLE.items()
-    },
+    **{k: _is_limit if kind == "number" else _is_count for k, (kind, _, _) in _LIMITS.items()},
 }
+_BEYOND: Final = frozenset(
+    [
+        "allOf",
+        "contains",
+        "dependentRequired",
+        "dependentSchemas",
+        "if",
+        "maxProperties",
+        "minProperties",
+        "multipleOf",
+        "not",
+        "oneOf",
+        "pattern",
+        "prefixItems",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "uniqueItems",
+    ]
+)
+"""The keywords that say something about a value and are left to the library."""
