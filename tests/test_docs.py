@@ -52,7 +52,7 @@ DATABASES: Final[dict[str, Callable[[], str]]] = {
     "postgresql": postgres.new_database,
     "mysql": mariadb.new_url,
     "redis": redis.server_url,
-    "moving": postgres.new_database,
+    "sqlite-to-server": postgres.new_database,
 }
 
 _FENCE: Final = re.compile(r" *(```+) *(\S*)")
