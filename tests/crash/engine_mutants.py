@@ -14,7 +14,7 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
-from holdfast.workflow.program import WorkflowProgram
+from holdfast.workflow.workflow_program import WorkflowProgram
 
 
 def break_engine(mutant: str) -> None:

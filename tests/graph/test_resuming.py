@@ -462,9 +462,9 @@ def test_run_with_resume_goes_on_with_a_run_of_another_version(cp: hf.SyncCheckp
 def test_options_that_there_are_not_are_named_in_public_words() -> None:
     app = Calls().line("a").compile()
     for call in (
-        lambda: app.run_sync(State(), resum=True),
-        lambda: app.resume_sync("run", from_nod="a"),
-        lambda: app.resume_stream("run", from_nod="a"),
+        lambda: app.run_sync(State(), resum=True),  # type: ignore[call-arg]
+        lambda: app.resume_sync("run", from_nod="a"),  # type: ignore[call-arg]
+        lambda: app.resume_stream("run", from_nod="a"),  # type: ignore[call-arg]
     ):
         with pytest.raises(
             TypeError, match=r"(run|resume) has no option '.*; did you mean"

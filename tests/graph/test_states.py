@@ -307,10 +307,10 @@ def test_run_sync_calls_sync_nodes_right_here_and_needs_no_loop(cp: hf.SyncCheck
     assert app.run_sync(State(), store=cp, run_id="run").n == 2
     assert threads == {threading.get_ident()}
     with pytest.raises(TypeError, match="'color'"):
-        app.run_sync(State(), color="red")
+        app.run_sync(State(), color="red")  # type: ignore[call-arg]
 
     async def main() -> None:
-        with pytest.raises(RuntimeError, match=r"await app\.run"):
+        with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)`"):
             app.run_sync(State())
 
     run(main())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.pipeline.conditions import condition_of
-from holdfast.pipeline.findings import Findings
+from holdfast.pipeline.problems import Problems
 from holdfast.pipeline.references import Scope, Template
 from holdfast.pipeline.registry import Registry
 
@@ -25,10 +25,10 @@ STEPS = ("a", "b", "never")
 
 def holds(source: str, operator: str, value: Any = None, **more: Any) -> bool:
     config = {"source": source, "operator": operator, "value": value, **more}
-    findings = Findings()
+    problems = Problems()
     given = {"type": "expression", "config": config}
-    found = condition_of(given, STEPS, Registry(), findings, ())
-    findings.settle("the condition")
+    found = condition_of(given, STEPS, Registry(), problems, ())
+    problems.settle("the condition")
     return found.holds(SCOPE)
 
 
@@ -87,7 +87,7 @@ def test_a_parameter_is_the_input_or_its_default() -> None:
     for name, value, expected in [("limit", 3, True), ("unit", "cm", True), ("unit", "m", False)]:
         config = {"parameter": name, "value": value}
         given = {"type": "parameter", "config": config}
-        found = condition_of(given, STEPS, Registry(), Findings(), ())
+        found = condition_of(given, STEPS, Registry(), Problems(), ())
         assert found.holds(SCOPE) is expected
 
 
@@ -99,7 +99,7 @@ def test_a_function_is_asked_about_a_state_and_its_errors_are_told() -> None:
     for least, expected in [(1, True), (2, False)]:
         config = {"function": "large", "parameters": {"least": least}}
         given = {"type": "function", "config": config}
-        found = condition_of(given, STEPS, registry, Findings(), ())
+        found = condition_of(given, STEPS, registry, Problems(), ())
         assert found.holds(SCOPE) is expected
         assert found.words == "large()"
     nothing = Scope({**STATE, "pipeline_input": {"limit": 0}}, {})
@@ -111,17 +111,17 @@ def test_a_function_that_is_async_is_refused() -> None:
     async def slow(state: Any) -> bool:
         return True
 
-    findings = Findings()
+    problems = Problems()
     given = {"type": "function", "config": {"function": slow}}
-    condition_of(given, STEPS, Registry(), findings, ())
+    condition_of(given, STEPS, Registry(), problems, ())
     with pytest.raises(hf.InvalidFlowError, match="can't be async"):
-        findings.settle("it")
+        problems.settle("it")
 
 
 def rendered(data: Any) -> Any:
-    findings = Findings()
-    template = Template(data, STEPS, findings, ())
-    findings.settle("the template")
+    problems = Problems()
+    template = Template(data, STEPS, problems, ())
+    problems.settle("the template")
     return template.render(SCOPE)
 
 
@@ -143,7 +143,7 @@ def test_a_template_becomes_data_and_a_lone_one_keeps_its_type(data: Any, expect
 
 def test_what_a_template_brings_in_is_not_looked_at_again() -> None:
     state = {"pipeline_input": "{{ steps.a.output }}", "steps": {"a": "secret"}}
-    template = Template(["{{ pipeline_input }}", "<{pipeline_input}>"], STEPS, Findings(), ())
+    template = Template(["{{ pipeline_input }}", "<{pipeline_input}>"], STEPS, Problems(), ())
     assert template.render(Scope(state, {})) == ["{{ steps.a.output }}", "<{{ steps.a.output }}>"]
 
 
@@ -164,15 +164,15 @@ def test_attributes_are_never_looked_up() -> None:
 
 def test_a_text_does_not_grow_without_bounds() -> None:
     state = {"pipeline_input": "x" * 100_000, "steps": {}}
-    template = Template("{pipeline_input}" * 101, STEPS, Findings(), ())
+    template = Template("{pipeline_input}" * 101, STEPS, Problems(), ())
     with pytest.raises(hf.UnresolvedError, match="a text of more than"):
         template.render(Scope(state, {}))
 
 
 @given(st.text(alphabet="{} .asteps1_", max_size=200))
 def test_any_text_is_a_template_or_refused(text: str) -> None:
-    findings = Findings()
-    template = Template(text, STEPS, findings, ())
-    if not findings:
+    problems = Problems()
+    template = Template(text, STEPS, problems, ())
+    if not problems:
         with contextlib.suppress(hf.UnresolvedError):
             template.render(SCOPE)

@@ -75,7 +75,7 @@ def test_run_sync_needs_no_event_loop(flow: Any, engine: WorkflowEngine) -> None
 
 def test_run_sync_in_an_event_loop_says_what_to_do(engine: WorkflowEngine) -> None:
     async def main() -> None:
-        with pytest.raises(RuntimeError, match=r"await engine\.run"):
+        with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)`"):
             engine.run_sync(generator, n=1)
 
     asyncio.run(main())

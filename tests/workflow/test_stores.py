@@ -113,5 +113,5 @@ def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
     assert told == {
         "name": "a", "step_type": "python", "success": True, "output": 1, "error": None,
     }  # fmt: skip
-    with pytest.raises(hf.CheckpointNotFoundError):
+    with pytest.raises(ValueError, match="get_result needs a workflow_id"):
         WorkflowEngine(store).get_result()

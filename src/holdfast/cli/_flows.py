@@ -292,7 +292,7 @@ def _flow(found: Any, name: str) -> Flow:
     from holdfast.graph import CompiledGraph, Graph
     from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow
-    from holdfast.workflow.program import WorkflowProgram
+    from holdfast.workflow.workflow_program import WorkflowProgram
 
     if isinstance(found, Graph):
         found = found.compile()

@@ -36,12 +36,12 @@ def carry_out(session: Session, plan: Planning, run_id: str, way_on: str) -> Non
 
 
 async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
-    from holdfast.engine.door import opened
+    from holdfast.engine.door import open_checkpointer
     from holdfast.engine.events import RunFailed
     from holdfast.engine.resume import launch
     from holdfast.urls import masked
 
-    place = opened(session.url if session.own is None else session.own)
+    place = open_checkpointer(session.url if session.own is None else session.own)
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
     stream = launch.stream(lambda: plan(place.checkpointer.core), place.close)

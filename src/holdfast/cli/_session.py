@@ -71,7 +71,7 @@ class Session:
 
     def adopt(self, own: StoreLike) -> None:
         """Use the store that a flow brings along, unless another was named."""
-        from holdfast.engine.door import opened
+        from holdfast.engine.door import open_checkpointer
 
         if own is None or self.where is not None:
             return
@@ -79,7 +79,7 @@ class Session:
         if isinstance(own, str | os.PathLike):
             self.where = os.fspath(own)
         else:
-            self.where = opened(own).checkpointer.store.url
+            self.where = open_checkpointer(own).checkpointer.store.url
 
     @contextmanager
     def opened(self, *, new: bool = False, **options: Any) -> Iterator[SyncCheckpointer]:
@@ -90,9 +90,9 @@ class Session:
             self.require_store()
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
-            from holdfast.engine.door import opened
+            from holdfast.engine.door import open_checkpointer
 
-            store = opened(self.own).checkpointer.store
+            store = open_checkpointer(self.own).checkpointer.store
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)

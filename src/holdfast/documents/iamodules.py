@@ -16,8 +16,8 @@ from typing import Any
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, to_micros
 from holdfast.checkpointer import Checkpointer
 from holdfast.codec.meta import Meta
-from holdfast.engine.door import Opened, StoreLike
-from holdfast.engine.views import CheckpointerView, outages_as
+from holdfast.documents.views import CheckpointerView, outages_as
+from holdfast.engine.door import OpenedCheckpointer, StoreLike
 from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, StoreURLError
 from holdfast.kernel.appending import append, thread_member
 from holdfast.kernel.core import Core, Op
@@ -194,8 +194,8 @@ class RedisCheckpointer(BaseCheckpointer):
         self.ttl = ttl
 
     @cached_property
-    def _opened(self) -> Opened:
-        return Opened(Checkpointer(open_store(self._where, ttl=self.ttl)), ours=True)
+    def _opened(self) -> OpenedCheckpointer:
+        return OpenedCheckpointer(Checkpointer(open_store(self._where, ttl=self.ttl)), ours=True)
 
     async def close(self) -> None:
         """Make everything durable and release what this opened. A second call does nothing."""

@@ -16,10 +16,10 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.revive import revive
+from holdfast.documents.views import CheckpointerView, outages_as
 from holdfast.engine.door import StoreLike
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.resume.history import History
-from holdfast.engine.views import CheckpointerView, outages_as
 from holdfast.errors import (
     CheckpointSaveError,
     ReviveError,

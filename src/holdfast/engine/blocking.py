@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
+
+_MAIN: Final[weakref.WeakSet[asyncio.Task[Any]]] = weakref.WeakSet()
+"""The tasks of `_sync` methods, each alone on an event loop of its own."""
 
 
 def blocking(
@@ -30,14 +34,19 @@ def blocking(
     return call
 
 
-def check_options(fn: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Raise `TypeError` for options that a function does not take, in its caller's words."""
-    known = inspect.signature(fn).parameters
+def has_loop_to_itself() -> bool:
+    """Whether this is the coroutine of a `_sync` method: nothing else runs on its event loop."""
+    return asyncio.current_task() in _MAIN
+
+
+def check_options(verb: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError` for options that are not known."""
+    names = list(known)
     for name in options:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{fn.__name__} has no option {name!r}{meant}")
+            raise TypeError(f"{verb} has no option {name!r}{meant}")
 
 
 def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
@@ -47,10 +56,12 @@ def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
     ask the task to stop at its next await, which steps that are called in place never reach.
     """
     if _loop_runs_here():
-        raise RuntimeError(f"an event loop is running here: use `await {awaited}(...)`")
+        raise RuntimeError(
+            f"an event loop is running here: `await {awaited}(...)` instead of {awaited}_sync"
+        )
     loop = asyncio.new_event_loop()
     try:
-        return loop.run_until_complete(make())
+        return loop.run_until_complete(_main(make))
     finally:
         try:
             left = asyncio.all_tasks(loop)
@@ -61,6 +72,13 @@ def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
+
+
+async def _main(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    _MAIN.add(task)
+    return await make()
 
 
 def _loop_runs_here() -> bool:

@@ -17,7 +17,7 @@ from holdfast.engine.walking.plan import END
 from holdfast.engine.walking.states import merge_changes
 from holdfast.graph.builder import Graph, command
 from holdfast.graph.compiled import CheckpointStrategy, CompiledGraph
-from holdfast.graph.views import GraphCheckpoint
+from holdfast.graph.graph_checkpoint import GraphCheckpoint
 
 __all__ = [
     "END",

@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
-from holdfast.engine.blocking import block_on, blocking, check_options
+from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
-from holdfast.engine.door import Opened, StoreLike, opened
-from holdfast.engine.options import Options, Strategy, Trust
-from holdfast.engine.people import requests
+from holdfast.engine.door import (
+    OpenedCheckpointer,
+    RunOptions,
+    Runs,
+    StoreLike,
+    open_checkpointer,
+)
+from holdfast.engine.options import Options, Strategy
 from holdfast.engine.people.questions import Question
 from holdfast.engine.program import is_async
-from holdfast.engine.resume import launch
+from holdfast.engine.resume import launch, takeover
 from holdfast.engine.resume.launch import Link
-from holdfast.engine.resume.recovery import SILENT_SECONDS, recover
+from holdfast.engine.resume.recovery import SILENT_SECONDS
 from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
-from holdfast.errors import RunFinishedError, RunIdRequiredError
-from holdfast.graph.program import GraphProgram
-from holdfast.graph.views import GraphCheckpoint
+from holdfast.errors import RunIdRequiredError
+from holdfast.graph.graph_checkpoint import GraphCheckpoint
+from holdfast.graph.graph_program import GraphProgram
 from holdfast.kernel.core import Core
-from holdfast.model import Status
 from holdfast.operations import reading
 from holdfast.seams import new_id
 
@@ -48,6 +51,37 @@ class CheckpointStrategy(StrEnum):
     ON_SUCCESS = Strategy.ON_SUCCESS.value
     ON_ERROR = Strategy.ON_ERROR.value  # only when the run fails or pauses
     MARKED = Strategy.MARKED.value  # after nodes added with checkpoint=True
+
+
+class GraphOptions(RunOptions, total=False):
+    """Options of everything that executes a run of a graph.
+
+    - `store`: a URL, path, `Store` or `Checkpointer`; without one the run is not saved.
+    - `checkpoint_after`: which nodes are followed by a checkpoint, by default every node.
+    - `checkpoint_failure_fatal`: False continues the run when a save fails.
+    """
+
+    store: StoreLike
+    checkpoint_after: str
+    checkpoint_failure_fatal: bool | None
+
+
+class NewRun(GraphOptions, total=False):
+    """Options of `run` and `stream`: what a new run is called, and to whom it belongs."""
+
+    run_id: str | None
+    thread_id: str | None
+    owner: str | None
+
+
+class ResumeOptions(GraphOptions, total=False):
+    """Options of `resume`: where to continue, and with what state."""
+
+    from_node: str | None
+    after_node: str | None
+    override: Any
+    validate: Callable[[Any], object] | None
+    replay: bool
 
 
 class CompiledGraph(Generic[S]):
@@ -67,163 +101,77 @@ class CompiledGraph(Generic[S]):
         """The flow's version."""
         return self._plan.version
 
-    async def run(
-        self,
-        state: S,
-        *,
-        store: StoreLike = None,
-        run_id: str | None = None,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        thread_id: str | None = None,
-        owner: str | None = None,
-        resume: bool = False,
-        trust: Trust = "verify",
-        take_over: bool = False,
-    ) -> S:
+    async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewRun]) -> S:
         """Run from the entry to END and return the final state.
 
         With a `store`, a checkpoint is saved after every node, and the run can be resumed under
         its `run_id`. When saving fails the run stops, unless `checkpoint_failure_fatal` is False.
 
-        With `resume`, it is started if it does not exist, goes on if it does, and its recorded
-        final state is returned if it is completed; `trust` and `take_over` are those of `resume`. The state must be
-        the one that it began with; where the graph has a `migrate`, that is not compared.
+        With `resume`, the run is started if it does not exist and resumed if it does; a completed
+        run's recorded final state is returned. The state must be the one that the run began with;
+        it is not compared where the graph has a `migrate`.
 
         Raises `StepFailedError` with the state it failed in, `RunIdRequiredError`,
         `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people
-        are asked.
+        are asked. `run_sync` calls sync nodes that run alone in the caller's thread.
         """
-        return await self._run(
-            state,
-            store=store,
-            run_id=run_id,
-            checkpoint_after=checkpoint_after,
-            checkpoint_failure_fatal=checkpoint_failure_fatal,
-            timeout=timeout,
-            thread_id=thread_id,
-            owner=owner,
-            resume=resume,
-            trust=trust,
-            take_over=take_over,
-        )
+        how = self._options("run", options, (*NewRun.__annotations__, "resume"))
+        async with _open(options.get("store"), options.get("run_id")) as runs:
+            fitting, make = self._fitting(state), self._maker(options)
+            run_id, link = _new_run(options)
+            final: S
+            if resume and await runs.exists(run_id):
+                began_with = None if self._plan.migrate else fitting
+                final = await runs.run(make, run_id, began_with, how, None)
+            else:
+                final = await runs.run(make, run_id, fitting, how, link)
+            return final
 
-    def run_sync(self, state: S, **options: Any) -> S:
-        """`run`, with its arguments, for programs without an event loop.
+    run_sync = blocking(run)
 
-        Sync nodes that run alone are called right here.
-        """
-        check_options(self.run, options)
-        return block_on(lambda: self._run(state, blocking=True, **options), "app.run")
-
-    def stream(
-        self,
-        state: S,
-        *,
-        store: StoreLike = None,
-        run_id: str | None = None,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        thread_id: str | None = None,
-        owner: str | None = None,
-    ) -> Stream:
-        """Like `run`, but iterate over what is returned to carry it out and see its events."""
-        options = self._options(checkpoint_after, checkpoint_failure_fatal, timeout, store)
-        options = replace(options, listening=True)
-        link = Link(thread_id, owner)
-        place = _place(store, run_id)
+    def stream(self, state: S, **options: Unpack[NewRun]) -> Stream:
+        """Like `run`, but iterate over the returned stream to execute it and see its events."""
+        how = self._options("stream", options, NewRun.__annotations__, listening=True)
+        place = _place(options.get("store"), options.get("run_id"))
+        run_id, link = _new_run(options)
 
         async def plan() -> launch.Plan:
-            core = place.checkpointer.core
-            name = run_id or new_id()
-            make = self.program if store is not None else self._unkept
-            return await launch.start(core, make, name, self._fitting(state), options, link)
+            core, make = place.checkpointer.core, self._maker(options)
+            return await launch.start(core, make, run_id, self._fitting(state), how, link)
 
         return launch.stream(plan, place.close)
 
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        store: StoreLike = None,
-        from_node: str | None = None,
-        after_node: str | None = None,
-        override: Mapping[str, Any] | Callable[[S], S] | S | None = None,
-        validate: Callable[[S], object] | None = None,
-        replay: bool = False,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-        take_over: bool = False,
-    ) -> S:
-        """Go on with a run where it stopped, and return the final state.
+    async def resume(self, run_id: str, **options: Unpack[ResumeOptions]) -> S:
+        """Resume a run where it stopped, and return the final state.
 
-        What its nodes claimed about the world is checked first: it goes on from the newest
-        checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
-        for nothing. Raises `VerificationError` where it can't be told, and `RunActiveError` if
-        another process carries it out that is alive on this machine; with `take_over` it is taken
-        from that one.
+        What its nodes claimed about the world is checked first: the run resumes from the newest
+        checkpoint that still verifies, unless `trust` says otherwise. Raises `VerificationError`
+        where a check can't decide, and `RunActiveError` if another living process of this machine
+        executes the run, unless `take_over`.
 
         `from_node` goes back to where that node last ran, and runs it again on the state it was
-        given then; `after_node` goes on after it; `replay` runs the last node again. `override`
-        changes the state first: fields, a function of it, or a whole one. `validate` is asked
-        about the state before anything is run: it refuses by raising or returning False. Going
-        back leaves the history as it is. A run that is over can be gone back in, not gone on with.
+        given then; `after_node` continues after it; `replay` runs the last node again. `override`
+        changes the state first: a dict of fields, a function of the state, or a whole state.
+        `validate` sees the state before anything runs, and refuses it by raising or returning
+        False. Going back keeps the history. A finished run can't be resumed, only gone back in.
         """
-        options = self._options(
-            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
-        )
-        where = time_travel.Wanted(from_node, after_node, override, validate, replay)
-        return await self._resume(run_id, store, options, where)
+        how = self._options("resume", options, ResumeOptions.__annotations__)
+        async with _open(options.get("store"), run_id) as runs:
+            await self._go_back(runs.core, run_id, how, options)
+            final: S = await runs.resume(self.program, run_id, how)
+            return final
 
-    def resume_sync(
-        self,
-        run_id: str,
-        *,
-        store: StoreLike = None,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-        take_over: bool = False,
-        **where: Any,
-    ) -> S:
-        """`resume`, with its arguments, for programs without an event loop."""
-        check_options(self.resume, where)
-        options = self._options(
-            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
-        )
-        options = replace(options, blocking=True)
-        wanted = time_travel.Wanted(**where)
-        return block_on(lambda: self._resume(run_id, store, options, wanted), "app.resume")
+    resume_sync = blocking(resume)
 
-    def resume_stream(
-        self,
-        run_id: str,
-        *,
-        store: StoreLike = None,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-        take_over: bool = False,
-        **where: Any,
-    ) -> Stream:
-        """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        check_options(self.resume, where)
-        options = self._options(
-            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
-        )
-        options = replace(options, listening=True)
-        place = _place(store, run_id)
+    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions]) -> Stream:
+        """Like `resume`, but iterate over the returned stream to execute it and see its events."""
+        how = self._options("resume", options, ResumeOptions.__annotations__, listening=True)
+        place = _place(options.get("store"), run_id)
 
         async def plan() -> launch.Plan:
             core = place.checkpointer.core
-            await self._go_back(core, run_id, options, time_travel.Wanted(**where))
-            return await launch.resume(core, self.program, run_id, None, options)
+            await self._go_back(core, run_id, how, options)
+            return await launch.resume(core, self.program, run_id, None, how)
 
         return launch.stream(plan, place.close)
 
@@ -232,64 +180,88 @@ class CompiledGraph(Generic[S]):
     ) -> S:
         """Run one node again on the state it was given, the last time or the one saved at `seq`.
 
-        Returns what it makes of it. Nothing is recorded, and the run stays as it is.
+        Returns the new state. Nothing is recorded, and the run stays as it is.
         """
         found = self._plan.nodes.get(node)
         if found is not None and found.question is not None:
             raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
-        async with _kept(store, run_id) as core:
+        async with _open(store, run_id) as runs:
+            core = runs.core
             before = await core.off_loop(
                 lambda: time_travel.input_of(core, self.program, self._plan, run_id, node, seq)
             )
-            kind, fn = self._plan.state, self._plan.nodes[node].fn
-            state = revived(before.value(), kind)
-            info = StepInfo(run_id, node, node, 1, flow=self.name)
-            call = partial(call_in_step, info, fn, state)
-            returned = call() if is_async(fn) else await asyncio.to_thread(call)
-            if inspect.isawaitable(returned):
-                with in_step(info):
-                    returned = await returned
-            result: S = stored_form(updated(kind, state, returned), kind)
-            return result
+        kind, fn = self._plan.state, self._plan.nodes[node].fn
+        state = revived(before.value(), kind)
+        info = StepInfo(run_id, node, node, 1, flow=self.name)
+        call = partial(call_in_step, info, fn, state)
+        returned = call() if is_async(fn) else await asyncio.to_thread(call)
+        if inspect.isawaitable(returned):
+            with in_step(info):
+                returned = await returned
+        result: S = stored_form(updated(kind, state, returned), kind)
+        return result
 
     async def checkpoints(
         self, run_id: str, *, store: StoreLike = None, limit: int = 20
     ) -> list[GraphCheckpoint]:
         """The run's checkpoints, newest first, without their states."""
-        async with _kept(store, run_id) as core:
+        async with _open(store, run_id) as runs:
+            core = runs.core
             found = await core.off_loop(lambda: reading.list_checkpoints(core, run_id, limit=limit))
             return [GraphCheckpoint(info.entry) for info in found]
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
-        """Cancel a run, wherever it is carried out."""
-        async with _kept(store, run_id) as core:
-            await core.drive_async(requests.request(core, run_id, "cancel", reason))
+        """Cancel a run, whichever process executes it."""
+        async with _open(store, run_id) as runs:
+            await runs.request(run_id, "cancel", reason)
 
     async def pause(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
-        """Have a run stop after the nodes that are under way, to be resumed later."""
-        async with _kept(store, run_id) as core:
-            await core.drive_async(requests.request(core, run_id, "pause", reason))
+        """Stop a run after the nodes that are under way, to be resumed later."""
+        async with _open(store, run_id) as runs:
+            await runs.request(run_id, "pause", reason)
+
+    async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
+        """What a run waits for."""
+        async with _open(store, run_id) as runs:
+            return await runs.questions(run_id)
+
+    async def answer(
+        self,
+        run_id: str,
+        value: object,
+        *,
+        store: StoreLike = None,
+        question: str | None = None,
+        by: str | None = None,
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
+        async with _open(store, run_id) as runs:
+            await runs.answer(run_id, value, question, by)
 
     async def recover(
         self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
     ) -> dict[str, Any]:
-        """Go on with every orphaned run of this graph, for example when a program starts.
+        """Resume every orphaned run of this graph, for example when a program starts.
 
-        A run is orphaned when its worker is dead; that of another machine is taken to be after
-        `silent` seconds without a record. Returns what each came to by its id: its final state,
-        or the error it raised.
+        A run is orphaned when its holder is dead; a holder on another machine counts as dead
+        after `silent` seconds without a record. Returns by run id the final state, or the error.
         """
-        options = self._options(CheckpointStrategy.EVERY_NODE, None, None, store)
-        async with _kept(store, "") as core:
-            makes = {self.name: self.program}
-            return await recover(core, makes, options, silent=silent, at_once=at_once)
+        options = Options(verifier=self._verifier, quiet=store is None)
+        async with _open(store, "") as runs:
+            return await runs.recover({self.name: self.program}, options, silent, at_once)
 
     cancel_sync = blocking(cancel)
     pause_sync = blocking(pause)
+    questions_sync = blocking(questions)
+    answer_sync = blocking(answer)
     recover_sync = blocking(recover)
 
     def program(self) -> GraphProgram:
-        """What the engine carries out: one for each attempt."""
+        """One execution of this graph, for the engine."""
         return GraphProgram(self._plan)
 
     def state_from(self, data: Any) -> S:
@@ -304,33 +276,8 @@ class CompiledGraph(Generic[S]):
 
     @property
     def verifier(self) -> EvidenceVerifier | None:
-        """What checks the claims of its nodes, if another than the usual one was given."""
+        """What checks the claims of its nodes, if not the default verifier."""
         return self._verifier
-
-    async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
-        """What a run waits for."""
-        async with _kept(store, run_id) as core:
-            return await core.off_loop(lambda: requests.questions(core, run_id))
-
-    async def answer(
-        self,
-        run_id: str,
-        value: object,
-        *,
-        store: StoreLike = None,
-        question: str | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Answer a run's open question, by name where it has several; then resume it.
-
-        `by` says who answers, and is kept. Raises `QuestionError` where it was answered already,
-        is for others or its deadline has passed, and `InvalidAnswerError`.
-        """
-        async with _kept(store, run_id) as core:
-            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
-
-    questions_sync = blocking(questions)
-    answer_sync = blocking(answer)
 
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
@@ -338,93 +285,41 @@ class CompiledGraph(Generic[S]):
         return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        text = self.mermaid()
-        return {"text/vnd.mermaid": text, "text/plain": repr(self)}
+        return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"<graph {self.name!r} version {self.version}: {', '.join(self._plan.nodes)}>"
 
-    # --- within
-
     def _options(
-        self,
-        after: CheckpointStrategy,
-        fatal: bool | None,
-        timeout: float | None,
-        store: StoreLike,
-        trust: Trust = "verify",
-        take_over: bool = False,
+        self, verb: str, given: GraphOptions, known: Iterable[str], *, listening: bool = False
     ) -> Options:
+        check_options(verb, given, known)
         return Options(
-            strategy=Strategy(after), timeout=timeout, fatal=fatal, quiet=store is None,
-            trust=trust, take_over=take_over, verifier=self._verifier,
-        )  # fmt: skip
+            strategy=Strategy(given.get("checkpoint_after", Strategy.EVERY_STEP)),
+            fatal=given.get("checkpoint_failure_fatal"),
+            timeout=given.get("timeout"),
+            trust=given.get("trust", "verify"),
+            take_over=given.get("take_over", False),
+            quiet=given.get("store") is None,
+            verifier=self._verifier,
+            listening=listening,
+        )
+
+    def _maker(self, options: GraphOptions) -> takeover.Make:
+        return partial(GraphProgram, self._plan, kept=options.get("store") is not None)
 
     def _fitting(self, state: S) -> S:
         """The state, if the graph can run on it. Raises `SerializeError` and `ReviveError`."""
         stored_form(state, self._plan.state)
         return state
 
-    async def _run(
-        self,
-        state: S,
-        *,
-        store: StoreLike = None,
-        run_id: str | None = None,
-        checkpoint_after: CheckpointStrategy = CheckpointStrategy.EVERY_NODE,
-        checkpoint_failure_fatal: bool | None = None,
-        timeout: float | None = None,
-        thread_id: str | None = None,
-        owner: str | None = None,
-        resume: bool = False,
-        trust: Trust = "verify",
-        take_over: bool = False,
-        blocking: bool = False,
-    ) -> S:
-        options = self._options(
-            checkpoint_after, checkpoint_failure_fatal, timeout, store, trust, take_over
-        )
-        options = replace(options, blocking=blocking)
-        async with _kept(store, run_id) as core:
-            name, fitting, link = run_id or new_id(), self._fitting(state), Link(thread_id, owner)
-            if resume and await core.off_loop(lambda: reading.run(core, name)) is not None:
-                return await self._go_on(core, name, fitting, options)
-            make = self.program if store is not None else self._unkept
-            plan = await launch.start(core, make, name, fitting, options, link)
-            result: S = await launch.carry_out(plan)
-            return result
-
-    async def _go_on(self, core: Core, run_id: str, state: S, options: Options) -> S:
-        began_with = None if self._plan.migrate else state
-        try:
-            plan = await launch.resume(core, self.program, run_id, began_with, options)
-        except RunFinishedError as over:
-            if over.status != Status.COMPLETED:
-                raise
-            recorded = partial(launch.outcome, core, self.program, run_id, began_with)
-            final: S = await core.off_loop(recorded)
-            return final
-        result: S = await launch.carry_out(plan)
-        return result
-
-    def _unkept(self) -> GraphProgram:
-        return GraphProgram(self._plan, kept=False)
-
-    async def _resume(
-        self, run_id: str, store: StoreLike, options: Options, where: time_travel.Wanted
-    ) -> S:
-        async with _kept(store, run_id) as core:
-            await self._go_back(core, run_id, options, where)
-            plan = await launch.resume(core, self.program, run_id, None, options)
-            result: S = await launch.carry_out(plan)
-            return result
-
-    async def _go_back(
-        self, core: Core, run_id: str, options: Options, wanted: time_travel.Wanted
-    ) -> None:
-        if all(part in (None, False) for part in wanted):
+    async def _go_back(self, core: Core, run_id: str, how: Options, options: ResumeOptions) -> None:
+        given: dict[str, Any] = {**options}
+        fields = time_travel.Wanted._fields
+        wanted = time_travel.Wanted(**{name: given[name] for name in fields if name in given})
+        if wanted == time_travel.Wanted():
             return
-        if not options.take_over:
+        if not how.take_over:
             await core.off_loop(lambda: refuse_living(core, run_id))
         await core.drive_async(time_travel.go_back(core, self.program, self._plan, run_id, wanted))
 
@@ -440,17 +335,21 @@ def _arrows(plan: Plan) -> Iterator[Arrow]:
             yield Arrow(source, target, ", ".join(words), decided=True)
 
 
+def _new_run(options: NewRun) -> tuple[str, Link]:
+    return options.get("run_id") or new_id(), Link(options.get("thread_id"), options.get("owner"))
+
+
 @asynccontextmanager
-async def _kept(store: StoreLike, run_id: str | None) -> AsyncIterator[Core]:
-    """Where the run is kept: in the store, for as long as this lasts if it is ours to open."""
+async def _open(store: StoreLike, run_id: str | None) -> AsyncIterator[Runs]:
+    """The runs of the store, which is closed at the end if it was opened here."""
     place = _place(store, run_id)
     try:
-        yield place.checkpointer.core
+        yield Runs(place.checkpointer.core)
     finally:
         await place.close()
 
 
-def _place(store: StoreLike, run_id: str | None) -> Opened:
+def _place(store: StoreLike, run_id: str | None) -> OpenedCheckpointer:
     if store is not None and run_id is None:
         raise RunIdRequiredError()
-    return opened("memory://" if store is None else store)
+    return open_checkpointer("memory://" if store is None else store)

@@ -16,7 +16,7 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
-from holdfast.engine.door import StoreLike, opened
+from holdfast.engine.door import StoreLike, open_checkpointer
 from holdfast.engine.resume.workers import WORKER, this_worker
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence.packs import EvidencePack
@@ -87,7 +87,7 @@ class CheckpointManager:
             if store is not None:
                 raise TypeError("give a store or a db_path, not both")
             store = f"sqlite:///{quote(os.fspath(db_path))}"
-        self._opened = opened(store, SyncCheckpointer)
+        self._opened = open_checkpointer(store, SyncCheckpointer)
         self.auto_verify = auto_verify
         if verifier is None:
             verifier = EvidenceVerifier(base_path, policy=self._policy(policy or Policy()))
@@ -300,7 +300,7 @@ class CheckpointManager:
 
     def close(self) -> None:
         """Release what this opened. A second call does nothing."""
-        self._opened.close_blocking()
+        self._opened.close_sync()
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ from holdfast.engine.people.patterns import pattern
 from holdfast.engine.program import is_async
 from holdfast.errors import UnresolvedError
 from holdfast.pipeline import references
-from holdfast.pipeline.findings import Findings, Nearest, Where, shown
+from holdfast.pipeline.problems import Nearest, Problems, Where, shown
 from holdfast.pipeline.references import Reference, Scope, Template
 from holdfast.pipeline.registry import Registry
 
@@ -182,32 +182,32 @@ _KEYS: Final = {
 
 
 def condition_of(
-    given: Any, steps: Collection[str], registry: Registry, findings: Findings, where: Where
+    given: Any, steps: Collection[str], registry: Registry, problems: Problems, where: Where
 ) -> Condition:
-    """The condition that a definition describes; what is wrong with it goes into `findings`."""
+    """The condition that a definition describes; what is wrong with it goes into `problems`."""
     if given is None:
         return ALWAYS
-    if not findings.is_a(Mapping, given, where, "a mapping with a type"):
+    if not problems.is_a(Mapping, given, where, "a mapping with a type"):
         return UNREADABLE
-    findings.keys(given, ("type", "config"), where)
+    problems.keys(given, ("type", "config"), where)
     kind = given.get("type", "always")
     if not isinstance(kind, str) or kind not in _KEYS:
-        findings.say((*where, "type"), f"{shown(kind)} is no condition", Nearest(kind, _KEYS))
+        problems.say((*where, "type"), f"{shown(kind)} is no condition", Nearest(kind, _KEYS))
         return UNREADABLE
     config = given.get("config", {})
     where = (*where, "config")
-    if not findings.is_a(Mapping, config, where, "a mapping"):
+    if not problems.is_a(Mapping, config, where, "a mapping"):
         return UNREADABLE
-    findings.keys(config, _KEYS[kind], where)
+    problems.keys(config, _KEYS[kind], where)
     if kind == "always":
         return ALWAYS
     if kind == "function":
-        return _function(config, registry, findings, where)
-    return _comparison(kind, config, steps, findings, where)
+        return _function(config, registry, problems, where)
+    return _comparison(kind, config, steps, problems, where)
 
 
 def _comparison(
-    kind: str, config: Mapping[str, Any], steps: Collection[str], findings: Findings, where: Where
+    kind: str, config: Mapping[str, Any], steps: Collection[str], problems: Problems, where: Where
 ) -> Condition:
     key = "source" if kind == "expression" else "parameter"
     name = config.get(key)
@@ -215,28 +215,28 @@ def _comparison(
         text = f"parameters.{name}" if kind == "parameter" and isinstance(name, str) else name
         source = references.parse(text, steps)
     except ValueError as error:
-        findings.say((*where, key), error)
+        problems.say((*where, key), error)
         return UNREADABLE
     wanted = config.get("operator", "equals")
     known = (*OPERATORS, *ABOUT_PRESENCE)
     if not isinstance(wanted, str) or wanted not in known:
-        findings.say(
+        problems.say(
             (*where, "operator"), f"{shown(wanted)} is no operator", Nearest(wanted, known)
         )
         return UNREADABLE
     value = config.get("value")
     if wanted not in ABOUT_PRESENCE and "value" not in config:
-        findings.say(where, f"{wanted!r} needs a value to compare with")
+        problems.say(where, f"{wanted!r} needs a value to compare with")
     if wanted == "regex":
         try:
             _regex("", value)
         except (TypeError, ValueError) as error:
-            findings.say((*where, "value"), f"{shown(value)} can't be used as a pattern: {error}")
+            problems.say((*where, "value"), f"{shown(value)} can't be used as a pattern: {error}")
             return UNREADABLE
     if wanted == "regex":  # braces are counts there
         expected = Template.literal(value)
     else:
-        expected = Template(value, steps, findings, (*where, "value"))
+        expected = Template(value, steps, problems, (*where, "value"))
     default = (config["default"],) if "default" in config else ()
     return Comparison(
         source, wanted, value, expected, default, name if kind == "parameter" else None
@@ -244,18 +244,18 @@ def _comparison(
 
 
 def _function(
-    config: Mapping[str, Any], registry: Registry, findings: Findings, where: Where
+    config: Mapping[str, Any], registry: Registry, problems: Problems, where: Where
 ) -> Condition:
     parameters = config.get("parameters", {})
-    if not findings.is_a(Mapping, parameters, (*where, "parameters"), "a mapping"):
+    if not problems.is_a(Mapping, parameters, (*where, "parameters"), "a mapping"):
         return UNREADABLE
     try:
         fn = registry.function(config.get("function"))
     except ValueError as error:
-        findings.say((*where, "function"), error)
+        problems.say((*where, "function"), error)
         return UNREADABLE
     if is_async(fn):
-        findings.say(
+        problems.say(
             (*where, "function"), "can't be async: let a step find out what it needs to know"
         )
     return Asks(fn, dict(parameters))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.engine.walking.drawing import Arrow, mermaid
-from holdfast.pipeline.plan import NO_LOOP, Path, PipelinePlan
+from holdfast.pipeline.pipeline_plan import NO_LOOP, Path, PipelinePlan
 from holdfast.pipeline.registry import Registry
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import InvalidFlowError
-from holdfast.pipeline.findings import Where, shown
+from holdfast.pipeline.problems import Where, shown
 
 MAX_BYTES: Final = 500_000
 MAX_DEPTH: Final = 50

@@ -6,19 +6,25 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.engine.blocking import block_on, check_options
-from holdfast.engine.door import Opened, StoreLike, opened
-from holdfast.engine.options import Options, Strategy, Trust
-from holdfast.engine.people import requests
+from holdfast.engine.blocking import blocking, check_options, has_loop_to_itself
+from holdfast.engine.door import (
+    Door,
+    OpenedCheckpointer,
+    RunOptions,
+    Runs,
+    StoreLike,
+    open_checkpointer,
+)
+from holdfast.engine.options import Options, Strategy
+from holdfast.engine.people.questions import Question
 from holdfast.engine.resume import launch, takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.launch import Link
-from holdfast.engine.resume.recovery import SILENT_SECONDS, recover
+from holdfast.engine.resume.recovery import SILENT_SECONDS
 from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
@@ -32,9 +38,9 @@ from holdfast.model import Status, check_id
 from holdfast.operations import saving
 from holdfast.pipeline import export, files
 from holdfast.pipeline.definition import plan_of
-from holdfast.pipeline.findings import Findings
-from holdfast.pipeline.plan import PipelinePlan
-from holdfast.pipeline.program import PipelineProgram
+from holdfast.pipeline.pipeline_plan import PipelinePlan
+from holdfast.pipeline.pipeline_program import PipelineProgram
+from holdfast.pipeline.problems import Problems
 from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import HumanInputStep, Step
@@ -44,75 +50,70 @@ from holdfast.seams import SYSTEM_CLOCK, Clock, new_id
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
-Functions = Registry | Mapping[str, Callable[..., Any]]
-Services = ServiceRegistry | Mapping[str, Any] | None
+NO_ANSWER: Final = object()
+"""Where None is an answer like any other."""
 
 
-class _Nothing:
-    """Stands for "no answer", where None is an answer like any other."""
+class FlowOptions(TypedDict, total=False):
+    """What a program says about a pipeline that no definition can say: see `Pipeline`."""
 
-    def __repr__(self) -> str:
-        return "no answer"
-
-
-NOTHING: Final = _Nothing()
-
-
-class Settings(TypedDict, total=False):
-    """What a program says about a pipeline that data describes: see `Pipeline`."""
-
-    registry: Functions | None
-    services: Services
-    checkpointer: StoreLike
+    registry: Registry | Mapping[str, Callable[..., Any]] | None
     migrate: Mapping[Any, Callable[[Any], Any] | None] | None
     rename: Mapping[str, str] | None
     verifier: EvidenceVerifier | None
 
 
-class Resuming(TypedDict, total=False):
-    """How a run is to go on: see `Pipeline.resume`."""
+class PipelineOptions(FlowOptions, total=False):
+    """Options of `from_dict` and `from_file`."""
+
+    services: ServiceRegistry | Mapping[str, Any] | None
+    checkpointer: StoreLike
+
+
+class NewRun(RunOptions, total=False):
+    """Options of `run` and `stream`."""
+
+    owner: str | None
+
+
+class ResumeOptions(RunOptions, total=False):
+    """Options of `resume`: which run of the thread, an answer for it, and where to continue."""
 
     run_id: str | None
     answer: Any
     question: str | None
     by: str | None
     from_step: str | None
-    timeout: float | None
-    trust: Trust
-    take_over: bool
 
 
-class Pipeline:
+class Pipeline(Door):
     """Steps, and the paths between them. Many runs at once may use it.
 
     A step is a `Step`, or a mapping with an `id` and a `function`. After a step its paths are
-    tried in order, and the first whose condition holds is taken; a list in `to` runs its steps
+    tried in order, and the first whose condition is true is taken; a list in `to` runs its steps
     side by side, until their paths meet. With a `checkpointer` (a URL, path, `Store`,
     `Checkpointer` or view of one) every step is saved, and a run is resumed by its thread.
 
-    `registry` holds the functions that steps and conditions may name. `version`, `migrate` and
-    `rename` say what becomes of runs that are under way when you change it, as for graphs.
-    `verifier` checks what the steps claim about the world, within its policy.
-    Raises `InvalidFlowError` with all that is wrong.
+    `registry` holds the functions that steps and conditions may name, `services` what the steps
+    use and no checkpoint stores. `version`, `migrate` and `rename` say what becomes of unfinished
+    runs when you change the pipeline, as for graphs. `verifier` checks what the steps claim about
+    the world, within its policy. Raises `InvalidFlowError` with all problems.
     """
 
     def __init__(
         self,
         steps: Sequence[object],
         flow: Mapping[str, Any],
-        services: Services = None,
+        services: ServiceRegistry | Mapping[str, Any] | None = None,
         checkpointer: StoreLike = None,
         loop_config: Mapping[str, Any] | None = None,
         *,
         name: str | None = None,
-        registry: Functions | None = None,
         parameters: Mapping[str, Any] | None = None,
         version: str | int = "1",
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
-        rename: Mapping[str, str] | None = None,
-        verifier: EvidenceVerifier | None = None,
+        **options: Unpack[FlowOptions],
     ) -> None:
-        given = {
+        definition = {
             "name": name or "pipeline",
             "version": version,
             "parameters": parameters or {},
@@ -120,65 +121,54 @@ class Pipeline:
             "flow": flow,
             "loop_config": loop_config,
         }
-        self._set_up(
-            given, None, registry=registry, services=services, checkpointer=checkpointer,
-            migrate=migrate, rename=rename, verifier=verifier,
-        )  # fmt: skip
+        self._define(definition, services=services, checkpointer=checkpointer, **options)
 
     @classmethod
-    def from_dict(cls, definition: Mapping[str, Any], **settings: Unpack[Settings]) -> Pipeline:
+    def from_dict(
+        cls, definition: Mapping[str, Any], **options: Unpack[PipelineOptions]
+    ) -> Pipeline:
         """The pipeline that data describes. It can name only what is in the `registry`."""
         pipeline = cls.__new__(cls)
-        cls._set_up(pipeline, definition, None, **settings)
+        cls._define(pipeline, definition, **options)
         return pipeline
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str], **settings: Unpack[Settings]) -> Pipeline:
+    def from_file(
+        cls, path: str | os.PathLike[str], **options: Unpack[PipelineOptions]
+    ) -> Pipeline:
         """The pipeline that a `.json`, `.yaml` or `.yml` file describes.
 
         Raises `InvalidFlowError` that names the file and the lines, and `OSError`.
         """
         read = files.read(path)
         pipeline = cls.__new__(cls)
-        cls._set_up(pipeline, read.data, read, **settings)
+        cls._define(pipeline, read.data, read, **options)
         return pipeline
 
-    def _set_up(
-        self,
-        given: object,
-        read: files.Read | None,
-        *,
-        registry: Functions | None = None,
-        services: Services = None,
-        checkpointer: StoreLike = None,
-        migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
-        rename: Mapping[str, str] | None = None,
-        verifier: EvidenceVerifier | None = None,
+    def _define(
+        self, given: Any, read: files.Read | None = None, **options: Unpack[PipelineOptions]
     ) -> None:
-        self._registry = registry_of(registry)
-        findings = Findings()
-        plan = None
-        title, place = "the pipeline", None
-        if read is not None:
-            title, place = read.path, read.place
-        if isinstance(given, Mapping):
+        check_options("Pipeline", options, PipelineOptions.__annotations__)
+        super().__init__(options.get("checkpointer"))
+        self._registry = registry_of(options.get("registry"))
+        problems, plan = Problems(), None
+        title, place = ("the pipeline", None) if read is None else (read.path, read.place)
+        if problems.is_a(Mapping, given, (), "a mapping with steps and a flow"):
             if read is None and isinstance(given.get("name"), str):
                 title = f"pipeline {given['name']!r}"
-            plan = plan_of(given, self._registry, findings, migrate=migrate, rename=rename)
-        else:
-            findings.is_a(Mapping, given, (), "a mapping with steps and a flow")
+            migrate, rename = options.get("migrate"), options.get("rename")
+            plan = plan_of(given, self._registry, problems, migrate=migrate, rename=rename)
         if plan is not None:
-            _serve(plan, services, findings)
-        findings.settle(title, place)
+            _serve(plan, options.get("services"), problems)
+        problems.settle(title, place)
         assert plan is not None
         self._plan: PipelinePlan = plan
-        self._where = checkpointer
-        self._keeper: Opened | None = None
         marks = [step.checkpoint for step in plan.steps.values()]
-        strategy = Strategy.EVERY_STEP if all(marks) else Strategy.MARKED
-        self._options = Options(strategy=strategy, quiet=checkpointer is None, verifier=verifier)
-
-    # --- looking
+        self._options = Options(
+            strategy=Strategy.EVERY_STEP if all(marks) else Strategy.MARKED,
+            quiet=self._where is None,
+            verifier=options.get("verifier"),
+        )
 
     @property
     def name(self) -> str:
@@ -216,257 +206,176 @@ class Pipeline:
     def __repr__(self) -> str:
         return f"<pipeline {self.name!r} version {self.version}: {', '.join(self._plan.steps)}>"
 
-    # --- running
-
     async def run(
         self,
         data: Any = None,
         thread_id: str | None = None,
         *,
-        owner: str | None = None,
-        timeout: float | None = None,
         resume: bool = False,
+        **options: Unpack[NewRun],
     ) -> PipelineResult:
-        """Start a run and carry it out to its end, or to where it waits for a person.
+        """Start a run and execute it to its end, or to where it waits for a person.
 
         A thread holds successive runs. Without a `thread_id` the run is a thread of its own,
         named by its `run_id`. Raises `StepFailedError` with the state it failed in; `resume`
-        goes on. Without a checkpointer nothing is kept.
+        continues it. Without a checkpointer nothing is saved.
 
-        With `resume=True` the thread's newest run is gone on with if it is not finished, and if
-        it is, its result is given; only where there is none is one started. That run must have
-        begun with the same data, or data be left out. Raises `InputMismatchError`.
+        With `resume=True` the thread's newest run is resumed, or its result returned if it is
+        completed; one is started only where there is none. That run must have begun with the same
+        data, unless no data are given. Raises `InputMismatchError`. `run_sync` calls sync steps
+        that run alone in the caller's thread.
         """
-        options = replace(self._options, timeout=timeout)
-        return await self._run(data, thread_id, owner, resume, options)
+        check_options("run", options, (*NewRun.__annotations__, "resume"))
+        owner, how = options.get("owner"), self._with(options)
+        if resume:
+            known = await self._resumed(data, thread_id, how)
+            if known is not None:
+                return known
+        place = self._place()
+        try:
+            core = place.checkpointer.core
+            return await self._execute(await self._start(core, data, thread_id, owner, how))
+        finally:
+            await place.close()
 
-    def run_sync(
-        self,
-        data: Any = None,
-        thread_id: str | None = None,
-        *,
-        owner: str | None = None,
-        timeout: float | None = None,
-        resume: bool = False,
-    ) -> PipelineResult:
-        """`run`, for programs without an event loop. Sync steps that run alone are called here."""
-        options = replace(self._options, timeout=timeout, blocking=True)
-        return block_on(lambda: self._run(data, thread_id, owner, resume, options), "pipeline.run")
+    run_sync = blocking(run)
 
     def stream(
-        self,
-        data: Any = None,
-        thread_id: str | None = None,
-        *,
-        owner: str | None = None,
-        timeout: float | None = None,
+        self, data: Any = None, thread_id: str | None = None, **options: Unpack[NewRun]
     ) -> Stream:
-        """Like `run`, but iterate over what is returned to carry it out and see its events."""
-        options = replace(self._options, timeout=timeout, listening=True)
+        """Like `run`, but iterate over the returned stream to execute it and see its events."""
+        check_options("stream", options, NewRun.__annotations__)
+        owner, how = options.get("owner"), self._with(options, listening=True)
         place = self._place()
-
-        async def plan() -> launch.Plan:
-            return await self._start(place.checkpointer.core, data, thread_id, owner, options)
-
-        return launch.stream(plan, self._releasing(place))
+        return launch.stream(
+            lambda: self._start(place.checkpointer.core, data, thread_id, owner, how), place.close
+        )
 
     async def resume(
-        self,
-        thread_id: str | None = None,
-        *,
-        run_id: str | None = None,
-        answer: Any = NOTHING,
-        question: str | None = None,
-        by: str | None = None,
-        from_step: str | None = None,
-        timeout: float | None = None,
-        trust: Trust = "verify",
-        take_over: bool = False,
+        self, thread_id: str | None = None, **options: Unpack[ResumeOptions]
     ) -> PipelineResult:
-        """Go on with the thread's newest run where it stopped, or with the run of this id.
+        """Resume the thread's newest run where it stopped, or the run of this `run_id`.
 
         `answer` is given to the person's step that it waits for, or to the `question` of that
-        key where there are several; `by` says who gives it, and is kept. Without one, a run that
-        still waits is returned as it is.
-        What its steps claimed about the world is checked first: it goes on from the newest
-        checkpoint that still holds. `trust="stored"` believes what was found last, "skip" asks
-        for nothing. `from_step` goes on with another step: back to one that has run, with the state before
-        it, or forward with the newest state. Raises `CheckpointNotFoundError`,
-        `RunFinishedError`, `FlowChangedError`, `QuestionError`, `VerificationError`, and what
-        `run` raises; `RunActiveError` if another process carries it out that is alive on this
-        machine, unless `take_over`.
+        key where there are several; `by` says who gives it, and is recorded. Without an answer, a
+        run that still waits is returned as it is.
+
+        What its steps claimed about the world is checked first: the run resumes from the newest
+        checkpoint that still verifies, unless `trust` says otherwise. `from_step` continues with
+        another step: back to one that has run, with the state before it, or forward with the
+        newest state.
+
+        Raises `CheckpointNotFoundError`, `RunFinishedError`, `FlowChangedError`, `QuestionError`,
+        `VerificationError`, and what `run` raises; `RunActiveError` if another living process of
+        this machine executes the run, unless `take_over`.
         """
-        return await self._resume(
-            thread_id, run_id=run_id, answer=answer, question=question, by=by,
-            from_step=from_step, timeout=timeout, trust=trust, take_over=take_over,
-        )  # fmt: skip
+        check_options("resume", options, ResumeOptions.__annotations__)
+        return await self._execute(await self._resume(thread_id, options))
 
-    def resume_sync(self, thread_id: str | None = None, **how: Unpack[Resuming]) -> PipelineResult:
-        """`resume`, with its arguments, for programs without an event loop."""
-        check_options(self.resume, how)
-        return block_on(lambda: self._resume(thread_id, blocking=True, **how), "pipeline.resume")
+    resume_sync = blocking(resume)
 
-    def resume_stream(self, thread_id: str | None = None, **how: Unpack[Resuming]) -> Stream:
-        """Like `resume`, but iterate over what is returned to carry it out and see its events."""
-        check_options(self.resume, how)
-        place = self._kept()
-        return launch.stream(
-            lambda: self._take_up(thread_id, listening=True, **how), self._releasing(place)
-        )
+    def resume_stream(
+        self, thread_id: str | None = None, **options: Unpack[ResumeOptions]
+    ) -> Stream:
+        """Like `resume`, but iterate over the returned stream to execute it and see its events."""
+        check_options("resume", options, ResumeOptions.__annotations__)
+        place = open_checkpointer(self.checkpointer)
+        return launch.stream(lambda: self._resume(thread_id, options, listening=True), place.close)
 
     async def resume_from_checkpoint(
         self, checkpoint: CheckpointInfo, *, timeout: float | None = None
     ) -> PipelineResult:
-        """Fork the run at a checkpoint and carry the fork out, as the newest run of the thread.
+        """Fork the run at a checkpoint and execute the fork, as the newest run of the thread.
 
         The run that the checkpoint belongs to stays as it is. Raises `CheckpointNotFoundError`,
         and what `run` raises.
         """
-        core, options = self._kept().checkpointer.core, replace(self._options, timeout=timeout)
-        run_id, origin, make = new_id(), checkpoint.run_id, self._maker(core)
+        core, run_id, origin = self._runs.core, new_id(), checkpoint.run_id
+        make = self._maker(core)
 
         def check() -> None:
             takeover.check_flow(make(), History(core, origin, whole=False))
 
-        await core.off_loop(check)  # before there is a fork that nobody could carry out
+        await core.off_loop(check)  # before there is a fork that nobody could execute
         await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
-        return await self._carry_out(await launch.resume(core, make, run_id, None, options))
+        options = replace(self._options, timeout=timeout)
+        return await self._execute(await launch.resume(core, make, run_id, None, options))
 
     async def pause(self, thread_id: str, reason: str = "") -> None:
-        """Have the thread's newest run stop after the steps that are under way."""
-        await self._request("pause", thread_id, reason)
+        """Stop the thread's newest run after the steps that are under way."""
+        await self._runs.request(await self._newest(thread_id), "pause", reason)
 
     async def cancel(self, thread_id: str, reason: str = "") -> None:
-        """Cancel the thread's newest run, wherever it is carried out."""
-        await self._request("cancel", thread_id, reason)
+        """Cancel the thread's newest run, whichever process executes it."""
+        await self._runs.request(await self._newest(thread_id), "cancel", reason)
 
     async def recover(self, *, silent: float = SILENT_SECONDS, at_once: int = 10) -> dict[str, Any]:
-        """Go on with every orphaned run of this pipeline, for example when a program starts.
+        """Resume every orphaned run of this pipeline, for example when a program starts.
 
-        A run is orphaned when its worker is dead; that of another machine is taken to be after
-        `silent` seconds without a record. Returns what each came to by its id: its final state,
-        or the error it raised.
+        A run is orphaned when its holder is dead; a holder on another machine counts as dead
+        after `silent` seconds without a record. Returns by run id the final state, or the error.
         """
-        core = self._kept().checkpointer.core
-        makes = {self.name: self._maker(core)}
-        return await recover(core, makes, self._options, silent=silent, at_once=at_once)
+        runs = self._runs
+        return await runs.recover(
+            {self.name: self._maker(runs.core)}, self._options, silent, at_once
+        )
+
+    pause_sync = blocking(pause)
+    cancel_sync = blocking(cancel)
+    recover_sync = blocking(recover)
 
     def program(self, clock: Clock = SYSTEM_CLOCK) -> PipelineProgram:
-        """What the engine carries out: one for each attempt."""
+        """One execution of this pipeline, for the engine."""
         return PipelineProgram(self._plan, clock)
 
     def state_from(self, data: Any) -> dict[str, Any]:
-        """What a run begins with, from the pipeline's input."""
+        """The state that a run begins with, from the pipeline's input."""
         return {"pipeline_input": data, "steps": {}}
 
     @property
     def verifier(self) -> EvidenceVerifier | None:
-        """What checks the claims of its steps, if another than the usual one was given."""
+        """What checks the claims of its steps, if not the default verifier."""
         return self._options.verifier
 
     @property
     def kept_in(self) -> StoreLike:
-        """Where its runs are kept, as it was given; None if they are not."""
-        return self._where
+        """Where its runs are saved, as it was given; None if they are not."""
+        where: StoreLike = self._where
+        return where
 
-    @property
-    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
-        """What the runs are kept with. Raises `ValueError` where there is none."""
-        return self._kept().checkpointer
-
-    async def close(self) -> None:
-        """Make everything durable and release what the pipeline opened. Twice is fine."""
-        if self._keeper is not None:
-            await self._keeper.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-    # --- within
-
-    def _maker(self, core: Core) -> takeover.Make:
-        return lambda: self.program(core.journals.clock)
-
-    def _kept(self) -> Opened:
+    @cached_property
+    def _opened(self) -> OpenedCheckpointer:
         if self._where is None:
             raise ValueError(
-                "nothing is kept of this pipeline's runs: give it a checkpointer to resume them"
+                "this pipeline does not save its runs: give it checkpointer= to resume them"
             )
-        if self._keeper is None:
-            self._keeper = opened(self._where)
-        return self._keeper
+        return open_checkpointer(self._where)
 
-    def _place(self) -> Opened:
-        """Where a run is kept: with the checkpointer, or in memory until it is over."""
+    def _place(self) -> OpenedCheckpointer:
+        """Where a run is saved: with the checkpointer, or in memory until it is over."""
         if self._where is not None:
-            return self._kept()
+            return open_checkpointer(self.checkpointer)
         for step in self._plan.steps.values():
             if isinstance(step, HumanInputStep):
                 raise ValueError(
                     f"step {step.id!r} waits for a person, and without a checkpointer the answer "
                     "would not find the run again: give the pipeline checkpointer="
                 )
-        return opened("memory://")
+        return open_checkpointer("memory://")
 
-    def _releasing(self, place: Opened) -> Callable[[], Any]:
-        async def release() -> None:
-            if place is not self._keeper:
-                await place.close()
+    def _maker(self, core: Core) -> takeover.Make:
+        return lambda: self.program(core.journals.clock)
 
-        return release
+    def _with(self, given: RunOptions, *, listening: bool = False) -> Options:
+        how: dict[str, Any] = {
+            key: given[key] for key in RunOptions.__annotations__ if key in given
+        }
+        alone = not listening and has_loop_to_itself()
+        return replace(self._options, **how, blocking=alone, listening=listening)
 
-    async def _run(
-        self,
-        data: Any,
-        thread_id: str | None,
-        owner: str | None,
-        resume: bool,
-        options: Options,
-    ) -> PipelineResult:
-        if resume:
-            known = await self._known(data, thread_id, options)
-            if known is not None:
-                return known
-        place = self._place()
-        try:
-            core = place.checkpointer.core
-            plan = await self._start(core, data, thread_id, owner, options)
-            return await self._carry_out(plan)
-        finally:
-            await self._releasing(place)()
-
-    async def _known(
-        self, data: Any, thread_id: str | None, options: Options
-    ) -> PipelineResult | None:
-        """What the newest run of a thread comes to, or came to; None if there is none."""
-        if thread_id is None:
-            raise ValueError("resume=True goes on with a thread: give a thread_id")
-        core = self._kept().checkpointer.core
-        try:
-            run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
-        except CheckpointNotFoundError:  # or the newest was never begun
-            return None
-        make, inputs = self._maker(core), None if data is None else self.state_from(data)
-        try:
-            plan = await launch.resume(core, make, run_id, inputs, options)
-        except RunFinishedError as finished:
-            if finished.status != Status.COMPLETED:
-                raise
-        else:
-            return await self._carry_out(plan)
-        program = self.program(core.journals.clock)
-        state = await core.off_loop(lambda: launch.outcome(core, lambda: program, run_id, inputs))
-        return PipelineResult(
-            state["steps"], run_id=run_id, status="completed", output=program.output
-        )
+    async def _newest(self, thread_id: str) -> str:
+        core = self._runs.core
+        return await core.off_loop(lambda: newest_run(core, thread_id, self.name))
 
     async def _start(
         self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
@@ -477,69 +386,79 @@ class Pipeline:
         inputs, link = self.state_from(data), Link(thread_id or run_id, owner)
         return await launch.start(core, self._maker(core), run_id, inputs, options, link)
 
+    async def _resumed(
+        self, data: Any, thread_id: str | None, options: Options
+    ) -> PipelineResult | None:
+        """The result of the thread's newest run, recorded or new; None if there is no run."""
+        if thread_id is None:
+            raise ValueError("resume=True resumes a thread: give a thread_id")
+        core = self._runs.core
+        try:
+            run_id = await self._newest(thread_id)
+        except CheckpointNotFoundError:  # or the newest was never begun
+            return None
+        make, inputs = self._maker(core), None if data is None else self.state_from(data)
+        try:
+            return await self._execute(await launch.resume(core, make, run_id, inputs, options))
+        except RunFinishedError as finished:
+            if finished.status != Status.COMPLETED:
+                raise
+        program = self.program(core.journals.clock)
+        state = await core.off_loop(lambda: launch.outcome(core, lambda: program, run_id, inputs))
+        return _result(program, state, run_id, "completed")
+
     async def _resume(
-        self, thread_id: str | None, *, blocking: bool = False, **how: Unpack[Resuming]
-    ) -> PipelineResult:
-        return await self._carry_out(await self._take_up(thread_id, blocking=blocking, **how))
-
-    async def _take_up(
-        self,
-        thread_id: str | None,
-        *,
-        run_id: str | None = None,
-        answer: Any = NOTHING,
-        question: str | None = None,
-        by: str | None = None,
-        from_step: str | None = None,
-        **options: Any,
+        self, thread_id: str | None, given: ResumeOptions, *, listening: bool = False
     ) -> launch.Plan:
-        core = self._kept().checkpointer.core
+        run_id, answer = given.get("run_id"), given.get("answer", NO_ANSWER)
+        runs, from_step = self._runs, given.get("from_step")
+        core, make = runs.core, self._maker(runs.core)
+        if (run_id is None) is (thread_id is None):
+            raise ValueError("give either the thread_id, or the run_id of one of its runs")
         if run_id is None:
-            if thread_id is None:
-                raise ValueError("give the thread_id, or the run_id of one of its runs")
-            thread = thread_id
-            run_id = await core.off_loop(lambda: newest_run(core, thread, self.name))
-        elif thread_id is not None:
-            raise ValueError("give either a thread_id or a run_id")
-        if answer is not NOTHING:
-            await core.drive_async(requests.answer(core, run_id, answer, question, by=by))
-        make = self._maker(core)
+            run_id = await self._newest(str(thread_id))
+        name = run_id
+        if answer is not NO_ANSWER:
+            await runs.answer(name, answer, given.get("question"), given.get("by"))
         if from_step is not None:
-            if not options.get("take_over"):
-                await core.off_loop(lambda: refuse_living(core, run_id))
-            await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
-        return await launch.resume(core, make, run_id, None, replace(self._options, **options))
+            if not given.get("take_over"):
+                await core.off_loop(lambda: refuse_living(core, name))
+            await core.drive_async(go_to(core, make, self._plan, name, from_step))
+        options = self._with(given, listening=listening)
+        return await launch.resume(core, make, name, None, options)
 
-    async def _carry_out(self, plan: launch.Plan) -> PipelineResult:
+    async def _execute(self, plan: launch.Plan) -> PipelineResult:
         run, program = plan.run, plan.run.program
         assert isinstance(program, PipelineProgram)
         try:
             state = await launch.carry_out(plan)
-        except RunPausedError as paused:
-            core = run.core
-            asked = await core.off_loop(lambda: requests.questions(core, run.run_id))
-            steps = program.state["steps"]
-            return PipelineResult(
-                steps, run_id=paused.run_id, status="paused", output=program.output, questions=asked
-            )
+        except RunPausedError:
+            asked = await Runs(run.core).questions(run.run_id)
+            return _result(program, program.state, run.run_id, "paused", asked)
         except EndedWithFailureError:
-            steps, output = program.state["steps"], program.output
-            return PipelineResult(steps, run_id=run.run_id, status="failed", output=output)
-        return PipelineResult(
-            state["steps"], run_id=run.run_id, status="completed", output=program.output
-        )
-
-    async def _request(self, action: str, thread_id: str, reason: str) -> None:
-        core = self._kept().checkpointer.core
-        run_id = await core.off_loop(lambda: newest_run(core, thread_id, self.name))
-        await core.drive_async(requests.request(core, run_id, action, reason))
+            return _result(program, program.state, run.run_id, "failed")
+        return _result(program, state, run.run_id, "completed")
 
 
-def _serve(plan: PipelinePlan, services: Services, findings: Findings) -> None:
+def _result(
+    program: PipelineProgram,
+    state: Mapping[str, Any],
+    run_id: str,
+    status: Literal["completed", "failed", "paused"],
+    asked: Sequence[Question] = (),
+) -> PipelineResult:
+    return PipelineResult(
+        state["steps"], run_id=run_id, status=status, output=program.output, questions=asked
+    )
+
+
+def _serve(
+    plan: PipelinePlan, services: ServiceRegistry | Mapping[str, Any] | None, problems: Problems
+) -> None:
     """Let the steps use the services; a step belongs to one set of them."""
     registry = services if isinstance(services, ServiceRegistry) else ServiceRegistry(services)
     for index, step in enumerate(plan.steps.values()):
         taken = getattr(step, "services", registry)
         if services is not None and taken != registry:
-            findings.say(("steps", index), f"{step.id!r} is a step with other services already")
+            problems.say(("steps", index), f"{step.id!r} is a step with other services already")
         step.services = taken

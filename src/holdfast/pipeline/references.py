@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import UnresolvedError
-from holdfast.pipeline.findings import Findings, Nearest, Where, WrongError, shown
+from holdfast.pipeline.problems import Nearest, Problems, Where, WrongError, shown
 
 MAX_PARTS: Final = 32
 MAX_RENDERED: Final = 10_000_000  # characters of all texts of one template
@@ -118,13 +118,13 @@ def parse(text: object, steps: Collection[str]) -> Reference:
 class Template:
     """Data with references in its texts. A text that is one reference becomes its very value."""
 
-    def __init__(self, data: Any, steps: Collection[str], findings: Findings, where: Where) -> None:
-        self._data = _parsed(data, steps, findings, where, 0)
+    def __init__(self, data: Any, steps: Collection[str], problems: Problems, where: Where) -> None:
+        self._data = _parsed(data, steps, problems, where, 0)
 
     @classmethod
     def literal(cls, data: Any) -> Template:
         """Data without references, whatever it looks like."""
-        template = cls(None, (), Findings(), ())
+        template = cls(None, (), Problems(), ())
         template._data = data
         return template
 
@@ -142,27 +142,27 @@ class _Text(NamedTuple):
     pieces: tuple[str | Reference, ...]
 
 
-def _parsed(data: Any, steps: Collection[str], findings: Findings, where: Where, depth: int) -> Any:
+def _parsed(data: Any, steps: Collection[str], problems: Problems, where: Where, depth: int) -> Any:
     if depth > MAX_PARTS:
-        findings.say(where, f"is nested more than {MAX_PARTS} deep")
+        problems.say(where, f"is nested more than {MAX_PARTS} deep")
         return None
     if isinstance(data, Mapping):
         for key in data:
             if isinstance(key, str) and "{{" in key:
-                findings.say((*where, key), "is a key, and those can't be templates")
+                problems.say((*where, key), "is a key, and those can't be templates")
         return {
-            key: _parsed(value, steps, findings, (*where, str(key)), depth + 1)
+            key: _parsed(value, steps, problems, (*where, str(key)), depth + 1)
             for key, value in data.items()
         }
     if isinstance(data, list | tuple):
         return [
-            _parsed(value, steps, findings, (*where, index), depth + 1)
+            _parsed(value, steps, problems, (*where, index), depth + 1)
             for index, value in enumerate(data)
         ]
-    return _text(data, steps, findings, where) if isinstance(data, str) else data
+    return _text(data, steps, problems, where) if isinstance(data, str) else data
 
 
-def _text(text: str, steps: Collection[str], findings: Findings, where: Where) -> str | _Text:
+def _text(text: str, steps: Collection[str], problems: Problems, where: Where) -> str | _Text:
     pieces: list[str | Reference] = []
     end = 0
     for found in _TEMPLATE.finditer(text):
@@ -178,7 +178,7 @@ def _text(text: str, steps: Collection[str], findings: Findings, where: Where) -
             elif single is not None:
                 piece = _parsed_single(single, steps)
         except ValueError as error:
-            findings.say(where, f"in {shown(found[0])}: ", error)
+            problems.say(where, f"in {shown(found[0])}: ", error)
         pieces += [text[end : found.start()], piece]
         end = found.end()
     pieces = [piece for piece in (*pieces, text[end:]) if piece != ""]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from holdfast.pipeline.findings import Nearest, WrongError, shown
+from holdfast.pipeline.problems import Nearest, WrongError, shown
 
 T = TypeVar("T", bound=Callable[..., Any])
 

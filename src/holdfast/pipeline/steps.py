@@ -14,7 +14,7 @@ from holdfast.engine.people.questions import FAIL, Inquiry
 from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import Policy
 from holdfast.engine.retry import Retry
-from holdfast.pipeline.findings import shown
+from holdfast.pipeline.problems import shown
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 
 MAX_ID: Final = 100

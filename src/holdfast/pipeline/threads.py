@@ -23,8 +23,8 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.model import CheckpointType, Entry, Kind, Status, check_id, thread_journal
 from holdfast.operations.reading import outages_named
-from holdfast.pipeline.findings import Nearest
-from holdfast.pipeline.plan import PipelinePlan
+from holdfast.pipeline.pipeline_plan import PipelinePlan
+from holdfast.pipeline.problems import Nearest
 
 
 def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:

@@ -24,7 +24,7 @@ from holdfast.errors import (
 )
 from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.conditions import ALWAYS
-from holdfast.pipeline.plan import FAILURE, PipelinePlan
+from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
 from holdfast.pipeline.steps import Step
 from holdfast.seams import SYSTEM_CLOCK, Clock

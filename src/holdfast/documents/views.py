@@ -1,15 +1,13 @@
-"""What every view of a checkpointer in other words needs: opened when first used, and its end."""
+"""What the documents' views of a checkpointer share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from functools import partial
+from typing import Concatenate, ParamSpec, TypeVar
 
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.engine.door import Opened, opened
+from holdfast.engine.door import Door
 from holdfast.errors import CheckpointLoadError, CheckpointSaveError, StoreClosedError, StoreError
 from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
@@ -18,36 +16,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class CheckpointerView:
-    """Any store, or checkpointer of either colour, in other words. It is opened when first used."""
-
-    def __init__(self, store: Any = None) -> None:
-        self._where = store
-
-    @property
-    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
-        """What is underneath, with all that it can do."""
-        return self._opened.checkpointer
-
-    @cached_property
-    def _opened(self) -> Opened:
-        return opened(self._where)
-
-    async def close(self) -> None:
-        """Make everything durable and release what this opened. A second call does nothing."""
-        if "_opened" in vars(self):  # else it was never used
-            await self._opened.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
+class CheckpointerView(Door):
+    """Any store or checkpointer, sync or async, under a document's names. OpenedCheckpointer on first use."""
 
     async def _read(
         self,

@@ -19,7 +19,7 @@ _COMPARED: Final = 1_000  # names that one is compared with
 _CLOSER: Final = 12  # of them, those that are worth a close look
 
 
-class Findings:
+class Problems:
     """Gathers problems, so that all of them can be told at once."""
 
     def __init__(self) -> None:
