@@ -154,7 +154,7 @@ def test_another_manager_commits_what_one_began(kept_url: str) -> None:
 )  # fmt: skip
 def test_what_is_no_step_is_said_so(manager: CheckpointManager, hostile: Any) -> None:
     manager.begin_step("task", "iteration_end", {"n": 1})
-    with pytest.raises(hf.StepNotFoundError, match="no step was begun"):
+    with pytest.raises(hf.StepNotFoundError, match="was begun; pass what begin_step returned"):
         manager.commit_step(hostile, exists("a"))
 
 

@@ -367,9 +367,8 @@ class Pipeline(Door):
         return lambda: self.program(core.journals.clock)
 
     def _with(self, given: RunOptions, *, listening: bool = False) -> Options:
-        how: dict[str, Any] = {
-            key: given[key] for key in RunOptions.__annotations__ if key in given
-        }
+        how: dict[str, Any] = {**given}
+        how = {name: how[name] for name in RunOptions.__annotations__ if name in how}
         alone = not listening and has_loop_to_itself()
         return replace(self._options, **how, blocking=alone, listening=listening)
 
