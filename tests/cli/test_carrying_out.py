@@ -20,8 +20,8 @@ import pytest
 import holdfast as hf
 from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
+from holdfast.engine import launch
 from holdfast.engine.options import Options
-from holdfast.engine.resume import launch
 from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
 from tests.waiting import wait_until
@@ -303,7 +303,7 @@ def test_a_run_whose_worker_is_dead_is_told_from_one_that_is_carried_out(cli: Cl
     with at_work(cli) as worker:
         (alive,) = cli("runs", "--json").lines
         assert (alive["status"], alive["orphaned"]) == ("running", False)
-        assert alive["carried_out_by"].endswith(f":{worker.pid}")
+        assert alive["holder"].endswith(f":{worker.pid}")
         assert "slow  running" in cli("runs").out
         assert cli("doctor").code == 0
     assert "slow  orphaned" in cli("runs").out
@@ -328,7 +328,7 @@ def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> No
     assert "r    answered" in cli("runs").out
     assert "its answer has come" in cli("show", "r").out
     (run,) = cli("runs", "--json").lines
-    assert (run["answered"], run["orphaned"], run["carried_out_by"]) == (True, False, None)
+    assert (run["answered"], run["orphaned"], run["holder"]) == (True, False, None)
     doctor = cli("doctor")
     assert doctor.code == 0, "it waits for someone to go on, and nothing is wrong"
     assert "1 run stopped for an answer that has come" in doctor.out

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History, meta
-from holdfast.engine.run import hold, recorder
+from holdfast.engine.run import hold, record
 from holdfast.engine.run.hold import Hold
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.journal import Draft
@@ -100,8 +100,8 @@ def does_not_record_what_is_undone() -> None:
     async def save(self: Any, drafts: Sequence[Draft], **options: Any) -> list[Entry]:
         return await really(self, [d for d in drafts if '"undone"' not in d.meta], **options)
 
-    really = recorder.Recorder.save
-    recorder.Recorder.save = save  # type: ignore[method-assign]
+    really = record.Recorder.save
+    record.Recorder.save = save  # type: ignore[method-assign]
 
 
 def forgets_what_to_undo() -> None:

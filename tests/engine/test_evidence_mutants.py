@@ -10,15 +10,15 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine import claims as claims_module
-from holdfast.engine import context, retry
+from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
-from holdfast.engine.resume import history, launch, takeover, trust
+from holdfast.engine.resume import history, takeover, trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.trust import Retreat
-from holdfast.engine.run import execute, recorder
-from holdfast.engine.run.recorder import Recorder
+from holdfast.engine.run import execute, record
+from holdfast.engine.run.record import Recorder
 from holdfast.evidence.trust import checking, rule
 from holdfast.evidence.trust.checking import Checker, Found
 from holdfast.evidence.trust.gathering import Gathering
@@ -233,7 +233,7 @@ def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
 
 
 def loses_claims_of_states_that_are_not_saved(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(recorder, "EVIDENCE", "no such word")
+    patch.setattr(record, "EVIDENCE", "no such word")
 
 
 def loses_claims_at_the_end(patch: pytest.MonkeyPatch) -> None:

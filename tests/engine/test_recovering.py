@@ -18,9 +18,9 @@ import pytest
 import holdfast as hf
 from holdfast.codec.meta import dump_meta
 from holdfast.engine.people import requests
-from holdfast.engine.resume import recovery, workers
+from holdfast.engine.resume import holders, recovery
+from holdfast.engine.resume.holders import WORKER, Holder, this_process
 from holdfast.engine.resume.recovery import Orphan
-from holdfast.engine.resume.workers import WORKER, Worker, this_worker
 from holdfast.graph import END, Graph
 from holdfast.kernel import processes
 from holdfast.kernel.appending import append
@@ -123,7 +123,7 @@ async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one
         worker.kill()
         found = await engine.orphans()
         assert [one.run_id for one in found] == ["r0", "r1", "r2"]
-        assert {one.worker for one in found} == {f"{this_worker().host}:{worker.process.pid}"}
+        assert {one.holder for one in found} == {f"{this_process().host}:{worker.process.pid}"}
         assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
         assert await engine.orphans() == []
 
@@ -180,7 +180,7 @@ async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Stuck(url, lines=3).kill()
-    monkeypatch.setattr(Worker, "is_here", False)
+    monkeypatch.setattr(Holder, "is_here", False)
     async with WorkflowEngine(url) as engine:
         assert await engine.orphans() == []
         assert len(await engine.orphans(silent=0)) == 3
@@ -207,13 +207,13 @@ def _put(engine: WorkflowEngine, run_id: str, draft: Draft) -> None:
 @in_loop
 async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str) -> None:
     Stuck(url, lines=3).kill()
-    long = f"host|{this_worker().place}|{'9' * 5000}|start"
+    long = f"host|{this_process().place}|{'9' * 5000}|start"
     async with WorkflowEngine(url) as engine:
         _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
         _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({WORKER: long})))
         assert await engine.recover(slow) == {"r2": 30}
         (found,) = await engine.orphans(silent=0)
-        assert (found.run_id, found.worker) == ("r1", "unknown")
+        assert (found.run_id, found.holder) == ("r1", "unknown")
 
 
 @in_loop
@@ -225,9 +225,9 @@ async def test_whose_run_it_is_is_looked_for_only_so_far_back(
         for _ in range(3):
             _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
         assert len(await engine.orphans()) == 1
-        monkeypatch.setattr(workers, "_FAR", 2)
+        monkeypatch.setattr(holders, "_FAR", 2)
         assert await engine.orphans() == [], "who knows: it may be at work elsewhere"
-        assert [found.worker for found in await engine.orphans(silent=0)] == ["unknown"]
+        assert [found.holder for found in await engine.orphans(silent=0)] == ["unknown"]
 
 
 @in_loop
@@ -235,7 +235,7 @@ async def test_silence_is_measured_with_the_clock_that_signs_of_life_are(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Stuck(url, lines=3).kill()
-    monkeypatch.setattr(Worker, "is_here", False)
+    monkeypatch.setattr(Holder, "is_here", False)
     clock = FakeClock(time.time_ns() // 1000)
     async with WorkflowEngine(hf.Checkpointer(url, clock=clock)) as engine:
         assert await engine.orphans() == []
@@ -299,8 +299,8 @@ def test_processes_of_one_machine_are_in_one_place_where_it_does_not_say_when_it
 ) -> None:
     """As on macOS and BSD, where all that is known of a process is when it started."""
     monkeypatch.setattr(processes, "_BOOT", Path("/nowhere"))
-    monkeypatch.setattr(workers, "start_of", lambda pid: f"Mon Jan  5 09:00:{pid % 60:02} 2026")
-    mine, other = (workers._worker.__wrapped__(pid) for pid in (1234, 1235))
+    monkeypatch.setattr(holders, "start_of", lambda pid: f"Mon Jan  5 09:00:{pid % 60:02} 2026")
+    mine, other = (holders._process.__wrapped__(pid) for pid in (1234, 1235))
     assert mine.start != other.start
     assert mine.place == other.place
 
@@ -311,32 +311,32 @@ def test_a_worker_of_which_the_system_says_nothing_may_be_alive_or_not(
     def fail(pid: int) -> str:
         raise PermissionError("hidepid")
 
-    me = this_worker()
+    me = this_process()
     assert me._replace(start="").is_alive is None
-    monkeypatch.setattr(workers, "start_of", fail)
+    monkeypatch.setattr(holders, "start_of", fail)
     assert me.is_alive is None
 
 
 def test_a_worker_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
-    me = this_worker()
-    assert Worker.parse(str(me)) == me
+    me = this_process()
+    assert Holder.parse(str(me)) == me
     assert me.is_here
     assert me.is_alive
     assert me._replace(start="another").is_alive is False
     assert me._replace(place="elsewhere").is_alive is None
     for text in (None, 7, "", "a|b", "a|b|c|d", "a|b|-1|d", "a|b|1|d|e", f"a|b|{'9' * 5000}|d"):
-        assert Worker.parse(text) is None
+        assert Holder.parse(text) is None
 
 
 def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
-    mine = this_worker()
+    mine = this_process()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.write(writing, str(this_worker()).encode())
+        os.write(writing, str(this_process()).encode())
         os._exit(0)
     os.waitpid(child, 0)
-    other = Worker.parse(os.read(reading, 1000).decode())
+    other = Holder.parse(os.read(reading, 1000).decode())
     assert other is not None
     assert (other.pid, other.place) == (child, mine.place)
     assert other.is_alive is False

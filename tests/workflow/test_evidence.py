@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine import launch
 from holdfast.engine.events import CheckpointRejected, RunStarted, StepRetrying
-from holdfast.engine.resume import launch
 from holdfast.evidence import (
     CommandResult,
     Evidence,

@@ -12,7 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.engine.people import requests
-from holdfast.engine.people.following import Following
+from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.requests import MAX_ANSWER_BYTES
 from holdfast.kernel.appending import append, append_if
 from holdfast.kernel.journal import Draft
@@ -437,7 +437,7 @@ def test_an_answer_in_the_place_of_what_was_only_queued_is_not_overlooked(kept_u
     asyncio.run(_begin(kept_url))
     with hf.SyncCheckpointer(kept_url) as here, hf.SyncCheckpointer(kept_url) as there:
         journals = here.core.journals
-        following = Following(here.core, "r")
+        following = Dialog(here.core, "r")
         head = journals.checked_head("r")
         assert head is not None
         following.catch_up(head)
@@ -562,7 +562,7 @@ def test_a_question_is_read_from_the_store_once(
     """An answer is decided again while the run goes on, where nothing may block."""
     asyncio.run(_paused(people, _flow()))
     core = people._core
-    following = Following(core, "r")
+    following = Dialog(core, "r")
     head = core.journals.checked_head("r")
     assert head is not None
     following.catch_up(head)

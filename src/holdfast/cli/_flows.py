@@ -22,8 +22,8 @@ from holdfast.cli._session import Session, find_run
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.engine.door import StoreLike
+    from holdfast.engine.launch import Prepared
     from holdfast.engine.options import Trust
-    from holdfast.engine.resume.launch import Plan
     from holdfast.engine.resume.takeover import Make
     from holdfast.evidence import EvidenceVerifier
     from holdfast.kernel.core import Core
@@ -45,10 +45,10 @@ class Flow(NamedTuple):
 
     async def start(
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
-    ) -> Plan:
+    ) -> Prepared:
         """Open a new run."""
+        from holdfast.engine import launch
         from holdfast.engine.options import Options
-        from holdfast.engine.resume import launch
 
         options = Options(listening=True, verifier=self.verifier)
         belongs = launch.Link(thread or (run_id if self.threaded else None), **link)
@@ -56,10 +56,10 @@ class Flow(NamedTuple):
 
     async def resume(
         self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
-    ) -> Plan:
+    ) -> Prepared:
         """Take a run over where it stands."""
+        from holdfast.engine import launch
         from holdfast.engine.options import Options
-        from holdfast.engine.resume import launch
 
         options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
         return await launch.resume(core, self.make, run_id, None, options)
@@ -67,7 +67,7 @@ class Flow(NamedTuple):
 
 _SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
 
-Planning = Callable[["Core"], Awaitable["Plan"]]
+Planning = Callable[["Core"], Awaitable["Prepared"]]
 
 
 def load(name: str) -> Flow:
@@ -288,7 +288,7 @@ def _is_flow(value: object) -> bool:
 
 
 def _flow(found: Any, name: str) -> Flow:
-    from holdfast.engine.hints import hints_of
+    from holdfast.engine.functions import hints_of
     from holdfast.graph import CompiledGraph, Graph
     from holdfast.pipeline import Pipeline
     from holdfast.workflow.flow import Workflow

@@ -36,9 +36,9 @@ def carry_out(session: Session, plan: Planning, run_id: str, way_on: str) -> Non
 
 
 async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
+    from holdfast.engine import launch
     from holdfast.engine.door import open_checkpointer
     from holdfast.engine.events import RunFailed
-    from holdfast.engine.resume import launch
     from holdfast.urls import masked
 
     place = open_checkpointer(session.url if session.own is None else session.own)

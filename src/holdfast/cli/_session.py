@@ -189,7 +189,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """What a run is really doing, in a word, and what JSON says about who carries it out."""
-    from holdfast.engine.resume.standing import standing
+    from holdfast.engine.resume.holders import standing
     from holdfast.errors import CheckpointCorruptedError
 
     try:

@@ -120,8 +120,8 @@ def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
     for run in runs:
         if run.status == "running" and cp.parent_of(run.run_id) is None:
             word, facts = doing(cp, run)
-            if word == run.status and facts.get("carried_out_by"):
-                found[run.run_id] = facts["carried_out_by"]
+            if word == run.status and facts.get("holder"):
+                found[run.run_id] = facts["holder"]
     return found
 
 

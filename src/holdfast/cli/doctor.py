@@ -126,7 +126,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "orphan",
             "error",
-            f"{orphan.run_id} ({orphan.flow}): its worker {orphan.worker} gave its last sign of life {_show.ago(orphan.since)}",
+            f"{orphan.run_id} ({orphan.flow}): its worker {orphan.holder} gave its last sign of life {_show.ago(orphan.since)}",
             "Go on with it: holdfast recover, or holdfast resume RUN.",
         )
     if len(dead) > _LISTED:

@@ -13,8 +13,8 @@ from holdfast.cli._session import Session, as_command, find_run, run_argument
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from holdfast.engine.launch import Prepared
     from holdfast.engine.options import Trust
-    from holdfast.engine.resume.launch import Plan
     from holdfast.kernel.core import Core
 
 
@@ -51,7 +51,7 @@ def command(
     flow = _flows.find(flows, info.flow, source)
     way_on = _flows.way_on(session, info.run_id, *(flows or (source,)))
 
-    def plan(core: Core) -> Awaitable[Plan]:
+    def plan(core: Core) -> Awaitable[Prepared]:
         return flow.resume(core, info.run_id, trust, take_over=take_over)
 
     carry_out(session, plan, info.run_id, way_on)

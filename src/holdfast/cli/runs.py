@@ -45,7 +45,7 @@ def command(
     A run that is `running` by its history is shown as `orphaned` if its worker is dead, and as
     `answered` if it stopped for an answer that has come: `holdfast recover` goes on with both.
     With --json, one object per line; `status` is then what the history says, and
-    `carried_out_by`, `orphaned` and `answered` say the rest.
+    `holder`, `orphaned` and `answered` say the rest.
     """
     with session.opened() as cp:
         where = {"status": status, "flow": flow, "thread_id": thread_id, "owner": owner}

@@ -82,7 +82,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     def draw() -> None:
         _draw_summary(info, word, moments)
         if facts.get("orphaned"):
-            worker = _show.clean(facts["carried_out_by"] or "unknown")
+            worker = _show.clean(facts["holder"] or "unknown")
             _show.say(f"its worker {worker} is dead; go on with it: holdfast recover", "red")
         elif facts.get("answered"):
             _show.say("its answer has come; go on with it: holdfast resume, or recover", "yellow")

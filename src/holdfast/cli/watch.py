@@ -62,7 +62,7 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
     info = cp.run(run_id)
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
-        worker = _show.clean(facts["carried_out_by"] or "unknown")
+        worker = _show.clean(facts["holder"] or "unknown")
         raise FailedError(f"its worker {worker} is dead; go on with it: holdfast recover")
 
 

@@ -10,13 +10,15 @@ from functools import cached_property
 from typing import Any, Protocol, Self, TypedDict
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, has_loop_to_itself
+from holdfast.engine.launch import Link
 from holdfast.engine.options import Options, Trust
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume import launch, takeover
-from holdfast.engine.resume.launch import Link
-from holdfast.engine.resume.recovery import SILENT_SECONDS, Orphan, orphans, recover
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.resume.recovery import Orphan, orphans, recover
 from holdfast.errors import RunFinishedError
 from holdfast.kernel.core import Core
 from holdfast.model import Status
@@ -149,7 +151,7 @@ class Runs:
         """Start a run, or without a link resume it; returns the result, recorded or new."""
         core, options = self.core, replace(options, blocking=has_loop_to_itself())
         if link is not None:
-            return await launch.carry_out(
+            return await launch.execute(
                 await launch.start(core, make, run_id, inputs, options, link)
             )
         try:
@@ -158,12 +160,12 @@ class Runs:
             if over.status != Status.COMPLETED:
                 raise
             return await core.off_loop(lambda: launch.outcome(core, make, run_id, inputs))
-        return await launch.carry_out(plan)
+        return await launch.execute(plan)
 
     async def resume(self, make: takeover.Make, run_id: str, options: Options) -> Any:
         """Resume a run and return its result. Raises `RunFinishedError`."""
         options = replace(options, blocking=has_loop_to_itself())
-        return await launch.carry_out(await launch.resume(self.core, make, run_id, None, options))
+        return await launch.execute(await launch.resume(self.core, make, run_id, None, options))
 
     async def request(self, run_id: str, action: str, reason: str) -> None:
         """Ask a run to "pause" or "cancel", whichever process executes it."""

@@ -6,7 +6,6 @@ nothing else about workflows, graphs or pipelines.
 
 from __future__ import annotations
 
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -15,21 +14,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from holdfast.engine.claims import Claiming
+from holdfast.engine.functions import is_async
 from holdfast.engine.retry import Retry
 from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
     from holdfast.engine.resume.history import History
-
-
-def is_async(fn: object) -> bool:
-    """Whether calling it makes a coroutine."""
-    while hasattr(fn, "func"):  # partial
-        fn = fn.func
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
-        getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
-    )
 
 
 _is_async = lru_cache(maxsize=4096)(is_async)

@@ -10,7 +10,7 @@ from typing import Any, Final, get_origin
 
 from holdfast.codec import values
 from holdfast.codec.records import stored_names
-from holdfast.engine.hints import hints_of
+from holdfast.engine.functions import hints_of
 from holdfast.engine.people.questions import Inquiry
 from holdfast.engine.people.schema import schema_of, schema_of_fields
 from holdfast.engine.walking.plan import Asking

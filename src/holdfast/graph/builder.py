@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, g
 
 from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.command import Argv, Command
-from holdfast.engine.hints import hints_of
+from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Policy, is_async
+from holdfast.engine.program import Policy
 from holdfast.engine.retry import Retry
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError

@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
+from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.door import (
@@ -19,13 +20,13 @@ from holdfast.engine.door import (
     StoreLike,
     open_checkpointer,
 )
+from holdfast.engine.functions import is_async
+from holdfast.engine.launch import Link
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.people.questions import Question
-from holdfast.engine.program import is_async
-from holdfast.engine.resume import launch, takeover
-from holdfast.engine.resume.launch import Link
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.holders import refuse_if_held
 from holdfast.engine.resume.recovery import SILENT_SECONDS
-from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.drawing import Arrow, mermaid
@@ -135,7 +136,7 @@ class CompiledGraph(Generic[S]):
         place = _place(options.get("store"), options.get("run_id"))
         run_id, link = _new_run(options)
 
-        async def plan() -> launch.Plan:
+        async def plan() -> launch.Prepared:
             core, make = place.checkpointer.core, self._maker(options)
             return await launch.start(core, make, run_id, self._fitting(state), how, link)
 
@@ -168,7 +169,7 @@ class CompiledGraph(Generic[S]):
         how = self._options("resume", options, ResumeOptions.__annotations__, listening=True)
         place = _place(options.get("store"), run_id)
 
-        async def plan() -> launch.Plan:
+        async def plan() -> launch.Prepared:
             core = place.checkpointer.core
             await self._go_back(core, run_id, how, options)
             return await launch.resume(core, self.program, run_id, None, how)
@@ -320,7 +321,7 @@ class CompiledGraph(Generic[S]):
         if wanted == time_travel.Wanted():
             return
         if not how.take_over:
-            await core.off_loop(lambda: refuse_living(core, run_id))
+            await core.off_loop(lambda: refuse_if_held(core, run_id))
         await core.drive_async(time_travel.go_back(core, self.program, self._plan, run_id, wanted))
 
 

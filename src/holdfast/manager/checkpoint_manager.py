@@ -17,7 +17,7 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
-from holdfast.engine.resume.workers import WORKER, this_worker
+from holdfast.engine.resume.holders import WORKER, this_process
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
@@ -361,7 +361,7 @@ def _begin_draft(
     for what, given in (("snapshot", snapshot), ("metadata", metadata or {})):
         if not isinstance(given, Mapping):
             raise TypeError(f"{what} must be a dict, not {type(given).__name__}")
-    facts: dict[str, Any] = {WORKER: str(this_worker())}
+    facts: dict[str, Any] = {WORKER: str(this_process())}
     if work_item_id is not None:
         facts["work_item"] = check_id("work_item_id", work_item_id)
     if metadata:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.engine.resume.workers import WORKER
+from holdfast.engine.resume.holders import WORKER
 from holdfast.errors import (
     CheckpointNotFoundError,
     ConflictError,

@@ -9,8 +9,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from holdfast.engine.functions import is_async
 from holdfast.engine.people.patterns import pattern
-from holdfast.engine.program import is_async
 from holdfast.errors import UnresolvedError
 from holdfast.pipeline import references
 from holdfast.pipeline.problems import Nearest, Problems, Where, shown

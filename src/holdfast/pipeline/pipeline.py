@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
 
 from holdfast.checkpoint import CheckpointInfo
+from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, check_options, has_loop_to_itself
 from holdfast.engine.door import (
     Door,
@@ -19,13 +20,13 @@ from holdfast.engine.door import (
     StoreLike,
     open_checkpointer,
 )
+from holdfast.engine.launch import Link
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume import launch, takeover
+from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.launch import Link
+from holdfast.engine.resume.holders import refuse_if_held
 from holdfast.engine.resume.recovery import SILENT_SECONDS
-from holdfast.engine.resume.workers import refuse_living
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -378,7 +379,7 @@ class Pipeline(Door):
 
     async def _start(
         self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
-    ) -> launch.Plan:
+    ) -> launch.Prepared:
         if thread_id is not None:
             check_id("thread_id", thread_id)
         run_id = new_id()
@@ -408,7 +409,7 @@ class Pipeline(Door):
 
     async def _resume(
         self, thread_id: str | None, given: ResumeOptions, *, listening: bool = False
-    ) -> launch.Plan:
+    ) -> launch.Prepared:
         run_id, answer = given.get("run_id"), given.get("answer", NO_ANSWER)
         runs, from_step = self._runs, given.get("from_step")
         core, make = runs.core, self._maker(runs.core)
@@ -421,16 +422,16 @@ class Pipeline(Door):
             await runs.answer(name, answer, given.get("question"), given.get("by"))
         if from_step is not None:
             if not given.get("take_over"):
-                await core.off_loop(lambda: refuse_living(core, name))
+                await core.off_loop(lambda: refuse_if_held(core, name))
             await core.drive_async(go_to(core, make, self._plan, name, from_step))
         options = self._with(given, listening=listening)
         return await launch.resume(core, make, name, None, options)
 
-    async def _execute(self, plan: launch.Plan) -> PipelineResult:
+    async def _execute(self, plan: launch.Prepared) -> PipelineResult:
         run, program = plan.run, plan.run.program
         assert isinstance(program, PipelineProgram)
         try:
-            state = await launch.carry_out(plan)
+            state = await launch.execute(plan)
         except RunPausedError:
             asked = await Runs(run.core).questions(run.run_id)
             return _result(program, program.state, run.run_id, "paused", asked)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from holdfast.codec import values
 from holdfast.engine.program import Policy, Record, Stored, Task
 from holdfast.engine.resume.history import History, meta
-from holdfast.engine.run.recorder import describe
+from holdfast.engine.run.failures import describe
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram, visit_key
 from holdfast.errors import (

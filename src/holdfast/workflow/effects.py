@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overlo
 from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.context import DECIDING, state_of
-from holdfast.engine.hints import hints_of
+from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL, Approval, Inquiry
 from holdfast.engine.people.schema import schema_of
-from holdfast.engine.program import PLAIN, Policy, is_async
+from holdfast.engine.program import PLAIN, Policy
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
 

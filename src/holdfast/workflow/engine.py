@@ -7,14 +7,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from holdfast.engine import launch
 from holdfast.engine.blocking import blocking
 from holdfast.engine.door import Door, StoreLike
+from holdfast.engine.launch import Link, Plan
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume import launch, takeover
-from holdfast.engine.resume.launch import Link, Plan
-from holdfast.engine.resume.recovery import SILENT_SECONDS, Orphan
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core
 from holdfast.seams import new_id

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 
 from holdfast.codec.revive import revive
-from holdfast.engine.hints import hints_of
+from holdfast.engine.functions import hints_of
 from holdfast.model import check_id
 
 P = ParamSpec("P")

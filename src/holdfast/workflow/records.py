@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.engine.claims import CALLED_WITH
-from holdfast.engine.resume.history import History, fact, failure_in, meta
+from holdfast.engine.resume.history import History, fact, meta
+from holdfast.engine.run.failures import failure_in
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.scopes import orders

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.engine.resume.history import History, failure_in, meta
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.run.failures import failure_in
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, Status
 

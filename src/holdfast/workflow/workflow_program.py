@@ -13,7 +13,7 @@ from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
 from holdfast.engine.resume.history import History, fact
-from holdfast.engine.run.recorder import describe
+from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.fibers import Fiber, Frame, Outcome

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import dump_meta
-from holdfast.engine.people.following import Following
+from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import History, meta
-from holdfast.engine.resume.workers import last_work
+from holdfast.engine.resume.holders import last_holder
 from holdfast.engine.run import live
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -77,12 +77,12 @@ def answer(
         raise ValueError(f"{DEADLINE!r} stands for nobody; give another name in by=")
     encoding = compose.encode(core, run_id, value, root="answer")
     facts = {"by": by} if by else {}
-    following = Following(core, run_id)
+    dialog = Dialog(core, run_id)
 
     def decide(head: Entry | None) -> Draft:
         standing = _standing(run_id, head)
-        following.catch_up(standing)
-        found = _pick(following, question)
+        dialog.catch_up(standing)
+        found = _pick(dialog, question)
         if found.is_overdue(_now(core)):
             return _by_default(core, found, standing)
         _check_answer(core, found, encoding, by)
@@ -163,18 +163,18 @@ def apply_deadlines(
 
 def overdue(core: Core, history: History) -> bool:
     """Whether nobody answered in time what a run waits for."""
-    following = Following(core, history.run)
-    following.take(history.entries)
-    return any(found.is_overdue(_now(core)) for found in following.open_questions())
+    dialog = Dialog(core, history.run)
+    dialog.take(history.entries)
+    return any(found.is_overdue(_now(core)) for found in dialog.open_questions())
 
 
 def _expire(core: Core, question: Question) -> Op[None]:
-    following = Following(core, question.run_id)
+    dialog = Dialog(core, question.run_id)
 
     def decide(head: Entry | None) -> Draft:
         standing = _standing(question.run_id, head)
-        following.catch_up(standing)
-        found = _pick(following, question.key)
+        dialog.catch_up(standing)
+        found = _pick(dialog, question.key)
         if not found.is_overdue(_now(core)):
             raise QuestionError(found.run_id, found.key, "was asked again since")
         return _by_default(core, found, standing)
@@ -226,9 +226,9 @@ def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:
-    following = Following(core, head.run)
-    following.catch_up(head)
-    return following.open_questions()
+    dialog = Dialog(core, head.run)
+    dialog.catch_up(head)
+    return dialog.open_questions()
 
 
 def _urgency(question: Question) -> tuple[datetime, datetime, str, str]:
@@ -251,10 +251,10 @@ def _is_idle(core: Core, head: Entry) -> bool:
     """Whether nobody carries the run out, beyond doubt: it stopped, or its worker is dead."""
     if head.status != Status.RUNNING:
         return True
-    last, worker = last_work(core, head.run)
+    last, holder = last_holder(core, head.run)
     if last is not None and last.status == Status.PAUSED:
         return True  # and was answered since
-    return worker is not None and worker.is_alive is False
+    return holder is not None and holder.is_alive is False
 
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
@@ -265,14 +265,14 @@ def _has_to_undo(core: Core, run_id: str) -> bool:
     )
 
 
-def _pick(following: Following, key: str | None) -> Question:
-    waiting, run_id = following.open_questions(), following.run
-    key = None if key is None else following.full_key(key)
+def _pick(dialog: Dialog, key: str | None) -> Question:
+    waiting, run_id = dialog.open_questions(), dialog.run
+    key = None if key is None else dialog.full_key(key)
     for found in waiting:
         if found.key == key or (key is None and len(waiting) == 1):
             return found
     names = ", ".join(repr(found.key) for found in waiting)
-    answered = following.answered(key)
+    answered = dialog.answered(key)
     if answered is not None and (key is not None or not waiting):
         raise QuestionError(run_id, answered.step, f"was answered already, {_by_whom(answered)}")
     if not waiting:

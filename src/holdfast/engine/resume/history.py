@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError, StepFailedError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.reader import is_live
@@ -170,15 +170,6 @@ def _epoch_of(entry: Entry) -> int:
 def answer_in(entry: Entry, value: Any) -> Any:
     """What an answer's entry says: its value, or FAIL where the deadline passed instead."""
     return FAIL if meta(entry).get("expired") else value
-
-
-def failure_in(entry: Entry, told: Any) -> StepFailedError:
-    """The failure that an entry records with this value. Raises `CheckpointCorruptedError`."""
-    try:
-        step, attempts = told.get("step", ""), told.get("attempts", 1)
-        return StepFailedError(step, told["type"], told["message"], attempts, told["trace"])
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CheckpointCorruptedError(entry.run, entry.seq, f"no failure: {error!r}") from None
 
 
 def fact(entry: Entry, name: str, kind: type[T], default: D) -> T | D:

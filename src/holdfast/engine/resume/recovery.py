@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
+from holdfast.engine import launch
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
-from holdfast.engine.resume import launch, takeover
+from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import meta
-from holdfast.engine.resume.workers import Worker, last_work, this_worker
+from holdfast.engine.resume.holders import SILENT_SECONDS, is_at_work, last_holder, silent_since
 from holdfast.engine.run import live
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
 from holdfast.kernel.core import Core
@@ -25,8 +26,6 @@ from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Status
 from holdfast.store import RunFilter
 
-SILENT_SECONDS: Final = 900.0
-"""After so long without a sign of life, the worker of another machine is taken to be dead."""
 _STOPPED: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.DELETED)
 
 log = logging.getLogger("holdfast")
@@ -38,7 +37,7 @@ class Orphan(NamedTuple):
     run_id: str
     flow: str | None
     step: str | None
-    worker: str  # who carried it out: host and pid
+    holder: str  # the process that executed it: host and pid
     since: datetime  # its last sign of life
     answered: bool  # it stopped by itself, for an answer that has come
 
@@ -53,7 +52,7 @@ def orphans(
     and one that can't be read is logged and passed over.
     """
     found: list[Orphan] = []
-    deadline = to_datetime(core.journals.clock.now()) - timedelta(seconds=silent)
+    deadline = silent_since(core, silent)
     for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value, flow)):
         if limit is not None and len(found) >= limit:
             break
@@ -92,7 +91,7 @@ async def recover(
             make = makes[str(orphan.flow)]
             try:
                 plan = await launch.resume(core, make, orphan.run_id, None, options)
-                came[orphan.run_id] = await launch.carry_out(plan)
+                came[orphan.run_id] = await launch.execute(plan)
             except RunActiveError:
                 pass  # it is carried out right here, since a moment ago
             except Exception as error:
@@ -111,26 +110,18 @@ async def recover(
 
 
 def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
-    if live.is_carried_out(head.run):
+    if live.is_executed_here(head.run):
         return None
     opening = core.journals.opening(head.run)
     if opening is None or meta(opening).get("parent"):
         return None
-    last, worker = last_work(core, head.run)
+    last, holder = last_holder(core, head.run)
     last = last or opening
     if last.status in _STOPPED:
         return None  # since it was listed
     since = to_datetime(head.at)
-    if last.status != Status.PAUSED and is_at_work(worker, since > deadline):
+    if last.status != Status.PAUSED and is_at_work(holder, since > deadline):
         return None  # else it stopped there, and what it waited for was answered since
-    named = "unknown" if worker is None else worker.name
+    named = "unknown" if holder is None else holder.name
     answered = last.status == Status.PAUSED
     return Orphan(head.run, head.flow, head.step, named, since, answered)
-
-
-def is_at_work(worker: Worker | None, heard_of: bool) -> bool:
-    """Whether a worker is alive; where that can't be told, whether it was `heard_of` lately."""
-    if worker == this_worker():
-        return False  # what this process carries out was ruled out
-    lives = None if worker is None else worker.is_alive
-    return heard_of if lives is None else lives

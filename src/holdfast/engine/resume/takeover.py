@@ -13,8 +13,9 @@ from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
-from holdfast.engine.resume.history import History, failure_in, meta
-from holdfast.engine.resume.workers import WORKER, refuse_living, this_worker
+from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.holders import WORKER, refuse_if_held, this_process
+from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.loop import Resumption
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -50,7 +51,7 @@ class Claimed(NamedTuple):
 
 async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> Claimed:
     """Take a run over at the newest checkpoint that can be trusted."""
-    facts = {**make().stamp, WORKER: str(this_worker())}
+    facts = {**make().stamp, WORKER: str(this_process())}
     ours = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
     behind_any = partial(append_if, core, run_id, partial(_behind_any, ours))
     read = partial(History, core, run_id, whole=make().replays)
@@ -103,7 +104,7 @@ async def _consider(
     if not completed:
         _check(program, history, inputs)
         if head.status == Status.RUNNING and not options.take_over:
-            await look(core, partial(refuse_living, core, run_id), options)
+            await look(core, partial(refuse_if_held, core, run_id), options)
         if requests.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.claims import CALLED_WITH, Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Program, Task
+from holdfast.engine.run.failures import failure
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -26,7 +26,6 @@ from holdfast.errors import (
     LeaseLostError,
     RunActiveError,
     RunCancelledError,
-    RunError,
     RunMismatchError,
     RunPausedError,
     RunTimeoutError,
@@ -43,10 +42,6 @@ if TYPE_CHECKING:
     from holdfast.evidence import Evidence
 
 _THREADS: Final = 32
-_LONGEST_TRACE: Final = 20_000
-_OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
-
-
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _NO_FAILURE: Final = (
@@ -372,32 +367,6 @@ def _stored_form(program: Program, task: Task, value: Any) -> Any:
 def _is_under_way(value: object) -> bool:
     """Whether a function returned its result yet to come. A step of a flow is none."""
     return inspect.iscoroutine(value) or asyncio.isfuture(value)
-
-
-def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
-    """What the flow is told of a failed step: the same words, live and after a resume."""
-    if isinstance(error, StepFailedError) and error.step == task.key and task.child is None:
-        return error
-    trace = "".join(traceback.format_exception(_without_ours(error)))[-_LONGEST_TRACE:]
-    failed = StepFailedError(task.key, type_name(error), str(error), attempts, trace)
-    failed.__cause__ = error
-    if isinstance(error, RunError):
-        failed.state = error.state
-    return failed
-
-
-def _without_ours(error: BaseException) -> BaseException:
-    """The error with a traceback that begins in the step's own code."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
-        trace = trace.tb_next
-    return error if trace is None else error.with_traceback(trace)
-
-
-def type_name(error: BaseException) -> str:
-    """What an error is called where its type is not to be had."""
-    kind = type(error)
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 
 def threads() -> Executor:

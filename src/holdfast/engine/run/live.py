@@ -66,6 +66,6 @@ def find(core: Core, run_id: str) -> Run | None:
     return _runs.get((id(core.journals.store), run_id))
 
 
-def is_carried_out(run_id: str) -> bool:
+def is_executed_here(run_id: str) -> bool:
     """Whether a run of this id is carried out here, or about to be, in whatever store."""
     return any(name == run_id for _, name in (*_runs, *_claiming))

@@ -14,9 +14,10 @@ from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import Program, Record, Stored, Task
 from holdfast.engine.resume.history import answer_in, meta
 from holdfast.engine.run import live
-from holdfast.engine.run.execute import Finished, Steps, failure, type_name
+from holdfast.engine.run.execute import Finished, Steps
+from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
-from holdfast.engine.run.recorder import Recorder, describe
+from holdfast.engine.run.record import Recorder
 from holdfast.engine.run.rollback import roll_back
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (

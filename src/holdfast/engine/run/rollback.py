@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.engine import events as ev
-from holdfast.engine.run.recorder import describe
+from holdfast.engine.run.failures import describe
 from holdfast.errors import RunCancelledError
 from holdfast.model import Kind, Status
 

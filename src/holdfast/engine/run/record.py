@@ -10,10 +10,9 @@ from holdfast.codec.meta import dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.claims import CALLED_WITH
 from holdfast.engine.options import Options
-from holdfast.engine.program import Program, Record, Task
-from holdfast.engine.run.execute import failure
+from holdfast.engine.program import Program, Record
 from holdfast.engine.run.hold import Hold
-from holdfast.errors import CheckpointSaveError, HoldfastError, StepFailedError
+from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
 from holdfast.kernel.journal import Draft
 from holdfast.model import CARRY_STATE, CHILD, EVIDENCE, Entry, Kind, Status, checkpoint_id
@@ -157,15 +156,3 @@ class Recorder:
             if key is not None and len(self._metas) < _MAX_METAS:
                 self._metas[key] = known
         return known
-
-
-def describe(error: BaseException) -> dict[str, Any]:
-    """An error as it is recorded."""
-    failed = error if isinstance(error, StepFailedError) else failure(Task("", ""), error, 1)
-    return {
-        "type": failed.error_type,
-        "message": failed.message,
-        "step": failed.step,
-        "attempts": failed.attempts,
-        "trace": failed.trace,
-    }

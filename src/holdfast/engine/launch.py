@@ -18,6 +18,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError, Stored, Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.holders import WORKER, this_process
 from holdfast.engine.resume.takeover import (
     Make,
     began_otherwise,
@@ -27,7 +28,6 @@ from holdfast.engine.resume.takeover import (
     look,
     resumption,
 )
-from holdfast.engine.resume.workers import WORKER, this_worker
 from holdfast.engine.run import live
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.loop import Run
@@ -57,13 +57,13 @@ class Link(NamedTuple):
     source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
 
 
-class Plan(NamedTuple):
+class Prepared(NamedTuple):
     """A run that is ready to be carried out, and how it came about."""
 
     run: Run
     started: ev.RunStarted
     rejected: tuple[ev.CheckpointRejected, ...] = ()
-    again: Callable[[StaleStepError], Awaitable[Plan]] | None = None  # after going back further
+    again: Callable[[StaleStepError], Awaitable[Prepared]] | None = None  # after going back further
 
 
 async def start(
@@ -76,7 +76,7 @@ async def start(
     *,
     parent: Run | None = None,
     hands_over: bool = True,
-) -> Plan:
+) -> Prepared:
     """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
     check_id("run_id", run_id)
     program = make()
@@ -88,7 +88,7 @@ async def start(
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
         "source": link.source,
-        WORKER: str(this_worker()),
+        WORKER: str(this_process()),
     }
     opening = Draft(
         Kind.OPEN.value,
@@ -112,7 +112,7 @@ async def start(
         program.begin(Stored(encoding, core.journals.decode))
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
         run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
-        return Plan(run, ev.RunStarted(run_id, program.flow))
+        return Prepared(run, ev.RunStarted(run_id, program.flow))
 
 
 async def resume(
@@ -124,7 +124,7 @@ async def resume(
     *,
     parent: Run | None = None,
     hands_over: bool = True,
-) -> Plan:
+) -> Prepared:
     """Take a run over where it stands. Inputs of None are the recorded ones.
 
     Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
@@ -148,14 +148,14 @@ async def _take_over(
     parent: Run | None,
     hands_over: bool,
     rejected: tuple[ev.CheckpointRejected, ...] = (),
-) -> Plan:
+) -> Prepared:
     claimed = await claim(core, make, run_id, inputs, options)
     program = claimed.program
     hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
     behind = resumption(claimed.history)
     run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
 
-    async def again(stale: StaleStepError) -> Plan:
+    async def again(stale: StaleStepError) -> Prepared:
         with live.claiming(core, run_id):
             before = partial(trust.retreat_before, core, claimed.history, stale)
             back = await look(core, before, options)
@@ -166,10 +166,10 @@ async def _take_over(
             )  # fmt: skip
 
     started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
-    return Plan(run, started, rejected + claimed.rejected, again)
+    return Prepared(run, started, rejected + claimed.rejected, again)
 
 
-async def carry_out(plan: Plan) -> Any:
+async def execute(plan: Prepared) -> Any:
     """Carry a run out to where it stops; returns its result or raises what it came to."""
     events: tuple[ev.Event, ...] = (plan.started, *plan.rejected)
     while True:
@@ -242,7 +242,7 @@ async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
             if over.status != Status.COMPLETED:
                 raise
             return await see(partial(outcome, core, make, run_id, inputs))
-    return await carry_out(plan)
+    return await execute(plan)
 
 
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
@@ -282,7 +282,9 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
     return f"{run_id[:SHORTENED]}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
-def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[object]]) -> Stream:
+def stream(
+    plan: Callable[[], Awaitable[Prepared]], release: Callable[[], Awaitable[object]]
+) -> Stream:
     """The events of a run that is prepared when the first of them is asked for."""
     events: deque[ev.Event] = deque()
 
@@ -291,7 +293,7 @@ def stream(plan: Callable[[], Awaitable[Plan]], release: Callable[[], Awaitable[
             ready = await plan()
             ready.run.events = events
             with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
-                await carry_out(ready)
+                await execute(ready)
         except GeneratorExit:  # dropped in the middle: nothing may be awaited any more
             raise
         except BaseException:

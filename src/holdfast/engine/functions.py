@@ -1,4 +1,4 @@
-"""The types that a function's annotations name, as far as they can be found out."""
+"""What a function's signature says: the types it names, and whether it is async."""
 
 from __future__ import annotations
 
@@ -12,8 +12,17 @@ from typing import Any
 log = logging.getLogger("holdfast")
 
 
+def is_async(fn: object) -> bool:
+    """Whether calling it makes a coroutine."""
+    while hasattr(fn, "func"):  # partial
+        fn = fn.func
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
+        getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
+    )
+
+
 def hints_of(fn: Any) -> dict[str, Any]:
-    """A function's parameters and "return" with their types; without those that say nothing."""
+    """The types of a function's parameters and of its "return", without those that are `Any`."""
     fn = inspect.unwrap(fn)
     while hasattr(fn, "func"):  # partial
         fn = inspect.unwrap(fn.func)
@@ -28,17 +37,13 @@ def hints_of(fn: Any) -> dict[str, Any]:
 @lru_cache(maxsize=1024)
 def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     try:
-        hints = typing.get_type_hints(fn, localns=_around(fn), include_extras=True)
+        around = dict(inspect.getclosurevars(fn).nonlocals)  # types of the enclosing functions
+    except TypeError:
+        around = {}
+    try:
+        hints = typing.get_type_hints(fn, localns=around, include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as error:
         name = getattr(fn, "__qualname__", fn)
-        log.warning("the type hints of %s can't be resolved and are not used: %s", name, error)
+        log.warning("the type hints of %s can't be resolved and are ignored: %s", name, error)
         return {}
     return {name: hint for name, hint in hints.items() if hint is not Any}
-
-
-def _around(fn: Callable[..., Any]) -> dict[str, Any]:
-    """What the function sees of the functions around it."""
-    try:
-        return dict(inspect.getclosurevars(fn).nonlocals)
-    except TypeError:
-        return {}

@@ -13,7 +13,7 @@ from holdfast.operations.reading import outages_named
 _ELSEWHERE = (Kind.OPEN, Kind.ROLLBACK, Kind.TOMBSTONE, Kind.TRIM)
 
 
-class Following:
+class Dialog:
     """The questions and answers that led to a run's head. Reading them blocks.
 
     Of the journal, values are read only where they are wanted: a run may be long and its

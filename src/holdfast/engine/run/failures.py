@@ -1,0 +1,58 @@
+"""Failures as they are recorded: made from an exception, and read back with the same message."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, Final
+
+from holdfast.engine.program import Task
+from holdfast.errors import CheckpointCorruptedError, RunError, StepFailedError
+from holdfast.model import Entry
+
+_LONGEST_TRACE: Final = 20_000
+_OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
+
+
+def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
+    """What the flow gets for a failed step: the same message live and after a resume."""
+    if isinstance(error, StepFailedError) and error.step == task.key and task.child is None:
+        return error
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+        trace = trace.tb_next  # begin in the step's own code
+    shown = error if trace is None else error.with_traceback(trace)
+    lines = "".join(traceback.format_exception(shown))[-_LONGEST_TRACE:]
+    failed = StepFailedError(task.key, type_name(error), str(error), attempts, lines)
+    failed.__cause__ = error
+    if isinstance(error, RunError):
+        failed.state = error.state
+    return failed
+
+
+def type_name(error: BaseException) -> str:
+    """An error's type by name, for those who can't import it."""
+    kind = type(error)
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as it is recorded."""
+    failed = error if isinstance(error, StepFailedError) else failure(Task("", ""), error, 1)
+    return {
+        "type": failed.error_type,
+        "message": failed.message,
+        "step": failed.step,
+        "attempts": failed.attempts,
+        "trace": failed.trace,
+    }
+
+
+def failure_in(entry: Entry, recorded: Any) -> StepFailedError:
+    """The failure that an entry records with this value. Raises `CheckpointCorruptedError`."""
+    try:
+        step, attempts = recorded.get("step", ""), recorded.get("attempts", 1)
+        return StepFailedError(
+            step, recorded["type"], recorded["message"], attempts, recorded["trace"]
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CheckpointCorruptedError(entry.run, entry.seq, f"no failure: {error!r}") from None
