@@ -291,7 +291,7 @@ def test_what_was_undone_is_not_gone_on_from(engine: WorkflowEngine) -> None:
         assert isinstance(cp, hf.Checkpointer)
         with pytest.raises(hf.RunFinishedError, match="undone"):
             await cp.fork("r")
-        with pytest.raises(hf.RunFinishedError, match="start another"):
+        with pytest.raises(hf.RunFinishedError, match="start a new run"):
             await cp.rollback("r", seq=1)
 
     asyncio.run(main())
