@@ -26,7 +26,7 @@ from holdfast.engine.people.questions import Question
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import refuse_if_held
-from holdfast.engine.resume.recovery import SILENT_SECONDS
+from holdfast.engine.resume.holders import SILENT_SECONDS
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
     CheckpointNotFoundError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.engine import launch
 from holdfast.engine.blocking import blocking
 from holdfast.engine.door import Door, StoreLike
-from holdfast.engine.launch import Link, Plan
+from holdfast.engine.launch import Link, Prepared
 from holdfast.engine.options import Options, Strategy, Trust
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
@@ -80,7 +80,7 @@ class WorkflowEngine(Door):
         make, given = _flow(flow, inputs, kwargs)
         run_id, options = self._named(workflow_id), replace(self._options, listening=True)
 
-        async def plan() -> Plan:
+        async def plan() -> Prepared:
             return await launch.start(self._core, make, run_id, given, options, self._link)
 
         return launch.stream(plan, _keep_open)
@@ -112,7 +112,7 @@ class WorkflowEngine(Door):
         options = replace(self._options, trust=trust, take_over=take_over, listening=True)
         run_id = self._named(workflow_id)
 
-        async def plan() -> Plan:
+        async def plan() -> Prepared:
             return await launch.resume(self._core, make, run_id, given or None, options)
 
         return launch.stream(plan, _keep_open)
