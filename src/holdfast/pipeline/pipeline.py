@@ -25,8 +25,7 @@ from holdfast.engine.options import Options, Strategy
 from holdfast.engine.people.questions import Question
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import refuse_if_held
-from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.resume.holders import SILENT_SECONDS, refuse_if_held
 from holdfast.engine.stream import Stream
 from holdfast.errors import (
     CheckpointNotFoundError,
