@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.crash.engine_check import UNFINISHED, Journal, check, dump, snapshot
-from tests.crash.harness import ForkServer, url_of
+from tests.crash.harness import ForkServer, url_of, wait_for_lines
 from tests.crash.history import Line, Violation, read_history
 
 STOPS = ("completed", "RunPausedError")
@@ -54,15 +54,15 @@ def carry_out(
     *,
     seed: int,
     kills: int = 1 << 30,
-    window: float = 0.05,
+    lines: int = 16,
     points: int = 0,
     mutant: str = "",
     also: Callable[[Path], list[Violation]] | None = None,
     **wanted: Any,
 ) -> Outcome:
-    """Carry a run out with workers that are each killed at a random time, until it is over.
+    """Carry a run out with workers that are each killed at a random moment, until it is over.
 
-    With `points`, half of them die at a random one of so many fault points instead. After each
+    The first dies before it has noted `lines` lines. With `points`, half of them die at a random one of so many fault points instead. After each
     kill `also` has a look; what it finds ends it.
     """
     rng = random.Random(seed)
@@ -86,9 +86,9 @@ def carry_out(
         size = notes.path.stat().st_size
         pid = server.start(**job)
         if not spare and not job["kill_at"]:
-            if rng.random() < 0.8:
-                _wait_for_growth(notes.path, size)
-            time.sleep(rng.uniform(0, window * (1 + struck / 4)))  # it does come to an end
+            if rng.random() < 0.8:  # after more and more progress: it does come to an end
+                wait_for_lines(notes.path, size, rng.randrange(1, lines + struck), [pid])
+            time.sleep(rng.uniform(0, 0.005))
             os.kill(pid, signal.SIGKILL)
         ended = server.wait(pid)
         assert mutant or ended in (0, -signal.SIGKILL), f"seed {seed}: {ended}\n{server.errors()}"
@@ -103,14 +103,5 @@ def carry_out(
         if found:
             break
     notes.close()
-    lines = notes.read()
-    violations = found or check(lines, journals, **wanted)
+    violations = found or check(notes.read(), journals, **wanted)
     return Outcome(struck, violations)
-
-
-def _wait_for_growth(path: Path, size: int) -> None:
-    for _ in range(100_000):
-        if path.stat().st_size > size:
-            return
-        time.sleep(0.0005)
-    raise TimeoutError("no worker began anything")

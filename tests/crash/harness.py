@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import holdfast as hf
 from tests.crash import mutants
 from tests.crash.history import Oracle, Violation, check, dump, read_history
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 RUNS = ["run-a", "run-b", "run-c"]
@@ -28,6 +29,7 @@ def setting(name: str, default: int) -> int:
 
 
 CYCLES = setting("HOLDFAST_CRASH_CYCLES", 60)
+MOST_LINES = 60  # of the history before a kill; an operation writes two
 
 
 def first_seed() -> int:
@@ -95,12 +97,26 @@ def fork_server(directory: Path, module: str = "worker") -> Iterator[ForkServer]
 
 def wait_until_stopped(pid: int) -> None:
     """Return once a SIGSTOP has reached every thread of the process."""
-    stat = Path(f"/proc/{pid}/stat")
-    for _ in range(10_000):
-        if stat.read_text().rpartition(")")[2].split()[0] == "T":
-            return
-        time.sleep(0.0005)
-    raise TimeoutError("the worker did not stop")
+    wait_until(lambda: state_of(pid) == "T", every=0.0005)
+
+
+def wait_for_lines(path: Path, since: int, lines: int, pids: list[int]) -> None:
+    """Return once so many lines stand behind the offset, or all who write them have ended.
+
+    Kills that wait for progress instead of a time prove as much on a loaded machine.
+    """
+
+    def enough() -> bool:
+        with path.open("rb") as file:
+            file.seek(since)
+            return file.read().count(b"\n") >= lines or all(state_of(pid) == "Z" for pid in pids)
+
+    wait_until(enough, every=0.001)
+
+
+def state_of(pid: int) -> str:
+    """What the kernel says of a process that nobody has waited for: R, S, T, Z..."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def judge(url: str, oracle: Path, mutant: str = "", **least: int) -> list[Violation]:
@@ -120,15 +136,6 @@ class Outcome(NamedTuple):
     seed: int
 
 
-def _wait_for_growth(path: Path) -> None:
-    size = path.stat().st_size
-    for _ in range(60_000):  # a loaded machine may take long to start one
-        if path.stat().st_size > size:
-            return
-        time.sleep(0.001)
-    raise TimeoutError("no worker began anything")
-
-
 def kill_cycles(
     server: ForkServer,
     kind: str,
@@ -140,7 +147,7 @@ def kill_cycles(
     also: Callable[[str], list[Violation]] | None = None,
     **job: Any,
 ) -> Outcome:
-    """Kill so many workers, each at a random time; each goes on with what the one before left.
+    """Kill so many workers, each at a random moment; each goes on with what the one before left.
 
     The store is checked after every kill, `also` by what is given the URL. Ends at the first
     violation.
@@ -154,6 +161,7 @@ def kill_cycles(
     done = 0
     while done < cycles and not violations:
         done += 1
+        size = path.stat().st_size
         workers = [f"{seed}:{done}:{n}" for n in range(at_once or rng.choice((1, 1, 2)))]
         pids = [
             server.start(
@@ -165,8 +173,8 @@ def kill_cycles(
         if rng.random() < 0.2:
             time.sleep(rng.uniform(0, 0.01))
         else:
-            _wait_for_growth(path)
-            time.sleep(rng.uniform(0, 0.08 if kind == "sqlite" else 0.2))
+            wait_for_lines(path, size, rng.randrange(1, MOST_LINES), pids)
+            time.sleep(rng.uniform(0, 0.005))
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         for pid, worker in zip(pids, workers, strict=True):

@@ -14,7 +14,7 @@ from tests.crash.history import Violation
 from tests.crash.test_engine_races import race
 from tests.crash.test_engine_takeovers import take_over
 
-TRIES = 40  # runs; most mistakes show in the first, but a loaded machine kills early in each
+TRIES = 40  # runs; most mistakes show in the first
 
 Try = Callable[[ForkServer, Path, int, str], list[Violation]]
 
@@ -25,7 +25,7 @@ def _everything(server: ForkServer, place: Path, seed: int, mutant: str) -> list
 
 def _doomed(server: ForkServer, place: Path, seed: int, mutant: str) -> list[Violation]:
     return carry_out(
-        server, "sqlite", place, "doomed", seed=seed, mutant=mutant, window=0.03,
+        server, "sqlite", place, "doomed", seed=seed, mutant=mutant,
         errors=(*STOPS, "StepFailedError"),
     ).violations  # fmt: skip
 

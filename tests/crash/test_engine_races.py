@@ -76,11 +76,14 @@ def test_requests_raced_against_live_workers(tmp_path: Path) -> None:
     seed = first_seed()
     sent = Counter[str]()
     with fork_server(tmp_path, "engine_worker") as server:
-        while sum(sent.values()) < REQUESTS:
+        while sum(sent.values()) < REQUESTS or _rarest(sent) < REQUESTS // 50:
             lines, found = race(server, tmp_path / str(seed), seed, min(REQUESTS, 500))
             listed = "\n".join(map(str, found))
             assert not found, f"HOLDFAST_SEED={seed}\n{listed}"
             sent.update(n["action"] for n in lines if n["what"] == "requested")
             sent["answer"] += sum(n["what"] == "answered" for n in lines)
             seed += 1
-    assert min(sent["pause"], sent["cancel"], sent["answer"]) >= REQUESTS // 50, sent
+
+
+def _rarest(sent: Counter[str]) -> int:
+    return min(sent["pause"], sent["cancel"], sent["answer"])

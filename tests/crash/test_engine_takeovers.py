@@ -54,7 +54,7 @@ def take_over(
     job |= {"mutant": mutant, "pace": 0.002 if asleep else 0.012}
     at_a_commit = asleep and rng.random() < 0.5
     first = server.start(**job, stop_at=rng.randrange(2, 20) if at_a_commit else 0)
-    assert _noted(notes, "started", first), server.errors()
+    assert _noted(notes, "started", first, within=60), server.errors()
     if at_a_commit:
         wait_until_stopped(first)
     else:
@@ -93,7 +93,7 @@ def _judge(lines: list[Line], url: str, run: str, first: int) -> Outcome:
     return Outcome(claims > 0, found)
 
 
-def _noted(notes: Notes, what: str, pid: int, *, within: float = 5) -> bool:
+def _noted(notes: Notes, what: str, pid: int, *, within: float) -> bool:
     """Wait until a worker has noted it; False if it does not in time."""
     end = time.monotonic() + within
     while time.monotonic() < end:
@@ -107,10 +107,11 @@ def _noted(notes: Notes, what: str, pid: int, *, within: float = 5) -> bool:
 def test_after_a_takeover_the_old_worker_writes_nothing(
     asleep: bool, tmp_path: Path, server: ForkServer
 ) -> None:
-    seed, taken = first_seed(), 0
-    for _ in range(TAKEOVERS // 2):
+    seed, taken, tries = first_seed(), 0, 0
+    while taken < TAKEOVERS // 2:  # one that comes when the run is over proves nothing
+        tries += 1
+        assert tries < 20 * TAKEOVERS, f"only {taken} takeovers"
         outcome = take_over(server, tmp_path / str(seed), seed, asleep=asleep)
         listed = "\n".join(map(str, outcome.violations))
         assert not outcome.violations, f"HOLDFAST_SEED={seed}\n{listed}"
         taken, seed = taken + outcome.taken, seed + 1
-    assert taken > TAKEOVERS // 4, f"only {taken} takeovers"

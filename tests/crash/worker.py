@@ -28,7 +28,7 @@ from tests.crash import mutants, states, transactions
 from tests.crash.history import Oracle, state_hash
 
 COULD_NOT_OPEN = 3  # an exit status: the store said no, in a word of ours
-LIFETIME = 20  # seconds; a worker that nobody kills must not stay
+LIFETIME = 120  # seconds; a worker that nobody kills must not stay
 
 
 class Job(NamedTuple):
