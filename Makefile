@@ -1,16 +1,25 @@
-# Two commands on a fresh machine: `make demo` and `make test`. Everything lands in .venv.
+# On a fresh machine: `make demo`, then `make test`. Everything lands in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
-# Tests wait for the disk more than for a processor; but each worker starts servers of its own.
+# Tests wait for the disk as often as for a processor: two workers for each core.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
+PYTEST := $(BIN)/python -m pytest --dist worksteal
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
+# What differs between Pythons: values, and how code is called.
+EVERY_PYTHON := tests/kernel tests/operations tests/codec tests/golden tests/workflow/test_forms.py \
+	tests/workflow/test_resuming.py tests/graph/test_resuming.py tests/graph/test_states.py \
+	tests/pipeline/test_running.py
 
-.PHONY: help demo test test-pythons lint format bench crash docs tools clean
+# The tests start hundreds of processes that import holdfast: compile it once, not in each.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo quick test test-pythons lint format bench crash docs tools collect clean
 
 help:  ## what there is
 	@sed -nE 's/^([a-z-]+):.*##/\1/p' $(MAKEFILE_LIST) | while read -r name what; do printf '%-14s%s\n' "$$name" "$$what"; done
@@ -18,33 +27,43 @@ help:  ## what there is
 demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not believed blindly
 	$(BIN)/holdfast demo
 
-test: tools $(VENV)/tools lint  ## everything, on every Python >= 3.11 that is installed
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+quick: $(VENV)/tools  ## lint, and the tests that need no server and no crash: a minute
+	$(MAKE) --output-sync -j2 lint collect
+	$(PYTEST) -q -n $(WORKERS) --quick
+
+test: tools $(VENV)/tools  ## everything, on every Python >= 3.11 that is installed
+	$(MAKE) --output-sync -j2 lint collect
+	$(PYTEST) -n $(WORKERS)
 	$(MAKE) test-pythons
 
-test-pythons:  # what differs between Pythons: values, and how code is run
-	@for version in 3.12 3.13 3.14; do \
-		for python in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
-			$$python -c '' 2>/dev/null || continue; \
-			echo "== Python $$version" && \
-			$$python -m venv .venv-$$version && \
-			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
-			.venv-$$version/bin/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group pythons && \
-			.venv-$$version/bin/python -m pytest -q -n $(WORKERS) --dist worksteal \
-				-k "not file and not sqlite and not postgres and not redis" \
-				tests/kernel tests/operations tests/codec tests/golden tests/workflow/test_forms.py tests/workflow/test_resuming.py \
-				tests/graph/test_resuming.py tests/graph/test_states.py tests/pipeline/test_running.py || exit 1; \
-			break; \
-		done; \
-	done
+collect:  # compile the tests once, while mypy runs, instead of in each worker
+	@output=$$($(BIN)/python -m pytest --collect-only -q 2>&1) || { echo "$$output"; exit 1; }
+
+test-pythons: $(VENV)/tools  ## what differs between Pythons, on each other one that is installed
+	$(MAKE) --output-sync -j2 $(foreach minor,11 12 13 14,$(if $(call interpreter,$(minor)),python-3.$(minor)))
+
+python-3.%: .venv-3.%/installed
+	@echo "== Python 3.$*"
+	.venv-3.$*/bin/python -m pytest -q --quick -n 2 --dist worksteal $(EVERY_PYTHON)
+
+.PRECIOUS: .venv-3.%/installed
+.venv-3.%/installed: pyproject.toml
+	$(call interpreter,$*) -m venv --without-pip .venv-3.$*
+	$(PIP) --python .venv-3.$*/bin/python install -q -e '.[numpy,yaml,postgres,testing]' --group pythons
+	@touch $@
+
+# Python 3.$(1), unless it is the one in .venv or not installed.
+interpreter = $(shell $(BIN)/python -c 'import sys; sys.exit(sys.version_info[1] == $(1))' && \
+	for python in python3.$(1) $$HOME/.pyenv/versions/3.$(1).*/bin/python; do \
+		$$python -c '' 2>/dev/null && echo $$python && break; done)
 
 lint: $(VENV)/tools  ## style, types and layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
-format: $(VENV)/tools
+format: $(VENV)/tools  ## before you commit
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -62,10 +81,10 @@ crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), 
 	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
-		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/crash tests/servers tests/stores
+		$(PYTEST) -n $(WORKERS) tests/crash tests/servers tests/stores
 
 docs: $(VENV)/tools  ## run every example in the docs, and make the reference in site/
-	$(BIN)/python -m pytest tests/test_docs.py
+	$(PYTEST) -n $(WORKERS) tests/test_docs.py
 	$(BIN)/python -W ignore -m pdoc -o site --no-show-source $(REFERENCE)
 
 tools:  # what the tests need besides Python; they start servers of their own
@@ -82,12 +101,12 @@ tools:  # what the tests need besides Python; they start servers of their own
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "holdfast needs Python 3.11 or newer; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
+	$(PIP) install -q -e .
 	@touch $@
 
 $(VENV)/tools: $(VENV)/installed
-	$(BIN)/python -m pip install -q --disable-pip-version-check -U 'pip>=25.1'
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[all,testing]' --group dev
+	$(PIP) install -q -U 'pip>=25.1'
+	$(PIP) install -q -e '.[all,testing]' --group dev
 	@touch $@
 
 .bench-venv/installed: pyproject.toml Makefile

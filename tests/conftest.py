@@ -21,6 +21,36 @@ settings.load_profile("holdfast")
 
 STORES = ("memory", "sqlite", "file")
 
+HERE = Path(__file__).parent
+SLOW = ("crash", "examples", "servers", "stores", "test_demo.py", "test_docs.py")
+"""What `--quick` leaves out: real crashes, servers, and programs that take seconds."""
+
+QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
+OTHER_STORES = frozenset(
+    ["file", "postgres", "postgresql", "mysql", "redis", "duckdb", "mongodb", "dynamodb"]
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="only the tests on memory and SQLite that take no time"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
+        items[:] = filter(_is_quick, items)
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    path = item.path.relative_to(HERE)
+    if path.parts[0] in SLOW and path.as_posix() not in QUICK:
+        return False
+    spec = getattr(item, "callspec", None)
+    given = spec.params.values() if spec is not None else ()
+    return not any(isinstance(value, str) and value in OTHER_STORES for value in given)
+
 
 def pytest_collection_finish() -> None:
     """Tests that ask the collector for leaks should not have it look at thousands of tests each time."""
