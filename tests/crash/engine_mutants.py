@@ -14,6 +14,7 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
+from holdfast.workflow.interpreter import Interpreter
 from holdfast.workflow.workflow_program import WorkflowProgram
 
 
@@ -79,16 +80,16 @@ def decides_anew() -> None:
         fresh = make()
         return known if isinstance(known, int) or known is None else fresh
 
-    really = WorkflowProgram.decide
-    WorkflowProgram.decide = decide  # type: ignore[method-assign]
+    really = Interpreter.decide
+    Interpreter.decide = decide  # type: ignore[method-assign]
 
 
 def takes_another_branch() -> None:
     def known(self: Any, key: str, kind: str) -> Any:
         return None if key == "branch" else really(self, key, kind)
 
-    really = WorkflowProgram._known
-    WorkflowProgram._known = known  # type: ignore[method-assign]
+    really = Interpreter._known
+    Interpreter._known = known  # type: ignore[method-assign]
 
 
 def counts_attempts_anew() -> None:

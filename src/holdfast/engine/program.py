@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
 
-from holdfast.engine.claims import Claiming
+from holdfast.engine.blocking import check_options
+from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.functions import is_async
 from holdfast.engine.retry import Retry
 from holdfast.errors import HoldfastError, StepFailedError
@@ -46,6 +47,46 @@ class Policy:
 
 
 PLAIN = Policy()
+
+
+class StepOptions(TypedDict, total=False):
+    """What users may say about any step or node.
+
+    - `retry`: how often it may be tried in all, or a `Retry`; `timeout`: seconds per attempt.
+    - `executor`: where a sync function runs instead of a thread; `inline`: right on the event loop.
+    - `outputs`, `reads`, `removes`: files that it writes, reads, and removes; `evidence`: other
+      claims about the world. The step fails if they do not verify when it is finished, and a
+      resume runs it again if they do not verify any more.
+    """
+
+    retry: int | Retry | None
+    timeout: float | None
+    executor: Executor | None
+    inline: bool
+    outputs: Paths
+    reads: Paths
+    evidence: Any
+    removes: Paths
+
+
+def policy_of(verb: str, options: StepOptions, **more: Any) -> Policy:
+    """The policy that these options of `verb` make. Raises `TypeError` for unknown ones."""
+    check_options(verb, options, StepOptions.__annotations__)
+    retry = options.get("retry")
+    claims = Claiming().and_also(
+        outputs=options.get("outputs", ()),
+        reads=options.get("reads", ()),
+        evidence=options.get("evidence", ()),
+        removes=options.get("removes", ()),
+    )
+    return Policy(
+        retry=Retry(retry) if isinstance(retry, int) else retry,
+        timeout=options.get("timeout"),
+        executor=options.get("executor"),
+        inline=options.get("inline", False),
+        claims=claims.or_none(),
+        **more,
+    )
 
 
 class Child(NamedTuple):

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    Self,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+)
 
-from holdfast.engine.claims import Claiming, PathLike, Paths
+from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Policy
-from holdfast.engine.retry import Retry
+from holdfast.engine.program import StepOptions, policy_of
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
-from holdfast.graph import asking
+from holdfast.graph import question_nodes
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
@@ -62,28 +71,22 @@ class Graph(Generic[S]):
         name: str,
         fn: Callable[..., Any],
         *,
-        retry: int | Retry | None = None,
-        timeout: float | None = None,
-        executor: Executor | None = None,
-        inline: bool = False,
         commit: Callable[[Any, S], object] | None = None,
         checkpoint: bool = False,
         merge: Callable[[S, dict[str, S]], Any] | None = None,
-        outputs: Paths = (),
-        reads: Paths = (),
-        evidence: Any = (),
-        removes: Paths = (),
+        **options: Unpack[StepOptions],
     ) -> Self:
         """Add a node. `merge` joins the branches that meet at it; `checkpoint` marks it.
 
         With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
         one transaction with the checkpoint: exactly once.
 
+        It takes `retry`, `timeout`, `executor`, `inline`, and what it claims about the world:
         `outputs` are the files that it writes, `reads` those that it reads, `removes` those that
-        are not there any more, `evidence` whatever else is claimed about the world when it is
-        finished. Functions will do, too: of what the node returned, which may be None, and of the
-        state it was given, if they have a second parameter; for `reads`, of the state. A node fails if they are not there or not verified; a resume runs it again if
-        they are not any more.
+        are gone when it is finished, `evidence` any other claims. They may be functions: of what
+        the node returned, which may be None, and of the state it was given, if they have a second
+        parameter; for `reads`, of the state. A node fails if its claims do not verify; a resume
+        runs it again if they do not verify any more.
         """
         check_id("node", name)
         if name == END:
@@ -94,12 +97,8 @@ class Graph(Generic[S]):
             kind = type(fn)
             hint = ": use holdfast.graph.command" if "workflow" in kind.__module__ else ""
             raise TypeError(f"node {name!r} needs a function, not a {kind.__name__}{hint}")
-        again = Retry(retry) if isinstance(retry, int) else retry
-        policy = Policy(
-            retry=again, timeout=timeout, executor=executor, inline=inline, commit=commit,
-            marked=checkpoint, claims=Claiming().and_also(outputs, reads, evidence, removes).or_none(),
-        )  # fmt: skip
-        if executor is not None and not is_async(fn):
+        policy = policy_of("add_node", options, commit=commit, marked=checkpoint)
+        if policy.executor is not None and not is_async(fn):
             fn = partial(_with_its_changes, fn)
         self._nodes[name] = Node(name, fn, policy, merge)
         return self
@@ -131,10 +130,10 @@ class Graph(Generic[S]):
         `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
         and `edit` name, or what `show(state)` gives, and nothing else of the state.
         """
-        fn = asking.answered(into, edit)
+        fn = question_nodes.answered(into, edit)
         self.add_node(name, fn, inline=True, merge=merge)
         self._nodes[name] = self._nodes[name]._replace(
-            question=asking.question(
+            question=question_nodes.question(
                 self._state,
                 prompt,
                 into=into,

@@ -33,20 +33,11 @@ from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.workflow.effects import (
-    Step,
-    approve,
-    ask,
-    branch,
-    command,
-    for_each,
-    parallel,
-    read_run,
-    step,
-)
+from holdfast.workflow.combinators import approve, ask, branch, for_each, parallel, read_run
 from holdfast.workflow.engine import WorkflowEngine
 from holdfast.workflow.flow import Flow, Workflow, workflow
 from holdfast.workflow.results import StepResult, WorkflowResult
+from holdfast.workflow.step import Step, command, step
 
 __all__ = [
     "FAIL",

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.errors import StepFailedError
-from holdfast.workflow.scopes import Scope
+from holdfast.workflow.keys import Scope
 
 
 class Outcome(NamedTuple):
-    """What something came to: a value, or an error."""
+    """A value, or an error."""
 
     value: Any = None
     error: Exception | None = None
@@ -28,18 +28,18 @@ class Fiber:
 
     __slots__ = ("frames", "group", "index", "outcome")
 
-    def __init__(self, frame: Frame | None, group: Group | None = None, index: int = 0) -> None:
-        self.frames = [] if frame is None else [frame]
+    def __init__(self, frame: Frame, group: Group | None = None, index: int = 0) -> None:
+        self.frames = [frame]
         self.group = group
         self.index = index
-        self.outcome = Outcome()  # what it goes on with
+        self.outcome = Outcome()  # of what it waited for
 
 
 class Group:
     """Parts that are done at once, so many at a time.
 
-    After a failure no other part is started, but for the first `begun`: they were, before the
-    run was resumed, and what they did may have to be undone.
+    After a failure no other part is started, except the first `begun`: they began before the run
+    was resumed, and may have to be undone.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Group:
         return index, self._starts[index]
 
     def finish(self, index: int, outcome: Outcome) -> None:
-        """A part came to its end."""
+        """A part has ended."""
         self._active -= 1
         if outcome.error is not None:
             self._errors[index] = outcome.error
@@ -84,7 +84,7 @@ class Group:
             self._values[index] = outcome.value
 
     def outcome(self) -> Outcome | None:
-        """What all of it came to; None while parts are under way."""
+        """The outcome of all parts; None while some are under way."""
         if self._active or self._has_more:
             return None
         if self._errors:

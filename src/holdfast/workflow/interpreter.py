@@ -1,4 +1,4 @@
-"""Runs a workflow's own code: its fibers, what they ask for, and what was recorded of that."""
+"""Runs a workflow's own code: its fibers, the effects they ask for, and what was recorded of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.codec.revive import revive
@@ -16,45 +17,74 @@ from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Program, Record, StaleStepError, Task
 from holdfast.errors import SerializeError, UnansweredError
 from holdfast.model import Kind
-from holdfast.workflow.effects import (
-    Ask,
-    Branch,
-    Effect,
-    ForEach,
-    Parallel,
-    Step,
-    StepFunction,
-)
+from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.flow import Workflow
+from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
-from holdfast.workflow.records import DECISION, QUESTION, Recorded, Records
-from holdfast.workflow.scopes import Mismatch, Scope
+from holdfast.workflow.replay import DECISION, QUESTION, Recorded, Replay
+from holdfast.workflow.step import Effect, Step, StepFunction
 
 
 class Interpreter:
-    """The state of one execution, between what the engine does and what the flow asks for."""
+    """Runs the fibers of one execution until each waits for a task or an answer, or ends.
 
-    run_id: str  # the engine says which run this is
-    wary = False
+    `make` makes the program of a subworkflow.
+    """
 
-    def __init__(self, name: str, program: Callable[[Workflow[Any, Any]], Program]) -> None:
+    def __init__(self, name: str, make: Callable[[Workflow[Any, Any]], Program]) -> None:
         self._name = name
-        self._program = program
-        self._records = Records()
+        self._make = make
+        self.run_id = ""
+        self.wary = False  # recorded steps must be called as they were
+        self.task: asyncio.Task[Any] | None = None  # the one that the flow's code runs in
+        self.replay = Replay()
+        self.outcome: Outcome | None = None  # of the whole flow
+        self.results: dict[str, Any] = {}  # by key, as the flow has seen them
+        self.to_undo: dict[str, tuple[int, Step, Any]] = {}  # by key: order, step and result
+        self.tasks: list[Task] = []  # to be executed
+        self.notes: list[Record] = []  # decisions and questions that are to be recorded
+        self.skipped: list[tuple[str, str, str]] = []  # steps: key, name and why
+        self.waiting: dict[str, tuple[Fiber, Step | None]] = {}  # for the task of this key
+        self.questions: dict[str, tuple[Fiber, Ask]] = {}
         self._answers: dict[str, Any] = {}
-        self._results: dict[str, Any] = {}
-        self._undo: dict[str, tuple[int, Step, Any]] = {}
         self._runnable: deque[Fiber] = deque()
-        self._waiting: dict[str, tuple[Fiber, Step | None]] = {}
-        self._questions: dict[str, tuple[Fiber, Ask]] = {}
-        self._tasks: list[Task] = []
-        self._notes: list[Record] = []  # decisions and questions that are to be recorded
-        self._skipped: list[tuple[str, str, str]] = []
         self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
-        self._built: set[str] = set()  # and those where it did
-        self._here: tuple[Fiber, Frame] | None = None
-        self._outcome: Outcome | None = None
+        self.built: set[str] = set()  # and those where it did
+        self._here: Frame | None = None
+
+    def begin(self, code: Any) -> None:
+        """Start the flow: a generator or coroutine."""
+        self._runnable.append(Fiber(Frame(code, self._scope(""))))
+
+    def advance(self) -> None:
+        """Run every fiber as far as it gets."""
+        while self._runnable:
+            self._advance(self._runnable.popleft())
+
+    def unfolds(self, key: str, value: Any) -> bool:
+        """Whether the body of a for_each returned more to do, rather than a result."""
+        return key in self._bodies and is_flow(value)
+
+    def finish(self, task: Task, outcome: Outcome) -> None:
+        """Hand the outcome of a task to the fiber that waits for it."""
+        fiber, step = self.waiting.pop(task.key)
+        if outcome.error is None and self.unfolds(task.key, outcome.value):
+            self._bodies.remove(task.key)
+            self.built.add(task.key)
+            fiber.frames.append(Frame(_code(outcome.value, task.key), self._scope(task.key)))
+            outcome = Outcome()
+        elif outcome.error is None and task.recorded:
+            self.replay.last += 1
+            self._note(task.key, step, outcome.value, self.replay.last)
+        self._resume(fiber, outcome)
+
+    def answer(self, key: str, value: Any) -> None:
+        """Hand an answer to the fiber that waits for it, now or later."""
+        self._answers[key] = value
+        if key in self.questions:
+            fiber, asked = self.questions.pop(key)
+            self._resume(fiber, self._answered(asked, key))
 
     # --- the flow's own code
 
@@ -63,7 +93,7 @@ class Interpreter:
         outcome = fiber.outcome
         while fiber.frames:
             frame = fiber.frames[-1]
-            self._here = (fiber, frame)
+            self._here = frame
             try:
                 if outcome.error is not None:
                     effect = frame.code.throw(outcome.error)
@@ -76,21 +106,21 @@ class Interpreter:
                     frame.scope.end()
             except (Mismatch, StaleStepError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever the flow raises ends it, here or further out
+            except Exception as error:  # noqa: BLE001 - whatever the flow raises
                 fiber.frames.pop()
                 outcome = Outcome(error=error)
             else:
                 try:
-                    came = self._perform(fiber, frame, effect)
+                    result = self._perform(fiber, frame, effect)
                 except (Mismatch, StaleStepError):
                     raise
-                except Exception as error:  # noqa: BLE001 - a condition, or what makes a part
-                    came = Outcome(error=error)
-                if came is None:
+                except Exception as error:  # noqa: BLE001 - a condition or a part's function
+                    result = Outcome(error=error)
+                if result is None:
                     return
-                outcome = came
+                outcome = result
         if fiber.group is None:
-            self._outcome = outcome
+            self.outcome = outcome
         else:
             self._finish_part(fiber, outcome)
 
@@ -104,8 +134,8 @@ class Interpreter:
         if isinstance(effect, Bare):
             return self._task(fiber, effect.key, effect.step)
         if isinstance(effect, Skip):
-            if effect.because not in self._records.found:  # else it was told before
-                self._skipped.append((effect.key, effect.name, effect.reason))
+            if effect.because not in self.replay.found:  # else it was reported before
+                self.skipped.append((effect.key, effect.name, effect.reason))
             return Outcome()
         if isinstance(effect, Branch):
             return self._branch(fiber, frame, effect)
@@ -149,15 +179,15 @@ class Interpreter:
         if step.flow is not None:
             flow = step.flow
             flow.check(step.kwargs)
-            child = Child(lambda: self._program(flow), dict(step.kwargs))
+            child = Child(partial(self._make, flow), dict(step.kwargs))
         elif step.fn is None:
             return Outcome(
                 error=TypeError(f"step {step.name!r} has nothing to do; add .python(fn)")
             )
-        self._tasks.append(
+        self.tasks.append(
             Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
         )
-        self._waiting[key] = (fiber, step)
+        self.waiting[key] = (fiber, step)
         return None
 
     def _branch(self, fiber: Fiber, frame: Frame, effect: Branch) -> Outcome | None:
@@ -183,14 +213,14 @@ class Interpreter:
     def decide(self, name: str, make: Callable[[], Any]) -> Any:
         """The value that was recorded here, or a new one that will be, before anything else is done."""
         assert self._here is not None, "only a flow's own code decides"
-        scope = self._here[1].scope
+        scope = self._here.scope
         key = scope.key(name)
         scope.expect([key])
         known = self._known(key, DECISION)
         if known is not None:
             return known.outcome.value
         value = make()
-        self._notes.append(Record(Kind.DECISION, key, value, name=name))
+        self.notes.append(Record(Kind.DECISION, key, value, name=name))
         return value
 
     def _ask(self, fiber: Fiber, scope: Scope, effect: Ask) -> Outcome | None:
@@ -199,9 +229,9 @@ class Interpreter:
         self._known(key, QUESTION)
         if key in self._answers:
             return self._answered(effect, key)
-        if key not in self._records.found:
-            self._notes.append(effect.inquiry.record(key, effect.name))
-        self._questions[key] = (fiber, effect)
+        if key not in self.replay.found:
+            self.notes.append(effect.inquiry.record(key, effect.name))
+        self.questions[key] = (fiber, effect)
         return None
 
     def _answered(self, effect: Ask, key: str) -> Outcome:
@@ -213,20 +243,19 @@ class Interpreter:
                 value = revive(value, effect.returns, root=f"answer to {key}")
         except Exception as error:  # noqa: BLE001 - the flow hears of it
             return Outcome(error=error)
-        self._results[key] = value
+        self.results[key] = value
         return Outcome(value)
 
     def _await(self, fiber: Fiber, scope: Scope, future: asyncio.Future[Any]) -> Outcome | None:
-        """Something of asyncio's own that an `async def` awaits: waited for, and not recorded."""
+        """An asyncio future that an `async def` awaits: waited for, and not recorded."""
         future._asyncio_future_blocking = False  # noqa: SLF001 - as a Task does with what it is given
 
         async def wait() -> None:
             await asyncio.wait([future])
 
         key = Scope(f"{scope.path}/await").key(str(id(future)))
-        task = Task(key, "await", wait, kind="await", recorded=False)
-        self._tasks.append(task)
-        self._waiting[key] = (fiber, None)
+        self.tasks.append(Task(key, "await", wait, kind="await", recorded=False))
+        self.waiting[key] = (fiber, None)
         return None
 
     # --- several at once
@@ -250,11 +279,11 @@ class Interpreter:
         return Group(starts, None, effect.concurrency, self._begun(keys))
 
     def _begun(self, keys: Sequence[str]) -> int:
-        """How many parts were begun before, at least: up to the last that left a record."""
+        """How many parts had begun before, at least: up to the last one with a record."""
         known = (
             n
             for n, key in enumerate(keys, 1)
-            if key in self._records.found or key in self._records.orders
+            if key in self.replay.found or key in self.replay.orders
         )
         return max(known, default=0)
 
@@ -262,14 +291,14 @@ class Interpreter:
         """Results are kept by position: they must not be given to other items after a resume."""
         key = f"{group}/items"
         try:
-            told = f"{len(items)} items ({inputs_hash(items)[:12]})"
+            described = f"{len(items)} items ({inputs_hash(items)[:12]})"
         except SerializeError:
-            told = f"{len(items)} items"
+            described = f"{len(items)} items"
         known = self._known(key, DECISION)
         if known is None:
-            self._notes.append(Record(Kind.DECISION, key, told, name="items"))
-        elif known.outcome.value != told:
-            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {told}")
+            self.notes.append(Record(Kind.DECISION, key, described, name="items"))
+        elif known.outcome.value != described:
+            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {described}")
 
     def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
@@ -279,9 +308,9 @@ class Interpreter:
             return lambda: (key, body.step(item).outputs(*more))
         if inspect.isgeneratorfunction(getattr(body, "fn", body)):
             return lambda: (key, body(item))
-        known = self._records.found.get(key)
-        if key in self._records.orders or (known is not None and known.built):
-            self._built.add(key)
+        known = self.replay.found.get(key)
+        if key in self.replay.orders or (known is not None and known.built):
+            self.built.add(key)
             return lambda: (key, body(item))
         self._bodies.add(key)
         return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
@@ -296,12 +325,8 @@ class Interpreter:
         while group.wants_more:
             index, start = group.take()
             key, part = start()
-            fiber = Fiber(None, group, index)
-            code: Any = part
-            if not inspect.isgenerator(part) and not inspect.iscoroutine(part):
-                code = just(part, key)
-            fiber.frames.append(Frame(code, self._scope(key)))
-            self._runnable.append(fiber)
+            frame = Frame(_code(part, key), self._scope(key))
+            self._runnable.append(Fiber(frame, group, index))
 
     def _finish_part(self, fiber: Fiber, outcome: Outcome) -> None:
         group = fiber.group
@@ -309,32 +334,39 @@ class Interpreter:
         assert group.parent is not None
         group.finish(fiber.index, outcome)
         self._feed(group)
-        came = group.outcome()
-        if came is not None:
-            self._resume(group.parent, came)
+        result = group.outcome()
+        if result is not None:
+            self._resume(group.parent, result)
 
     # --- what is known
 
     def _scope(self, path: str) -> Scope:
-        return Scope(path, self._records.orders.get(path, ()))
+        return Scope(path, self.replay.orders.get(path, ()))
 
     def _known(self, key: str, kind: str) -> Recorded | None:
-        known = self._records.look_up(key)
+        known = self.replay.look_up(key)
         if known is not None and known.kind not in (kind, ""):
             raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
         return known
 
     def _note(self, key: str, step: Step | None, value: Any, order: int) -> None:
-        self._results[key] = value
+        self.results[key] = value
         if step is not None and step.undo is not None:
-            self._undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
+            self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
 
     def _resume(self, fiber: Fiber, outcome: Outcome) -> None:
         fiber.outcome = outcome
         self._runnable.append(fiber)
 
 
-def just(effect: Any, key: str) -> Generator[Any, Any, Any]:
+def _code(part: Any, key: str) -> Any:
+    """What a fiber runs: the part's own generator or coroutine, or one for a single effect."""
+    if inspect.isgenerator(part) or inspect.iscoroutine(part):
+        return part
+    return _single(part, key)
+
+
+def _single(effect: Any, key: str) -> Generator[Any, Any, Any]:
     """A part that is a single effect, under a key that was given out already."""
     if isinstance(effect, Step) and effect.is_plain:
         return (yield Bare(key, effect))
@@ -364,13 +396,3 @@ def typed(step: Step | None, key: str, data: Any) -> Any:
         return data
     hint = step.result_hint
     return data if hint is None else revive(data, hint, root=f"result of {key}")
-
-
-def arguments_for(undo: Any, value: Any) -> tuple[Any, ...]:
-    """The arguments for what undoes a step: its result, unless it takes none."""
-    try:
-        parameters = inspect.signature(undo).parameters.values()
-    except (TypeError, ValueError):
-        return (value,)
-    takes = any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
-    return (value,) if takes else ()

@@ -1,4 +1,4 @@
-"""What is said about a step beyond its call, as a small flow of its own: each part is recorded."""
+"""A step's modifiers (`when`, `validate`, `on_error` ...) as a small flow: each part is recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from holdfast.engine.program import Policy
 from holdfast.errors import StepFailedError
-from holdfast.workflow.effects import Branch, Effect, Step
+from holdfast.workflow.combinators import Branch
+from holdfast.workflow.step import Effect, Step
 
 
 class Bare(NamedTuple):
@@ -19,7 +20,7 @@ class Bare(NamedTuple):
 
 
 class Skip(NamedTuple):
-    """The step is left out."""
+    """The step is skipped."""
 
     key: str
     name: str
@@ -28,7 +29,7 @@ class Skip(NamedTuple):
 
 
 def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
-    """The step with everything said about it."""
+    """The step with all its modifiers."""
     if step.condition is not None:
         wanted = yield Branch(((step.condition, True),), "when")
         if not wanted:
@@ -77,7 +78,7 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
 
 
 async def _run_checks(checks: dict[str, Any], given: tuple[Any, ...]) -> list[str]:
-    """What is wrong, in words; nothing if nothing is."""
+    """Messages of the checks that failed."""
     problems = []
     for name, check in checks.items():
         try:

@@ -16,24 +16,23 @@ from holdfast.engine.resume.history import History, fact
 from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, StepFailedError
 from holdfast.model import Kind
-from holdfast.workflow.fibers import Fiber, Frame, Outcome
+from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.flow import Workflow
-from holdfast.workflow.interpreter import Interpreter, arguments_for, is_flow, just, typed
-from holdfast.workflow.scopes import Mismatch
+from holdfast.workflow.interpreter import Interpreter, is_flow, typed
+from holdfast.workflow.keys import Mismatch
 
 
-class WorkflowProgram(Interpreter, Program):
+class WorkflowProgram(Program):
     """One execution of a workflow."""
 
     replays: ClassVar[bool] = True
 
     def __init__(self, flow: Workflow[Any, Any]) -> None:
-        super().__init__(flow.name, WorkflowProgram)
         self._flow = flow
+        self._code = Interpreter(flow.name, WorkflowProgram)
         self.flow = flow.name
         self.version = flow.version
         self.metas = flow.metas
-        self.task: asyncio.Task[Any] | None = None
         self._parked: set[str] = set()
         self._code_changed = False
 
@@ -62,89 +61,77 @@ class WorkflowProgram(Interpreter, Program):
         return wanted | more
 
     def begin(self, inputs: Stored) -> None:
-        frame = Frame(self._flow.start(inputs.value()), self._scope(""))
-        self._runnable.append(Fiber(frame))
+        self._code.run_id, self._code.wary = self.run_id, self.wary
+        self._code.begin(self._flow.start(inputs.value()))
 
     def restore(self, history: History) -> int:
         recorded_code = fact(history.opening, "structure", dict, {}).get("code")
         self._code_changed = recorded_code != _code_of(self._flow)
-        self._records.read(history, self.version, self._flow.migrate)
+        self._code.replay.read(history, self.version, self._flow.migrate)
         self.begin(history.inputs)
-        return self._records.finished_steps
+        return self._code.replay.finished_steps
 
     def ready(self) -> list[Task]:
-        self.task = asyncio.current_task()
-        token = DECIDING.set(self)
+        code = self._code
+        code.task = asyncio.current_task()
+        token = DECIDING.set(code)
         try:
-            while self._runnable:
-                self._advance(self._runnable.popleft())
+            code.advance()
         except Mismatch as mismatch:
             raise self._changed(mismatch.recorded, mismatch.asked) from None
         finally:
             DECIDING.reset(token)
-        if self._outcome is not None and self._outcome.error is not None and not self._waiting:
-            raise self._outcome.error
-        unused = self._records.unused() if self._tasks or self._outcome else []
+        if code.outcome is not None and code.outcome.error is not None and not code.waiting:
+            raise code.outcome.error
+        unused = code.replay.unused() if code.tasks or code.outcome else []
         if unused:
             raise FlowChangedError(
                 self.run_id,
-                (f"the migration gave a result for {unused[0]!r}, which the flow did not ask for",),
+                (f"migrate= returned a result for {unused[0]!r}, a step the flow did not ask for",),
                 "Name the steps in migrate= as the flow does.",
             )
-        tasks, self._tasks = self._tasks, []
+        tasks, code.tasks = code.tasks, []
         return tasks
 
     def take_records(self) -> list[Record]:
-        notes, self._notes = self._notes, []
+        notes, self._code.notes = self._code.notes, []
         return notes
 
     def take_skipped(self) -> list[tuple[str, str, str]]:
-        skipped, self._skipped = self._skipped, []
+        skipped, self._code.skipped = self._code.skipped, []
         return skipped
 
     def unfolds(self, task: Task, value: Any) -> bool:
-        return task.key in self._bodies and is_flow(value)
+        return self._code.unfolds(task.key, value)
 
     def record(self, task: Task, value: Any) -> Record:
-        _, step = self._waiting[task.key]
+        _, step = self._code.waiting[task.key]
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
-        if task.key in self._built:
+        if task.key in self._code.built:
             facts["built"] = True
         if is_flow(value):
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
     def revive(self, task: Task, stored: Stored) -> Any:
-        _, step = self._waiting[task.key]
+        _, step = self._code.waiting[task.key]
         return typed(step, task.key, stored.value())
 
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
-        _, step = self._waiting[task.key]
+        _, step = self._code.waiting[task.key]
         return lambda: typed(step, task.key, stored.value())
 
     def accept(self, task: Task, value: Any) -> None:
-        fiber, step = self._waiting.pop(task.key)
-        if self.unfolds(task, value):
-            self._bodies.remove(task.key)
-            self._built.add(task.key)
-            code = value if inspect.isgenerator(value) else just(value, task.key)
-            fiber.frames.append(Frame(code, self._scope(task.key)))
-            self._resume(fiber, Outcome())
-            return
-        if task.recorded:
-            self._records.last += 1
-            self._note(task.key, step, value, self._records.last)
-        self._resume(fiber, Outcome(value))
+        self._code.finish(task, Outcome(value))
 
     def failure(self, task: Task, error: StepFailedError) -> list[Record]:
         facts = {"of": "step", "kind": task.kind}
         return [Record(Kind.FAIL, task.key, describe(error), facts, task.name)]
 
     def refuse(self, task: Task, error: StepFailedError) -> None:
-        fiber, _ = self._waiting.pop(task.key)
-        self._resume(fiber, Outcome(error=error))
+        self._code.finish(task, Outcome(error=error))
 
     def park(self, task: Task) -> None:
         self._parked.add(task.key)
@@ -155,12 +142,12 @@ class WorkflowProgram(Interpreter, Program):
 
     @property
     def done(self) -> bool:
-        return self._outcome is not None
+        return self._code.outcome is not None
 
     @property
     def result(self) -> Any:
-        assert self._outcome is not None
-        return self._outcome.value
+        assert self._code.outcome is not None
+        return self._code.outcome.value
 
     def revive_result(self, data: Any) -> Any:
         kind = self._flow.result_type
@@ -168,22 +155,19 @@ class WorkflowProgram(Interpreter, Program):
 
     @property
     def state(self) -> dict[str, Any]:
-        return dict(self._results)
+        return dict(self._code.results)
 
     def questions(self) -> list[str]:
-        return list(self._questions)
+        return list(self._code.questions)
 
     def answer(self, key: str, value: Any) -> None:
-        self._answers[key] = value
-        if key in self._questions:
-            fiber, asked = self._questions.pop(key)
-            self._resume(fiber, self._answered(asked, key))
+        self._code.answer(key, value)
 
     def compensations(self) -> list[Task]:
-        ordered = sorted(self._undo.items(), key=lambda item: item[1][0], reverse=True)
+        newest_first = sorted(self._code.to_undo.items(), key=lambda item: -item[1][0])
         return [
-            Task(f"undo/{key}", step.name, step.undo, arguments_for(step.undo, value), policy=PLAIN)
-            for key, (_, step, value) in ordered
+            Task(f"undo/{key}", step.name, step.undo, _arguments(step.undo, value), policy=PLAIN)
+            for key, (_, step, value) in newest_first
         ]
 
     def _changed(self, recorded: str, asked: str) -> FlowChangedError:
@@ -210,3 +194,13 @@ def _code_of(flow: Workflow[Any, Any]) -> str:
         return repr((code.co_code, code.co_names, code.co_varnames, constants))
 
     return hashlib.sha256(parts(inspect.unwrap(flow.fn).__code__).encode()).hexdigest()[:16]
+
+
+def _arguments(undo: Any, value: Any) -> tuple[Any, ...]:
+    """The arguments for what undoes a step: its result, unless it takes none."""
+    try:
+        parameters = inspect.signature(undo).parameters.values()
+    except (TypeError, ValueError):
+        return (value,)
+    takes = any(p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters)
+    return (value,) if takes else ()

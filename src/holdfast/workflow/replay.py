@@ -1,4 +1,4 @@
-"""What the journal keeps of a workflow's run, by key, and what a resume makes of it."""
+"""What was recorded of a workflow's run, by key, for a resume to replay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.engine.resume.history import History, fact, meta
 from holdfast.engine.run.failures import failure_in
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
-from holdfast.workflow.scopes import orders
+from holdfast.workflow.keys import orders
 
 DECISION: Final = "decision"
 QUESTION: Final = "question"
@@ -30,7 +30,7 @@ class Recorded(NamedTuple):
     called_with: str | None = None  # what its step was called with, where that is known
 
 
-class Records:
+class Replay:
     """Everything that was recorded and still counts."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Records:
         self._loose: set[str] = set()  # may be asked for or not
 
     def read(self, history: History, version: str, migrations: Migrations) -> None:
-        """Take over what a run recorded, as this version of its flow is to see it."""
+        """Read what a run recorded, migrated to this version of its flow."""
         versions: dict[str, str] = {}  # of the results, by key
         for entry in history.entries:
             self.last = entry.seq
@@ -59,12 +59,12 @@ class Records:
             self.orders = orders(sorted(known, key=lambda key: self.found[key].order))
 
     def look_up(self, key: str) -> Recorded | None:
-        """What is recorded under a key, for the flow to have."""
+        """What is recorded under a key, if anything."""
         self._migrated.discard(key)
         return self.found.get(key)
 
     def unused(self) -> list[str]:
-        """What a migration gave, and the flow has not asked for."""
+        """The steps whose result a migration returned and the flow has not asked for."""
         return sorted(self._migrated)
 
     @property
@@ -94,11 +94,9 @@ class Records:
                     self._try_again(failed_step)
 
     def _try_again(self, key: str) -> None:
-        """A run failed with this step: what was recorded of it must not fail it again."""
+        """A run failed in this step: its recorded failure must not fail the resumed run."""
         known = self.found.get(key)
-        if (
-            known is not None
-        ):  # what the flow did about the failure counts if it comes to that again
+        if known is not None:  # how the flow handled the failure may be asked for again, or not
             self._loose |= {name for name, other in self.found.items() if other.order > known.order}
         if known is None or known.outcome.error is None:  # its checks failed, rather than itself
             within = f"{key}/"

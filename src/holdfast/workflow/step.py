@@ -1,4 +1,4 @@
-"""What a workflow yields or awaits: steps and the ways to put them together. Values, not actions."""
+"""Steps: what a workflow yields or awaits. Values, not actions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.command import Argv, Command
-from holdfast.engine.context import DECIDING, state_of
+from holdfast.engine.context import DECIDING
 from holdfast.engine.functions import hints_of, is_async
-from holdfast.engine.people.questions import FAIL, Approval, Inquiry
-from holdfast.engine.people.schema import schema_of
-from holdfast.engine.program import PLAIN, Policy
+from holdfast.engine.program import PLAIN, Policy, StepOptions, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
 
@@ -53,7 +50,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step(Effect):
-    """One unit of work. Every method returns a new step with one more thing said about it."""
+    """One unit of work. Every method returns a new step with one more property."""
 
     name: str
     fn: Callable[..., Any] | None = None
@@ -98,7 +95,7 @@ class Step(Effect):
         return made.outputs(outputs)
 
     def subworkflow(self, flow: Workflow[Any, Any], **inputs: Any) -> Self:
-        """Carry out another workflow, as a run of its own that this step waits for."""
+        """Run another workflow as a child run that this step waits for."""
         return replace(self, flow=flow, kwargs=inputs)
 
     def returns(self, kind: Any) -> Self:
@@ -117,15 +114,15 @@ class Step(Effect):
     ) -> Self:
         """Try up to so many times in all, with a pause that doubles from `backoff` seconds on.
 
-        Failures count, also those of before a crash. A process that dies in the step is none: a
-        resume tries again, until that happened more than `crashes` times in a row.
+        Failures before a crash count, too. The crash itself does not: a resume tries again, until
+        the process has died in this step more than `crashes` times in a row.
         """
         kinds = on if isinstance(on, tuple) else (on,)
         policy = Retry(attempts, backoff, longest, jitter, kinds, crashes)
         return replace(self, policy=replace(self.policy, retry=policy))
 
     def timeout(self, seconds: float) -> Self:
-        """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it is left."""
+        """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it runs on."""
         return replace(self, policy=replace(self.policy, timeout=seconds))
 
     def run_on(self, executor: Executor) -> Self:
@@ -178,19 +175,19 @@ class Step(Effect):
         return replace(self, policy=replace(self.policy, marked=True))
 
     def when(self, condition: bool | Callable[[], bool]) -> Self:
-        """Leave the step out, with None as its result, unless the condition is true.
+        """Skip the step (result `None`) unless the condition is true.
 
-        A callable is asked once; what it said is recorded.
+        A callable is called once, and its answer recorded.
         """
         return replace(self, condition=condition)
 
     def on_error(self, handler: Callable[..., Any] | Effect) -> Self:
-        """When the step failed for good, take what this gives instead: a step, or a function that
-        is called with the `StepFailedError`, as a step of its own."""
+        """When the step failed for good, use another result: that of a step, or of a function that
+        is called with the `StepFailedError` as a step of its own."""
         return replace(self, handler=handler)
 
     def skip_on_error(self, default: Any = None) -> Self:
-        """When the step failed for good, go on with this instead."""
+        """When the step failed for good, continue with this value."""
         return replace(self, skips=True, default=default)
 
     def with_rollback(self, undo: Callable[..., Any]) -> Self:
@@ -215,7 +212,7 @@ class Step(Effect):
         if callable(stages):
             stages = [stages]
         if not isinstance(stages, Mapping):
-            stages = {_name_of(stage): stage for stage in stages}
+            stages = {name_of(stage): stage for stage in stages}
         return replace(self, checks=dict(stages), rounds=retry, fix=on_failure)
 
     @property
@@ -248,13 +245,13 @@ class StepFunction(Generic[P, R]):
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """A step in a workflow's own code; elsewhere what the function gives."""
+        """A step in a workflow's own code; elsewhere the function's result."""
         if DECIDING.get() is None and not self._is_async:
             return self.__wrapped__(*args, **kwargs)
         return self.step(*args, **kwargs)
 
     def step(self, *args: P.args, **kwargs: P.kwargs) -> Step:
-        """The step that calling it makes, to say more about: `fetch.step(url).retry(5)`."""
+        """The step that calling it makes, to modify: `fetch.step(url).retry(5)`."""
         return replace(self._step, args=args, kwargs=kwargs)
 
     __wrapped__: Callable[P, R]
@@ -266,40 +263,20 @@ def step(target: str, /) -> Step: ...
 def step(target: Callable[P, R], /) -> StepFunction[P, R]: ...
 @overload
 def step(
-    *,
-    name: str | None = None,
-    retry: int | Retry | None = None,
-    timeout: float | None = None,
-    inline: bool = False,
-    executor: Executor | None = None,
-    outputs: Paths = (),
-    reads: Paths = (),
-    evidence: Any = (),
-    removes: Paths = (),
+    *, name: str | None = None, **options: Unpack[StepOptions]
 ) -> Callable[[Callable[P, R]], StepFunction[P, R]]: ...
-def step(
-    target: Any = None,
-    /,
-    *,
-    name: str | None = None,
-    retry: int | Retry | None = None,
-    timeout: float | None = None,
-    inline: bool = False,
-    executor: Executor | None = None,
-    outputs: Paths = (),
-    reads: Paths = (),
-    evidence: Any = (),
-    removes: Paths = (),
-) -> Any:
-    """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function."""
+def step(target: Any = None, /, *, name: str | None = None, **options: Unpack[StepOptions]) -> Any:
+    """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function.
+
+    The decorator takes a `name`, `retry`, `timeout`, `inline`, `executor`, `outputs`, `reads`,
+    `evidence` and `removes`: see the methods of `Step`.
+    """
     if isinstance(target, str):
         return Step(target)
-    again = Retry(retry) if isinstance(retry, int) else retry
-    claims = Claiming().and_also(outputs, reads, evidence, removes).or_none()
-    policy = Policy(retry=again, timeout=timeout, inline=inline, executor=executor, claims=claims)
+    policy = policy_of("step", options)
 
     def decorate(fn: Callable[P, R]) -> StepFunction[P, R]:
-        return StepFunction(fn, Step(name or _name_of(fn), policy=policy))
+        return StepFunction(fn, Step(name or name_of(fn), policy=policy))
 
     if target is None:
         return decorate
@@ -323,9 +300,9 @@ def command(
 ) -> Step:
     """A step that runs a command, `command(["make", "report"], outputs=["report.md"])`.
 
-    Gives a `CommandResult`: exit code, duration, and of each output the last `tail` bytes, in
-    whole lines; `truncated` says whether there was more. Its exit code is recorded as evidence;
-    another one than `exit_codes` fails the step. No shell is used. The paths claimed are relative
+    Returns a `CommandResult`: exit code, duration, and the last `tail` bytes of each output, in
+    whole lines; `truncated` says whether there was more. The exit code is recorded as evidence;
+    one that is not in `exit_codes` fails the step. No shell is used. The paths claimed are relative
     to the program, as everywhere, and not to the command's `cwd`.
     """
     from holdfast.evidence import CommandResult
@@ -337,135 +314,7 @@ def command(
     return made.reads(reads).removes(removes).returns(CommandResult)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Branch(Effect):
-    """One of several ways on."""
-
-    cases: tuple[tuple[Any, Any], ...]
-    name: str = "branch"
-
-
-def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") -> Branch:
-    """Take the first case whose condition is true: `branch((n > 3, step(...)), (True, step(...)))`.
-
-    What was taken is recorded, and never decided again. Gives what that case gives; None if no
-    condition is true.
-    """
-    return Branch(tuple(cases), name)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Parallel(Effect):
-    """Several things at once."""
-
-    parts: tuple[Any, ...]
-    names: tuple[str, ...] | None
-    name: str = "parallel"
-    concurrency: int | None = None
-
-
-def parallel(
-    *parts: Any, name: str = "parallel", concurrency: int | None = None, **named: Any
-) -> Parallel:
-    """Do several things at once: steps, other effects, or generators that yield them.
-
-    Gives a list of their results; a dict where the parts are named. Each result is recorded when
-    it comes. If one fails the others are finished, and then the failure is raised.
-    """
-    if parts and named:
-        raise TypeError("parallel takes its parts by position or by name, not both")
-    _check_concurrency(concurrency)
-    return Parallel(parts or tuple(named.values()), tuple(named) or None, name, concurrency)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ForEach(Effect):
-    """The same for every item."""
-
-    items: tuple[Any, ...]
-    body: Callable[[Any], Any]
-    name: str
-    concurrency: int | None = None
-    policy: Policy = PLAIN
-
-
-def for_each(
-    items: Iterable[Any],
-    do: Callable[[Any], Any],
-    *,
-    name: str | None = None,
-    concurrency: int | None = 10,
-    retry: int | Retry | None = None,
-    timeout: float | None = None,
-    outputs: Paths = (),
-) -> ForEach:
-    """Do the same for every item, so many at once; gives the list of results.
-
-    `do` is a function that does the work, a `@step`, a function that returns a step or another
-    effect, or a generator function that yields them. A resumed run does only the unfinished items.
-    `outputs` are the files that the work on one item writes, as a function of its result.
-    """
-    if not callable(do):
-        raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
-    _check_concurrency(concurrency)
-    again = Retry(retry) if isinstance(retry, int) else retry
-    claims = Claiming().and_also(outputs).or_none()
-    if claims is not None and inspect.isgeneratorfunction(do):
-        raise TypeError("for_each: say .outputs(...) on the steps that the generator yields")
-    policy = Policy(retry=again, timeout=timeout, claims=claims)
-    return ForEach(tuple(items), do, name or _name_of(do), concurrency, policy)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ask(Effect):
-    """A question to people."""
-
-    inquiry: Inquiry
-    returns: Any
-    name: str
-
-
-def ask(
-    prompt: str,
-    *,
-    returns: Any = None,
-    schema: Mapping[str, Any] | None = None,
-    choices: Iterable[Any] | None = None,
-    assignees: Iterable[str] | None = None,
-    deadline: timedelta | float | datetime | None = None,
-    default: Any = FAIL,
-    show: Any = None,
-    name: str = "ask",
-) -> Ask:
-    """Ask people, and pause the run until an answer comes, days later if need be.
-
-    The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
-    Only `assignees` may give it; without them anyone may. When the `deadline` passes, a timedelta or
-    seconds from now or a datetime, `default` is the answer; without one, `UnansweredError` is
-    raised here. `show` is what people may see of what the run works on: a value, to be edited if
-    you like, and given back as the answer.
-    """
-    if schema is None:
-        schema = {} if returns is None else schema_of(returns)
-    offered = None if choices is None else tuple(choices)
-    inquiry = Inquiry(prompt, schema, offered, assignees, deadline, default, show)
-    return Ask(inquiry, returns, check_id("question", name))
-
-
-def approve(prompt: str, *, name: str = "approve", **options: Any) -> Ask:
-    """Ask whether the run may go on; gives an `Approval`. Takes the options of `ask`."""
-    return ask(prompt, returns=Approval, name=name, **options)
-
-
-read_run = step(name="read_run")(state_of)
-"""`hf.state_of` as a step: `yield read_run("other-run")` gives its latest state, which is recorded."""
-
-
-def _check_concurrency(concurrency: int | None) -> None:
-    if concurrency is not None and concurrency < 1:
-        raise ValueError(f"concurrency must be at least 1, not {concurrency}")
-
-
-def _name_of(fn: Any) -> str:
+def name_of(fn: Any) -> str:
+    """What a function is called, also a partial one."""
     name = getattr(fn, "__name__", None) or getattr(getattr(fn, "func", None), "__name__", None)
     return name or type(fn).__name__
