@@ -199,5 +199,5 @@ def _take_for_lost(self: writer.Writer, batch: list[Ticket]) -> None:
         ticket.resolve(ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
 
 
-def _want_all(self: writer.Writer, batch: list[Ticket], *_: object) -> list[Ticket]:
-    return batch
+def _want_all(self: writer.Writer, ticket: Ticket, *_: object) -> bool:
+    return not ticket.done

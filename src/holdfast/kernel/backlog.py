@@ -18,7 +18,7 @@ from holdfast.kernel.appending import (
 )
 from holdfast.kernel.core import Core, Op, unsettled
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.ticket import Line, Ticket
+from holdfast.kernel.ticket import Line, Ticket, wake
 from holdfast.model import Entry
 
 log = logging.getLogger("holdfast")
@@ -122,4 +122,5 @@ def _submit_again(core: Core, lost: Ticket) -> Op[None]:
         next_try = yield from submit(core, lost.entries[0].run, lost.drafts[-1])
     finally:
         core.take_from_backlog(stand_in, put=next_try)
-        core.journals.writer.resolve(stand_in)
+        stand_in.resolve(None)
+        wake([stand_in])

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from holdfast.errors import HoldfastError, StoreClosedError
 from holdfast.kernel.journal import Draft, Journals
-from holdfast.kernel.ticket import Ticket
-from holdfast.kernel.writer import running_loop
+from holdfast.kernel.ticket import Ticket, running_loop
 from holdfast.model import Retention
 from holdfast.seams import on_fork
 

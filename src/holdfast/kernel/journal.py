@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from itertools import takewhile
@@ -9,13 +10,15 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
 from holdfast.codec.chain import REACH, Chain, Packed, pack, whole
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, EntriesLostError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
-from holdfast.kernel.writer import Writer, entries_lost
+from holdfast.kernel.writer import Writer
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Store, Work
+
+log = logging.getLogger("holdfast")
 
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1
@@ -115,8 +118,6 @@ class Journals(Reader):
         self._tips: OrderedDict[str, Tip] = OrderedDict()
         self._held = 0
 
-    # --- growing
-
     def tip(self, run: str) -> Tip | None:
         """What is known of the run's head without asking the store."""
         tip = self._tips.get(run)
@@ -147,7 +148,7 @@ class Journals(Reader):
         tip = Tip(run, head)
         if settled is not None and tip.seq < settled[1] and not settled[0].broken:
             if head is not None:  # a run that is gone may have expired
-                entries_lost(run, settled[1], tip.seq)
+                log.warning("%s", EntriesLostError(run, settled[1], tip.seq))
             settled[0].broken = True
         try:
             if head is not None:
@@ -318,8 +319,6 @@ class Journals(Reader):
         while self._held + 512 * len(self._tips) > self._cache_bytes and len(self._tips) > 1:
             _, oldest = self._tips.popitem(last=False)
             self._held -= oldest.weight
-
-    # --- reading
 
     def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
         """What the entry at `seq` carries, as plain data. Raises `CheckpointCorruptedError`. Blocks."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from holdfast.errors import HoldfastError
@@ -65,8 +66,23 @@ class Ticket:
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
         self.waiters: list[Waiter] | None = None
 
-    def wait_by(self, waiter: Waiter) -> bool:
-        """Have the waiter woken once the outcome is known; False if it is known already.
+    def wait(self) -> None:
+        """Block until the outcome is known."""
+        event = threading.Event()
+        self._wait_by(event)
+        if not self.done:
+            event.wait()
+
+    def future(self) -> asyncio.Future[None]:
+        """A future of the running loop that is done once the outcome is known."""
+        future = running_loop().create_future()
+        self._wait_by(future)
+        if self.done and not future.done():
+            future.set_result(None)
+        return future
+
+    def _wait_by(self, waiter: Waiter) -> None:
+        """Have the waiter woken once the outcome is known; look at `done` afterwards.
 
         Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
         there before it looks at `done`, so one of the two sees the other.
@@ -75,7 +91,6 @@ class Ticket:
             self.waiters = [waiter]
         else:
             self.waiters.append(waiter)
-        return not self.done
 
     def resolve(self, error: HoldfastError | None) -> None:
         """Set the outcome, once."""
@@ -83,3 +98,34 @@ class Ticket:
             self.line.broken = True
             self.error = error
         self.done = True
+
+
+def wake(tickets: Sequence[Ticket]) -> None:
+    """Wake whoever waits for those of the tickets that are done, each event loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for ticket in tickets:
+        for waiter in (ticket.waiters or ()) if ticket.done else ():
+            if isinstance(waiter, threading.Event):
+                waiter.set()
+            else:
+                loops.setdefault(waiter.get_loop(), []).append(waiter)
+    for loop, futures in loops.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(_finish, futures)
+
+
+def _finish(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The event loop that runs here.
+
+    asyncio is imported when first needed: that is a third of the time it takes to import
+    holdfast, and a blocking program need not pay it.
+    """
+    import asyncio
+
+    return asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""One writer per store: group commit, order, backpressure and both colours in one place.
+"""One writer per store: group commit, order and backpressure, for sync and async callers alike.
 
-Whatever gathers while a commit runs goes into the next one. Blocking callers take turns: whoever
-comes next writes for all who wait. Those who await leave it to the writer's thread.
+Whatever gathers while a commit runs goes into the next one. Blocking callers take turns: the next
+one writes for all who wait. Those who await leave it to the writer's thread.
 
 Ctrl-C may strike a blocking caller between any two lines. So a ticket stays in the queue until
 its outcome is known, writing it twice is harmless (it is found by its own entry ids), and locks
@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.kernel.ticket import Line, Ticket
+from holdfast.kernel.ticket import Line, Ticket, wake
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import Store, Transactional, Work
@@ -65,10 +65,8 @@ class Writer:
         self._commit = threading.Lock()  # held by whoever is talking to the store
         self._mutex = threading.Lock()  # guards everything below, never held during I/O
         self._bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread sooner than a Condition
-        self._room = threading.Condition(self._mutex)
         self._queue: deque[Ticket] = deque()
         self._queued_bytes = 0
-        self._crowded = 0  # how many wait for room
         self._thread: threading.Thread | None = None
         self._asleep = False
         self._kicking: asyncio.AbstractEventLoop | None = None  # the loop that will kick us
@@ -105,8 +103,7 @@ class Writer:
     def queued(self, run: str) -> list[Entry]:
         """The entries of a run that are on their way to the store, in order."""
         with self._mutex:
-            tickets = [t for t in self._queue if not t.done and t.entries]
-        return [entry for t in tickets if t.entries[0].run == run for entry in t.entries]
+            return [e for t in self._queue if not t.done for e in t.entries if e.run == run]
 
     @property
     def full(self) -> bool:
@@ -114,24 +111,17 @@ class Writer:
         return self._queued_bytes > MAX_QUEUE_BYTES or len(self._queue) >= MAX_QUEUE_TICKETS
 
     def wait_for_room(self) -> None:
-        """Block while the queue is full."""
-        self.kick()
-        with self._mutex:
-            self._crowded += 1
-            try:
-                while self.full and not self._closed:
-                    self._room.wait()
-            finally:
-                self._crowded -= 1
+        """Block while the queue is full, writing from its front."""
+        while self.full:
+            with self._commit:
+                self._write_some()
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket is resolved, writing it here unless someone else does."""
         self._refuse_from_work()
         while not ticket.done:
-            if not ticket.entries:  # one that stands in for something else: not ours to write
-                event = threading.Event()
-                if ticket.wait_by(event):
-                    event.wait()
+            if not ticket.entries:  # it stands in for something else: not ours to write
+                ticket.wait()
                 return
             with self._commit:  # whoever had it may have written this very ticket
                 if not ticket.done:
@@ -139,12 +129,9 @@ class Writer:
 
     def future(self, ticket: Ticket) -> asyncio.Future[None]:
         """A future of the running loop that is done when the ticket is resolved."""
-        loop = running_loop()
-        future = loop.create_future()
-        if not ticket.wait_by(future):
-            if not future.done():
-                future.set_result(None)
-        elif self._kicking is not loop:
+        future = ticket.future()
+        loop = future.get_loop()
+        if not future.done() and self._kicking is not loop:
             # Once a turn of the loop: what its other tasks submit comes along in one batch.
             self._kicking = loop
             loop.call_soon(self._kick_from, loop)
@@ -176,7 +163,7 @@ class Writer:
             with self._commit:
                 self._write_some()
         with self._commit:
-            pass  # the batch that was under way is through
+            pass  # the batch that was being written is done
 
     def close(self) -> None:
         """Drain, then refuse further tickets. The store is left open."""
@@ -184,7 +171,6 @@ class Writer:
         with self._mutex:
             self._closed = True
             self._bell.put(None)
-            self._room.notify_all()
             thread = self._thread
         if thread is not None:
             thread.join()
@@ -200,8 +186,6 @@ class Writer:
                 f"{self._store.url} is in the middle of a commit=, which can't save by itself; "
                 "save before or after the step"
             )
-
-    # --- the thread
 
     def _run(self) -> None:
         while self._queue or self._more_comes():
@@ -228,8 +212,6 @@ class Writer:
             _busy.discard(self)
             return False
 
-    # --- writing, under self._commit
-
     def _write_some(self) -> None:
         """Write the next batch of the queue, again and again until its tickets have outcomes.
 
@@ -237,7 +219,7 @@ class Writer:
         """
         pause = _FIRST_PAUSE
         trouble: HoldfastError | None = None
-        while batch := _one_commit(self._still_wanted(self._first(), trouble)):
+        while batch := self._next_batch(trouble):
             try:
                 self._append(batch)
             except SyncFailedError as error:
@@ -249,92 +231,78 @@ class Writer:
                 trouble = error
             except Exception as error:
                 self._give_up(batch, OutcomeUnknownError("", repr(error)))
-                self._tell(batch)
+                self._wake(batch)
                 raise
-            self._tell(batch)
+            self._wake(batch)
             if all(ticket.done for ticket in batch):
                 if self._held_up and any(ticket.error is None for ticket in batch):
-                    self._goes_on()
+                    self._held_up = False
+                    log.warning("saving again: %s answers", self._store.url)
                 return
             if trouble is not None:
                 self.held_up(trouble)
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _first(self) -> list[Ticket]:
-        """The tickets at the front of the queue that have no outcome yet, as many as fit.
+    def _next_batch(self, trouble: HoldfastError | None) -> list[Ticket]:
+        """The tickets from the front of the queue that go into one transaction.
 
         Of one run only those of one owner: where two meet in a batch, one entry would win and
-        all the others lose with the first that did.
+        all the others lose with the first that did. A ticket with work is alone in its own.
         """
         batch: list[Ticket] = []
+        refused: list[Ticket] = []
         lines: dict[str, Line] = {}
         entries = size = 0
         with self._mutex:
-            for ticket in self._queue:
-                if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
+            queue = [ticket for ticket in self._queue if not ticket.done]
+        now = self._clock.monotonic()
+        for ticket in queue:
+            if not self._still_wanted(ticket, now, trouble):
+                refused.append(ticket)
+            elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
+                if ticket.work is not None and batch:
                     break
-                if ticket.done:
-                    continue
-                line = lines.setdefault(ticket.entries[0].run, ticket.line)
-                if line is ticket.line:
-                    batch.append(ticket)
-                    entries += len(ticket.entries)
-                    size += ticket.size
+                batch.append(ticket)
+                entries += len(ticket.entries)
+                size += ticket.size
+                if ticket.work or entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
+                    break
+        if refused:
+            self._wake(refused)
         return batch
 
-    def _tell(self, batch: Sequence[Ticket]) -> None:
-        """Wake whoever waits for a ticket that is done, each loop once, and let go of it."""
-        loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-        for ticket in batch:
-            if not ticket.done or ticket.waiters is None:
-                continue
-            for waiter in ticket.waiters:
-                if isinstance(waiter, threading.Event):
-                    waiter.set()
-                else:
-                    loops.setdefault(waiter.get_loop(), []).append(waiter)
-        for loop, futures in loops.items():
-            with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-                loop.call_soon_threadsafe(_wake, futures)
+    def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
+        """Whether to write the ticket; one that lost its head or came too late is resolved."""
+        first = ticket.entries[0]
+        if ticket.unknown:
+            self._look([ticket])  # before it may count as lost
+        if ticket.done:
+            return False
+        if ticket.line.broken and not ticket.unknown:
+            ticket.resolve(ConflictError(first.run, first.seq))
+        elif ticket.deadline < now:
+            kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
+            reason = getattr(trouble, "reason", None) or trouble or "it waited too long"
+            error = kind(first.run, str(reason))
+            error.__cause__ = trouble
+            ticket.resolve(error)
+        return not ticket.done
+
+    def _wake(self, batch: Sequence[Ticket]) -> None:
+        """Wake whoever waits for a ticket that is done, and take it from the queue."""
+        wake(batch)
         with self._mutex:
             while self._queue and self._queue[0].done:
                 self._queued_bytes -= self._queue.popleft().size
             if not self._queue:
                 self._queued_bytes = 0
-            if self._crowded:
-                self._room.notify_all()
-
-    def _still_wanted(self, batch: list[Ticket], trouble: HoldfastError | None) -> list[Ticket]:
-        now = self._clock.monotonic()
-        wanted, others = [], []
-        for ticket in batch:
-            first = ticket.entries[0]
-            if ticket.unknown:
-                self._look([ticket])  # before it may count as lost
-            if ticket.done:
-                pass
-            elif ticket.line.broken and not ticket.unknown:
-                ticket.resolve(ConflictError(first.run, first.seq))
-            elif ticket.deadline < now:
-                kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
-                reason = getattr(trouble, "reason", None) or trouble or "it waited too long"
-                error = kind(first.run, str(reason))
-                error.__cause__ = trouble
-                ticket.resolve(error)
-            else:
-                wanted.append(ticket)
-                continue
-            others.append(ticket)
-        if others:
-            self._tell(others)
-        return wanted or (self._still_wanted(self._first(), trouble) if others else [])
 
     def _append(self, batch: list[Ticket]) -> None:
         """One attempt at the whole batch; resolves what it can tell the outcome of."""
         # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
         # of two that begin at one place, the first must win or lose as a whole.
-        batch.sort(key=_position)
+        batch.sort(key=lambda ticket: ticket.entries[0][:2])  # run and seq
         entries = [entry for ticket in batch for entry in ticket.entries]
         fault("writer.append.before")
         try:
@@ -344,7 +312,8 @@ class Writer:
         except HoldfastError as error:
             if len(batch) == 1:
                 batch[0].resolve(error)
-            for ticket in batch if len(batch) > 1 else ():  # one bad entry must not fail the others
+                return
+            for ticket in batch:  # one bad entry must not fail the others
                 self._append([ticket])
             return
         fault("writer.append.after")
@@ -388,7 +357,9 @@ class Writer:
                 continue
             top = head[0].seq if head else -1
             if refused and top < first.seq - 1 and not ticket.line.broken:
-                ticket.resolve(entries_lost(first.run, first.seq - 1, top))
+                lost = EntriesLostError(first.run, first.seq - 1, top)
+                log.warning("%s", lost)
+                ticket.resolve(lost)
             elif refused or top >= first.seq:
                 ticket.resolve(ConflictError(first.run, first.seq))
 
@@ -399,23 +370,11 @@ class Writer:
             told.__cause__ = error
             ticket.resolve(told)
 
-    # --- outages
-
     def held_up(self, error: HoldfastError) -> None:
-        """The store can't be reached, and whoever saves tries again: said once for each outage."""
+        """Log that the store is unavailable and saves are retried, once for each outage."""
         if not self._held_up:
             self._held_up = True
-            reason = getattr(error, "reason", None) or error
-            log.warning("saving is held up, and tried again: %s", reason)
-
-    def _goes_on(self) -> None:
-        self._held_up = False
-        log.warning("saving goes on: %s answers again", self._store.url)
-
-    def resolve(self, ticket: Ticket) -> None:
-        """Give a ticket that stands in for something else its outcome."""
-        ticket.resolve(None)
-        self._tell([ticket])
+            log.warning("retrying to save: %s", getattr(error, "reason", None) or error)
 
 
 def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
@@ -427,47 +386,6 @@ def writer_for(store: Store, clock: Clock = SYSTEM_CLOCK) -> Writer:
         return writer
 
 
-def entries_lost(run: str, seq: int, head: int) -> EntriesLostError:
-    """What to tell of a run that ends at `head` though `seq` was saved; the log is told here."""
-    error = EntriesLostError(run, seq, head)
-    log.warning("%s", error)
-    return error
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """The event loop that runs here.
-
-    asyncio is imported when first asked for one: that is a third of the time it takes to import
-    holdfast, and a blocking program need not pay it.
-    """
-    global _get_running_loop
-    if _get_running_loop is None:
-        import asyncio
-
-        _get_running_loop = asyncio.get_running_loop
-    return _get_running_loop()
-
-
-def _one_commit(tickets: list[Ticket]) -> list[Ticket]:
-    """The first of the tickets that go into one transaction; one with work is alone in its own."""
-    for place, ticket in enumerate(tickets):
-        if ticket.work is not None:
-            return tickets[: place or 1]
-    return tickets
-
-
-def _position(ticket: Ticket) -> tuple[str, int]:
-    first = ticket.entries[0]
-    return first.run, first.seq
-
-
-def _wake(futures: list[asyncio.Future[None]]) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_result(None)
-
-
-_get_running_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 _registry = threading.Lock()
 _by_store: weakref.WeakValueDictionary[int, Writer] = weakref.WeakValueDictionary()
 _busy: set[Writer] = set()
@@ -476,7 +394,5 @@ _busy: set[Writer] = set()
 @atexit.register
 def _drain_at_exit() -> None:
     for writer in list(_busy):
-        try:
+        with suppress(HoldfastError):  # those who wait were told; the others must be drained too
             writer.close()
-        except HoldfastError:
-            continue  # those who wait for its tickets were told; the others must be drained too
