@@ -112,8 +112,8 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(
         cp.save("run", 2)
         held_up, goes_on = caplog.records
         assert (held_up.name, held_up.levelname) == ("holdfast", "WARNING")
-        assert "tried again: nobody answers" in held_up.message
-        assert "goes on" in goes_on.message
+        assert "retrying to save: nobody answers" in held_up.message
+        assert "saving again" in goes_on.message
         caplog.clear()
         store.reads = 2
         cp.save("another", 1)
@@ -136,7 +136,7 @@ def test_an_outage_that_outlasts_the_deadline_is_over_with_the_next_save(
         assert len(caplog.records) == 1, "once, however many saves fail"
         store.appends = 0
         cp.save("run", 3)
-        assert "goes on" in caplog.records[-1].message
+        assert "saving again" in caplog.records[-1].message
 
 
 def test_with_exit_only_the_newest_state_is_written_and_the_run_is_known_at_once(url: str) -> None:

@@ -101,7 +101,7 @@ def save(
         flow,
         thread_id,
         owner,
-        bounded_meta(meta),
+        bounded_meta(meta) if meta else "",
     )
     return run, draft, expect
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, TypeVar
 
 from holdfast.codec import delta, envelope
 from holdfast.codec.chain import SMALL_STATE, Chain, Landmark
@@ -11,6 +11,8 @@ from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, RunFilter, Store
+
+T = TypeVar("T")
 
 _FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
@@ -43,6 +45,17 @@ class Reader:
         except CheckpointCorruptedError as error:
             return error.seq
         return None if head is None else head.seq
+
+    def undisturbed(self, run: str, read: Callable[[], T]) -> T:
+        """What `read` returns; called again where others deleted what it was reading."""
+        known: int | None = -1
+        while True:
+            try:
+                return read()
+            except CheckpointCorruptedError:
+                before, known = known, self.head_seq(run)
+                if known == before:
+                    raise
 
     def checked_head(self, run: str) -> Entry | None:
         """The run's newest entry, checked: its kind and parent say which state is current."""

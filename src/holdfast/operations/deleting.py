@@ -127,7 +127,7 @@ def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int
         count = _count(core, run_id)
         return count if _erase(core, head) else None
 
-    return until_it_holds(core, run_id, attempt)
+    return until_done(core, run_id, attempt)
 
 
 def head_to_delete(core: Core, run: str) -> Entry | None:
@@ -218,7 +218,7 @@ def drop(
         core.journals.forget(run)
         return len(gone) if done else None
 
-    return until_it_holds(core, run, attempt)
+    return until_done(core, run, attempt)
 
 
 def _steps(
@@ -267,25 +267,19 @@ def _count(core: Core, run: str) -> int:
         return 1  # at least the one that can't be read
 
 
-def until_it_holds(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
-    """Try again while others keep saving to the run in between, or the store is away."""
+def until_done(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
+    """Try again while others keep saving to the run in between, or the store is unavailable."""
     clock = core.journals.clock
     deadline = clock.monotonic() + core.settings.deadline
-    trouble: HoldfastError | None = None
     while True:
-        before: int | None = None
+        trouble: HoldfastError | None = None
         try:
-            before = core.journals.head_seq(run)
-            count = attempt()
+            count = core.journals.undisturbed(run, attempt)
             if count is not None:
                 return count
-            trouble = None
         except StoreUnavailableError as error:
             trouble = error
             time.sleep(_PAUSE)
-        except CheckpointCorruptedError:
-            if core.journals.head_seq(run) == before:
-                raise  # else another deleted what we were looking at
         if clock.monotonic() > deadline:
             reason = trouble or "others kept saving to it until the deadline"
             raise CheckpointSaveError(run, f"nothing was deleted: {reason}") from trouble

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
@@ -47,17 +48,18 @@ def load(
 ) -> Checkpoint | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
-    A run that records results, as workflows do, has a dict of them by step as its state. A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state comes back as that type: a
-    dataclass, a pydantic model, a TypedDict and so on. Raises `CheckpointLoadError` when the
-    store can't be read, `CheckpointCorruptedError` when what is there was altered, and
-    `ReviveError` when the state does not fit the type.
+    A run that records results, as workflows do, has a dict of them by step as its state. A
+    checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state
+    comes back as that type: a dataclass, a pydantic model, a TypedDict and so on. Raises
+    `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
+    there was altered, and `ReviveError` when the state does not fit the type.
     """
     if run_id is None:
         if checkpoint_id is None:
             raise ValueError("load needs a run_id or a checkpoint_id")
         run_id = split_checkpoint_id(checkpoint_id)[0]
     check_id("run_id", run_id)
-    if sum(given is not None for given in (checkpoint_id, seq, step)) > 1:
+    if (checkpoint_id, seq, step).count(None) < 2:
         raise ValueError("give at most one of checkpoint_id, seq and step")
     if checkpoint_id is not None:
         run, seq = split_checkpoint_id(checkpoint_id)
@@ -66,7 +68,8 @@ def load(
     if not isinstance(seq, int | None):
         raise TypeError(f"seq must be an int, not {seq!r}")
     with outages_named(run_id):
-        found = _find(core.journals, run_id, seq, step)
+        find = partial(_find, core.journals, run_id, seq, step)
+        found = core.journals.undisturbed(run_id, find)
     if found is None:
         return None
     decode = core.journals.decode
@@ -241,39 +244,35 @@ def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
 def _find(
     journals: Journals, run: str, seq: int | None, step: str | None
 ) -> tuple[Entry, bytes] | None:
-    """The checkpoint's entry and encoded state, read anew if retention got in between."""
-    known = journals.head_seq(run)
-    while True:
-        try:
-            if seq is None and step is None:
-                head = journals.checked_head(run)
-                return None if head is None else _current(journals, head)
-            entry = journals.entry(run, seq) if seq is not None else _newest_of(journals, run, step)
-            if entry is None or entry.kind not in CARRY_STATE:
-                return None
-            if entry.kind == Kind.RESULT:
-                return entry, _folded(journals, entry)
-            return entry, journals.chain(run, entry.seq, entry).encoding
-        except CheckpointCorruptedError:
-            before, known = known, journals.head_seq(run)
-            if known == before:
-                raise
+    """The checkpoint's entry and its encoded state."""
+    if seq is not None:
+        entry = journals.entry(run, seq)
+    elif step is not None:
+        entry = next((entry for entry in journals.branch(run) if entry.step == step), None)
+    else:
+        head = journals.checked_head(run)
+        return None if head is None else _current(journals, head)
+    if entry is None or entry.kind not in CARRY_STATE:
+        return None
+    if entry.kind == Kind.RESULT:
+        return entry, _folded(journals, entry)
+    return entry, journals.chain(run, entry.seq, entry).encoding
 
 
 def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
-    """The state the head stands on: from memory if the head is the one we know, else read."""
+    """The checkpoint that is current at this head: from memory if the head is the one we know."""
     wanted = state_seq(head)
     if wanted is None:
         return None
     entry = head if wanted == head.seq else journals.entry(head.run, wanted)
     if entry is None:
         raise CheckpointCorruptedError(head.run, wanted, "the run's current state is gone")
-    if entry.kind == Kind.RESULT:
-        state = next((e for e in journals.branch_of(entry) if e.kind == Kind.CHECKPOINT), None)
-        if state is None:
-            return entry, _folded(journals, entry)
-        return state, journals.chain(head.run, state.seq, state).encoding
-    return entry, journals.current_state(head)
+    if entry.kind == Kind.CHECKPOINT:
+        return entry, journals.current_state(head)
+    state = next((e for e in journals.branch_of(entry) if e.kind == Kind.CHECKPOINT), None)
+    if state is None:
+        return entry, _folded(journals, entry)
+    return state, journals.chain(head.run, state.seq, state).encoding
 
 
 def _folded(journals: Journals, entry: Entry) -> bytes:
@@ -284,10 +283,6 @@ def _folded(journals: Journals, entry: Entry) -> bytes:
             break
         results.setdefault(found.step, journals.value(found.run, found.seq, found))
     return journals.encode(dict(reversed(results.items())))
-
-
-def _newest_of(journals: Journals, run: str, step: str | None) -> Entry | None:
-    return next((entry for entry in journals.branch(run) if entry.step == step), None)
 
 
 @contextmanager

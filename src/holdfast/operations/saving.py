@@ -41,7 +41,7 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
         run, draft, expect = composed(core, *args, **kwargs)
         try:
             if core.settings.durability == "sync" or expect is not None:
-                if core.unsettled:
+                if core.backlog or core.held_back:
                     yield from flush(core)
                 entry = yield from append(core, run, draft, expect=expect)
                 core.degraded = None
