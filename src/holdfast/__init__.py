@@ -68,35 +68,26 @@ __all__ = [
     *_errors,
 ]
 
-_MODULES: Final = {
-    "Checkpoint": "checkpoint",
-    "CheckpointInfo": "checkpoint",
-    "CheckpointManager": "manager",
-    "CheckpointType": "model",
-    "Checkpointer": "checkpointer",
-    "Diff": "operations.diff",
-    "Evidence": "evidence",
-    "EvidencePack": "evidence",
-    "EvidenceType": "evidence",
-    "EvidenceVerifier": "evidence",
-    "Integrity": "operations.verifying",
-    "Retention": "model",
-    "RunInfo": "checkpoint",
-    "Stats": "checkpoint",
-    "Status": "model",
-    "StepInfo": "engine.context",
-    "Store": "store",
-    "SyncCheckpointer": "checkpointer",
-    "VerificationStatus": "evidence",
-    "current_step": "engine.context",
-    "new_id": "seams",
-    "now": "engine.context",
-    "open_store": "urls",
-    "random": "engine.context",
-    "register_store": "urls",
-    "state_of": "engine.context",
-    "uuid": "engine.context",
+_WHERE: Final = {
+    "checkpoint": ("Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
+    "checkpointer": ("Checkpointer", "SyncCheckpointer"),
+    "engine.context": ("StepInfo", "current_step", "now", "random", "state_of", "uuid"),
+    "evidence": (
+        "Evidence",
+        "EvidencePack",
+        "EvidenceType",
+        "EvidenceVerifier",
+        "VerificationStatus",
+    ),
+    "manager": ("CheckpointManager",),
+    "model": ("CheckpointType", "Retention", "Status"),
+    "operations.diff": ("Diff",),
+    "operations.verifying": ("Integrity",),
+    "seams": ("new_id",),
+    "store": ("Store",),
+    "urls": ("open_store", "register_store"),
 }
+_MODULES: Final = {name: module for module, names in _WHERE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,8 +6,7 @@ import atexit
 import functools
 import os
 from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from holdfast.errors import HoldfastError
 from holdfast.kernel import backlog
@@ -44,8 +43,108 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Face:
-    """What both colours share: how a checkpointer is opened, and what it can be asked at any time."""
+class _Operation(Generic[P, T]):
+    """One operation, to be a method of both checkpointers: awaited in one, blocking in the other.
+
+    `_Operations` lists each once. Its subclasses get functions in their place, which have the
+    operation's own signature and docstring.
+    """
+
+    def __init__(self, op: Callable[Concatenate[Core, P], Op[T]]) -> None:
+        self._op = op
+
+    if TYPE_CHECKING:  # what the functions that take its place are to callers
+
+        @overload
+        def __get__(
+            self, face: Checkpointer, kind: type[Checkpointer]
+        ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+        @overload
+        def __get__(
+            self, face: SyncCheckpointer, kind: type[SyncCheckpointer]
+        ) -> Callable[P, T]: ...
+        @overload
+        def __get__(self, face: None, kind: type[Any]) -> Callable[..., Any]: ...
+        def __get__(self, face: Any, kind: Any) -> Any: ...
+
+    def awaited(self) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
+        """The method of `Checkpointer`."""
+        op = self._op
+
+        @functools.wraps(op)
+        def method(
+            self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, T]:
+            return self._core.drive_async(op(self._core.ready(), *args, **kwargs))
+
+        return method
+
+    def blocking(self) -> Callable[Concatenate[SyncCheckpointer, P], T]:
+        """The method of `SyncCheckpointer`."""
+        op = self._op
+
+        @functools.wraps(op)
+        def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return self._core.drive(op(self._core.ready(), *args, **kwargs))
+
+        return method
+
+
+def _reads(call: Callable[Concatenate[Core, P], T]) -> _Operation[P, T]:
+    """An operation that blocks, and first waits for what was saved before."""
+
+    @functools.wraps(call)
+    def op(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[T]:
+        if core.unsettled:
+            yield from backlog.flush(core)
+        result: T = yield functools.partial(call, core, *args, **kwargs)
+        return result
+
+    return _Operation(op)
+
+
+class _Operations:
+    """What both checkpointers share: every operation, and how they are opened."""
+
+    save = _Operation(saving.save)
+    save_many = _Operation(saving.save_many)
+    flush = _Operation(backlog.flush)
+    fork = _Operation(saving.fork)
+    rollback = _Operation(saving.rollback)
+    complete = _Operation(saving.complete)
+
+    load = _reads(reading.load)
+    list_checkpoints = _reads(reading.list_checkpoints)
+    run = _reads(reading.run)
+    runs = _reads(reading.runs)
+    thread = _reads(reading.thread)
+    within = _reads(reading.within)
+    parent_of = _reads(reading.parent_of)
+    stats = _reads(reading.stats)
+    diff = _reads(reading.diff)
+    timeline = _reads(timeline.timeline)
+
+    delete = _reads(deleting.delete)
+    prune = _reads(deleting.prune)
+    clear = _reads(deleting.clear)
+    delete_thread = _reads(deleting.delete_thread)
+    forget = _reads(forgetting.forget)
+    apply_retention = _reads(apply_retention)
+    retain = _reads(retain)
+
+    verify = _reads(verifying.verify)
+    export_run = _reads(transfer.export_run)
+    export_checkpoints = _reads(tables.export_checkpoints)
+    export_runs = _reads(transfer.export_runs)
+    import_run = _reads(transfer.import_run)
+    import_runs = _reads(transfer.import_runs)
+    copy_to = _reads(copying.copy_to)
+
+    def __init_subclass__(cls, *, blocks: bool | None = None) -> None:
+        super().__init_subclass__()
+        for name, operation in vars(_Operations).items():
+            if blocks is not None and isinstance(operation, _Operation):
+                setattr(cls, name, operation.blocking() if blocks else operation.awaited())
 
     def __init__(
         self,
@@ -88,17 +187,10 @@ class _Face:
                 require(store, survives)
         else:
             self._store = open_store(store, **({} if survives is None else {"survives": survives}))
-        self._core = Core(
-            Journals(
-                self._store,
-                writer_for(self._store, clock),
-                clock,
-                entropy,
-                cache_bytes,
-                largest_state=max(max_state_bytes, MAX_STATE_BYTES),
-            ),
-            settings,
-        )
+        writer = writer_for(self._store, clock)
+        largest = max(max_state_bytes, MAX_STATE_BYTES)
+        journals = Journals(self._store, writer, clock, entropy, cache_bytes, largest)
+        self._core = Core(journals, settings)
 
     @property
     def store(self) -> Store:
@@ -119,6 +211,37 @@ class _Face:
         return f"{type(self).__name__}({self._store.url!r})"
 
 
+class Checkpointer(_Operations, blocks=False):
+    """Saves and loads the state of runs, for async programs. `SyncCheckpointer` is its blocking twin.
+
+    May be shared by tasks, threads and event loops, and several processes may open one store.
+    """
+
+    async def close(self) -> None:
+        """Make everything durable and release it. A second call does nothing."""
+        await self._core.drive_async(_close(self._core, self._owns_store))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class SyncCheckpointer(_Operations, blocks=True):
+    """Saves and loads the state of runs, blocking. `Checkpointer` is its awaiting twin."""
+
+    def close(self) -> None:
+        """Make everything durable and release it. A second call does nothing."""
+        self._core.drive(_close(self._core, self._owns_store))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def _close(core: Core, owns_store: bool) -> Op[None]:
     """Make everything durable and release it. A second call does nothing."""
     if not core.closed:
@@ -130,161 +253,6 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
                 yield core.journals.writer.close
                 yield core.journals.store.close
     core.release()
-
-
-def _awaits(
-    op: Callable[Concatenate[Core, P], Op[T]],
-) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
-    @functools.wraps(op)
-    def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
-        return self._core.drive_async(op(self._core.ready(), *args, **kwargs))
-
-    return method
-
-
-def _off_loop(
-    call: Callable[Concatenate[Core, P], T],
-) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
-    @functools.wraps(call)
-    async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        core = self._core.ready()
-        if core.unsettled:  # whoever looks or deletes sees what was saved before
-            await core.drive_async(backlog.flush(core))
-        return await core.off_loop(functools.partial(call, core, *args, **kwargs))
-
-    return method
-
-
-def _drives(
-    op: Callable[Concatenate[Core, P], Op[T]],
-) -> Callable[Concatenate[SyncCheckpointer, P], T]:
-    @functools.wraps(op)
-    def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._core.drive(op(self._core.ready(), *args, **kwargs))
-
-    return method
-
-
-def _calls(
-    call: Callable[Concatenate[Core, P], T],
-) -> Callable[Concatenate[SyncCheckpointer, P], T]:
-    @functools.wraps(call)
-    def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        core = self._core.ready()
-        if core.unsettled:
-            core.drive(backlog.flush(core))
-        return call(core, *args, **kwargs)
-
-    return method
-
-
-class Checkpointer(_Face):
-    """Saves and loads the state of runs, for async programs. `SyncCheckpointer` is its blocking twin.
-
-    May be shared by tasks, threads and event loops, and several processes may open one store.
-    """
-
-    save = _awaits(saving.save)
-    save_many = _awaits(saving.save_many)
-    flush = _awaits(backlog.flush)
-    fork = _awaits(saving.fork)
-    rollback = _awaits(saving.rollback)
-    complete = _awaits(saving.complete)
-
-    load = _off_loop(reading.load)
-    list_checkpoints = _off_loop(reading.list_checkpoints)
-    run = _off_loop(reading.run)
-    runs = _off_loop(reading.runs)
-    thread = _off_loop(reading.thread)
-    within = _off_loop(reading.within)
-    parent_of = _off_loop(reading.parent_of)
-    stats = _off_loop(reading.stats)
-    diff = _off_loop(reading.diff)
-    timeline = _off_loop(timeline.timeline)
-
-    delete = _off_loop(deleting.delete)
-    prune = _off_loop(deleting.prune)
-    clear = _off_loop(deleting.clear)
-    delete_thread = _off_loop(deleting.delete_thread)
-    forget = _off_loop(forgetting.forget)
-    apply_retention = _off_loop(apply_retention)
-    retain = _off_loop(retain)
-
-    verify = _off_loop(verifying.verify)
-    export_run = _off_loop(transfer.export_run)
-    export_checkpoints = _off_loop(tables.export_checkpoints)
-    export_runs = _off_loop(transfer.export_runs)
-    import_run = _off_loop(transfer.import_run)
-    import_runs = _off_loop(transfer.import_runs)
-    copy_to = _off_loop(copying.copy_to)
-
-    async def close(self) -> None:
-        """Make everything durable and release it. A second call does nothing."""
-        await self._core.drive_async(_close(self._core, self._owns_store))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-
-class SyncCheckpointer(_Face):
-    """Saves and loads the state of runs, blocking. `Checkpointer` is its awaiting twin."""
-
-    save = _drives(saving.save)
-    save_many = _drives(saving.save_many)
-    flush = _drives(backlog.flush)
-    fork = _drives(saving.fork)
-    rollback = _drives(saving.rollback)
-    complete = _drives(saving.complete)
-
-    load = _calls(reading.load)
-    list_checkpoints = _calls(reading.list_checkpoints)
-    run = _calls(reading.run)
-    runs = _calls(reading.runs)
-    thread = _calls(reading.thread)
-    within = _calls(reading.within)
-    parent_of = _calls(reading.parent_of)
-    stats = _calls(reading.stats)
-    diff = _calls(reading.diff)
-    timeline = _calls(timeline.timeline)
-
-    delete = _calls(deleting.delete)
-    prune = _calls(deleting.prune)
-    clear = _calls(deleting.clear)
-    delete_thread = _calls(deleting.delete_thread)
-    forget = _calls(forgetting.forget)
-    apply_retention = _calls(apply_retention)
-    retain = _calls(retain)
-
-    verify = _calls(verifying.verify)
-    export_run = _calls(transfer.export_run)
-    export_checkpoints = _calls(tables.export_checkpoints)
-    export_runs = _calls(transfer.export_runs)
-    import_run = _calls(transfer.import_run)
-    import_runs = _calls(transfer.import_runs)
-    copy_to = _calls(copying.copy_to)
-
-    def close(self) -> None:
-        """Make everything durable and release it. A second call does nothing."""
-        self._core.drive(_close(self._core, self._owns_store))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 @atexit.register
