@@ -118,7 +118,7 @@ class _Operations:
     run = _reads(reading.run)
     runs = _reads(reading.runs)
     thread = _reads(reading.thread)
-    within = _reads(reading.within)
+    children = _reads(reading.children)
     parent_of = _reads(reading.parent_of)
     stats = _reads(reading.stats)
     diff = _reads(reading.diff)

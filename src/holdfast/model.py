@@ -1,4 +1,4 @@
-"""The words everything else is written in: entries, kinds, statuses, types and ids."""
+"""What everything else speaks of: entries, kinds, statuses, types and ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_ID_BYTES: Final = 512
 """An id's longest UTF-8 form: every backend can index it, MySQL included."""
 
 SHORTENED: Final = 64
-"""How much of its parent's id a run within it keeps where the whole would be too long."""
+"""How much of its parent's id a child run keeps where the whole id would be too long."""
 
 HIDDEN: Final = "\x1f"
 """Journals whose name starts with this stand beside the runs and are not listed with them.
@@ -37,7 +37,7 @@ class Kind(StrEnum):
     CHECKPOINT = "checkpoint"  # the whole state after a step
     RESULT = "result"  # one step's own value; `load` folds results
     DECISION = "decision"  # what the flow must not decide twice: a branch, a time, a random number
-    ROLLBACK = "rollback"  # the run goes on from `parent`; what came between stays as history
+    ROLLBACK = "rollback"  # the run continues from `parent`; what came between stays as history
     CLAIM = "claim"  # a worker takes the run over; its seq is the fencing token
     QUESTION = "question"  # the run waits for a person
     ANSWER = "answer"
@@ -46,7 +46,7 @@ class Kind(StrEnum):
     FAIL = "fail"  # a step, or the run, failed
     COMPLETE = "complete"
     CANCEL = "cancel"  # the run; among the steps of a task: one that was begun is abandoned
-    TRIM = "trim"  # retention thinned out what stands before it; a worker goes on after it
+    TRIM = "trim"  # checkpoints before it were deleted; a worker continues after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
     MEMBER = "member"  # in a thread's journal: a run of it; in an alias's: the step it names
     VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
@@ -69,7 +69,7 @@ class Status(StrEnum):
 
 
 class CheckpointType(StrEnum):
-    """What moment of the work a checkpoint stands for; free to leave out."""
+    """What moment of the work a checkpoint stands for; optional."""
 
     ITERATION_START = "iteration_start"
     ITERATION_END = "iteration_end"
@@ -118,10 +118,10 @@ def stub(entry: Entry) -> Entry:
 
 
 def follows(entry: Entry, head: int) -> bool:
-    """Whether a journal that ends at the seq `head`, or at -1 if it is empty, may go on with the entry.
+    """Whether the entry may be appended to a journal that ends at the seq `head` (-1 if empty).
 
-    There are no gaps in a journal. Only the tombstone of an erased one may stand anywhere above the
-    head: nothing before it counts.
+    There are no gaps in a journal. Only the tombstone of an erased one may stand anywhere above
+    the head: nothing before it counts.
     """
     if entry.seq == head + 1:
         return True

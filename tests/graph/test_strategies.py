@@ -205,7 +205,7 @@ def test_a_run_may_go_on_while_it_cannot_be_saved_and_says_so(
         with caplog.at_level(logging.WARNING, "holdfast"):
             run(main())
         assert (failed, saved) == (["b", "c"], ["a", "b", "c", "d"])
-        assert "goes on without its checkpoint" in caplog.text
+        assert "continues without its checkpoint" in caplog.text
         assert cp.degraded is None, "it could be saved in the end"
         assert listed(cp) == DONE
         assert cp.verify("run").ok

@@ -67,7 +67,7 @@ def test_people_read_what_changed_in_a_line_each() -> None:
         "~ ['odd key']: 1 → 1.0",
         "+ new: null",
     ]
-    assert "\x1b[32m+ items[3]: 4\x1b[0m" in diff_values(old, new).text(colour=True)
+    assert "\x1b[32m+ items[3]: 4\x1b[0m" in diff_values(old, new).text(color=True)
     assert diff_values(old, old).text().endswith("no difference")
 
 

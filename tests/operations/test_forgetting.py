@@ -36,12 +36,12 @@ def test_the_runs_within_a_run_are_found_also_under_shortened_ids(cp: hf.SyncChe
     long = "r" * 480
     for name in ("run", "run-2", long):
         run(cp, name)
-    assert [found.run_id for found in cp.within("run")] == ["run//" + "y" * 80]
-    (child,) = cp.within(long)
+    assert [found.run_id for found in cp.children("run")] == ["run//" + "y" * 80]
+    (child,) = cp.children(long)
     assert child.flow == "inner"
     assert not child.run_id.startswith(f"{long}//"), "it would be too long"
-    assert cp.within("r" * 100) == []
-    assert cp.within("nothing") == []
+    assert cp.children("r" * 100) == []
+    assert cp.children("nothing") == []
     assert cp.parent_of("run") is None
     assert cp.parent_of("run//" + "y" * 80) == "run@" + "y" * 80
     assert cp.parent_of(child.run_id) == f"{long}@" + "y" * 80

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from tests.conftest import Grow
 
@@ -133,6 +134,9 @@ def test_stats_tell_what_is_stored_and_what_it_would_take_whole(
 def test_an_outage_is_never_reported_as_nothing_there() -> None:
     class Down(MemoryStore):
         def read(self, run: str, **how: object) -> list[object]:  # type: ignore[override]
+            raise hf.StoreUnavailableError("the server went away")
+
+        def last(self, run: str) -> Entry | None:
             raise hf.StoreUnavailableError("the server went away")
 
     cp = hf.SyncCheckpointer(Down())

@@ -281,7 +281,7 @@ def test_with_warn_the_work_goes_on_and_the_loss_is_visible(
         assert not lost.saved
         assert lost.state == {"n": 2}
         assert isinstance(cp.degraded, hf.CheckpointSaveError)
-        assert "goes on without its checkpoint" in caplog.text
+        assert "continues without its checkpoint" in caplog.text
         assert cp.save("run", 3).saved
         assert cp.degraded is None
 

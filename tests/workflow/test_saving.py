@@ -115,7 +115,7 @@ def test_a_run_that_is_told_to_goes_on_without_its_checkpoints(
         assert cp.degraded is None
         assert of(events, WorkflowCompleted)[0].result == [*"abcd"]
         assert [s.name for s in engine.get_result("r").steps] == [*"abcd"], "nothing is lost"
-        assert "goes on without its checkpoint" in caplog.text
+        assert "continues without its checkpoint" in caplog.text
 
     asyncio.run(main())
 

@@ -59,6 +59,6 @@ def chosen(
     names = dict.fromkeys(
         name
         for run in found
-        for name in (run.run_id, *(child.run_id for child in cp.within(run.run_id)))
+        for name in (run.run_id, *(child.run_id for child in cp.children(run.run_id)))
     )
     return list(names)

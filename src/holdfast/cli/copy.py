@@ -96,7 +96,7 @@ def _found(cp: SyncCheckpointer, runs: tuple[str, ...]) -> dict[str, RunInfo]:
     if not runs:
         return {run.run_id: run for run in all_runs(cp)}
     named = [find_run(cp, run) for run in runs]
-    within = [child for run in named for child in cp.within(run.run_id)]
+    within = [child for run in named for child in cp.children(run.run_id)]
     return {run.run_id: run for run in (*named, *within)}
 
 

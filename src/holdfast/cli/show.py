@@ -67,7 +67,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             checkpoint, damage = None, str(error)
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
-        within = cp.within(info.run_id)
+        within = cp.children(info.run_id)
         word, facts = doing(cp, info)
     state = None if checkpoint is None else readable.to_json(checkpoint.state)
     document = {

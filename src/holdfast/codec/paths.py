@@ -28,7 +28,7 @@ class Misplaced(Exception):  # noqa: N818 - never leaves the codec, which makes 
         return len(self._steps)
 
     def path(self, root: str) -> str:
-        """The way from `root` to the value, its middle left out when it is very long."""
+        """The way from `root` to the value, without its middle when it is very long."""
         path = root + "".join(reversed(self._steps))
         if len(path) <= _MAX_PATH:
             return path

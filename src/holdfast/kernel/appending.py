@@ -276,7 +276,7 @@ def new_deadline(core: Core) -> float:
 
 
 def as_save_error(run: str, error: HoldfastError) -> HoldfastError:
-    """What a user is told: trouble of the store means that this run was not saved."""
+    """The error for the user: a store error means that this run was not saved."""
     if isinstance(error, StoreError) and not isinstance(error, StoreClosedError | EntriesLostError):
         wrapped = CheckpointSaveError(run, str(error))
         wrapped.__cause__ = error

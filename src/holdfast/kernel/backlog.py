@@ -1,4 +1,4 @@
-"""Saves that were let go before they were durable: durability="async" and "exit"."""
+"""Saves that return before they are durable: durability="async" and "exit"."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from holdfast.model import Entry
 
 log = logging.getLogger("holdfast")
 
-MAX_BACKLOG: Final = 1000  # saves that durability="async" lets run ahead of the disk
+MAX_BACKLOG: Final = 1000  # saves that durability="async" queues before it waits
 
 
-def let_go(core: Core, run: str, draft: Draft) -> Op[Entry]:
-    """Hand the save over without waiting for the disk. Beginning a run always waits."""
+def save_later(core: Core, run: str, draft: Draft) -> Op[Entry]:
+    """Queue the save without waiting for the disk. Beginning a run always waits."""
     yield from _settle(core, wait=len(core.backlog) >= MAX_BACKLOG)
     deadline = new_deadline(core)
     if core.settings.durability == "exit":
@@ -57,7 +57,7 @@ def flush(core: Core) -> Op[None]:
     with core.lock:
         while core.held_back:
             run, draft = core.held_back.popitem()
-            # As one that lost its place: to be submitted, once, by whoever comes to it.
+            # Like one that lost its place: it is submitted, once, by the first to settle it.
             waiting = Ticket([unsaved(core, run, draft)], Line(), math.inf, drafts=[draft])
             waiting.resolve(ConflictError(run, -1))
             core.backlog.append(waiting)
@@ -67,11 +67,11 @@ def flush(core: Core) -> Op[None]:
 
 
 def tolerate(core: Core, error: HoldfastError) -> None:
-    """Raise a failed save, or note it where the user wants the work to go on."""
+    """Raise a failed save, or log it where `on_save_failure` is "warn"."""
     if core.settings.on_save_failure == "raise" or not isinstance(error, CheckpointSaveError):
         raise error
     core.degraded = error
-    log.warning("run %s goes on without its checkpoint: %s", error.run_id, error)
+    log.warning("run %s continues without its checkpoint: %s", error.run_id, error)
 
 
 def unsaved(core: Core, run: str, draft: Draft) -> Entry:

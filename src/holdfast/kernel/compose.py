@@ -1,4 +1,4 @@
-"""What a save is made of: its arguments, checked and encoded, before anything can wait."""
+"""The arguments of a save, checked and encoded before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every operation of a checkpointer works with, and how the two colours drive it."""
+"""What every operation of a checkpointer works with, and how it is driven, sync and async."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Op = Generator[Callable[[], Any] | Ticket, Any, T]
-"""An operation written once for both colours. It yields a callable to have it called where
-blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
+"""An operation, written once for sync and async callers. It yields a callable to have it called
+where blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
 
 Durability = Literal["sync", "async", "exit"]
 OnSaveFailure = Literal["raise", "warn"]
@@ -63,7 +63,7 @@ unsettled: set[Core] = set()
 
 
 class Core:
-    """The journals of a store, the settings, and what is still to be made durable."""
+    """The journals of a store, the settings, and what is not durable yet."""
 
     def __init__(self, journals: Journals, settings: Settings) -> None:
         self.journals = journals
@@ -157,7 +157,7 @@ class Core:
         return await running_loop().run_in_executor(pool, call)
 
     def release(self) -> None:
-        """Let the reading threads go."""
+        """Stop the reading threads."""
         with self.lock:
             pool, self._pool = self._pool, None
         if pool is not None:

@@ -258,19 +258,18 @@ class Writer:
             queue = [ticket for ticket in self._queue if not ticket.done]
         now = self._clock.monotonic()
         for ticket in queue:
+            if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
+                break
             if not self._still_wanted(ticket, now, trouble):
                 refused.append(ticket)
             elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
-                if ticket.work is not None and batch:
-                    break
                 batch.append(ticket)
                 entries += len(ticket.entries)
                 size += ticket.size
-                if ticket.work or entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
-                    break
         if refused:
             self._wake(refused)
-        return batch
+        with_work = [place for place, ticket in enumerate(batch) if ticket.work is not None]
+        return batch[: with_work[0] or 1] if with_work else batch
 
     def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or came too late is resolved."""

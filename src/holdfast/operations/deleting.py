@@ -1,8 +1,9 @@
-"""Letting go: delete, prune, clear and retention. Everything here blocks.
+"""Deleting: delete, prune, clear, and what retention uses. Everything here blocks.
 
 Whatever is deleted, two things stay whole. A delta whose base goes is rewritten as a keyframe in
 the same transaction, and every deleted entry leaves a stub that keeps its place in the chain. The
-marker appended at the head is the fence: whoever saved meanwhile makes the whole attempt void.
+marker appended at the head is the fence: if anyone saved meanwhile, nothing is deleted and the
+attempt starts over.
 """
 
 from __future__ import annotations
@@ -36,9 +37,6 @@ from holdfast.model import (
     thread_journal,
     verdict_journal,
 )
-from holdfast.model import (
-    checkpoint_id as name_checkpoint,
-)
 from holdfast.store import RunFilter
 
 _PAUSE: Final = 0.02
@@ -59,18 +57,16 @@ def delete(
     """
     if (checkpoint_id is None) == (seq is None):
         raise ValueError("delete needs a checkpoint_id or seq=; to delete everything, use clear")
-    if checkpoint_id is None:
-        assert seq is not None
-        run, place, name = run_id, seq, name_checkpoint(run_id, seq)
-    else:
-        (run, place), name = split_checkpoint_id(checkpoint_id), checkpoint_id
+    run, place = (run_id, seq) if checkpoint_id is None else split_checkpoint_id(checkpoint_id)
+    missing = CheckpointNotFoundError(run_id, checkpoint_id or f"{run_id}@{seq}")
     if run != run_id:
-        raise CheckpointNotFoundError(run_id, name)
+        raise missing
 
     def only_this(live: list[Entry], branch: list[int]) -> list[int]:
-        if not any(entry.seq == place for entry in live):
-            raise CheckpointNotFoundError(run_id, name)
-        return [place]
+        found = [entry.seq for entry in live if entry.seq == place]
+        if not found:
+            raise missing
+        return found
 
     return drop(core, run_id, only_this, force)
 

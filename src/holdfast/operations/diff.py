@@ -1,4 +1,4 @@
-"""How one state differs from another: for people, in colour, and as a JSON Patch (RFC 6902)."""
+"""How one state differs from another: for people, in color, and as a JSON Patch (RFC 6902)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.codec import readable
 Path = tuple[str | int, ...]
 
 _SHOWN: Final = 100  # characters of a value that are shown to people
-_COLOURS: Final = {"add": "\x1b[32m", "remove": "\x1b[31m", "replace": "\x1b[33m"}
+_COLORS: Final = {"add": "\x1b[32m", "remove": "\x1b[31m", "replace": "\x1b[33m"}
 
 
 class Change(NamedTuple):
@@ -47,10 +47,10 @@ class Diff(NamedTuple):
             for change in self.changes
         ]
 
-    def text(self, *, colour: bool = False) -> str:
+    def text(self, *, color: bool = False) -> str:
         """A line per change: + added, - removed, ~ replaced."""
         lines = [
-            f"{_COLOURS[change.op]}{change}\x1b[0m" if colour else str(change)
+            f"{_COLORS[change.op]}{change}\x1b[0m" if color else str(change)
             for change in self.changes
         ]
         return "\n".join([f"{self.old_id} → {self.new_id}", *(lines or ["no difference"])])

@@ -69,7 +69,7 @@ def forget(
     force: bool = False,
     dry_run: bool = False,
 ) -> Receipt:
-    """Delete every run of an owner or a thread, or one run; the runs within, and all that stands beside.
+    """Delete every run of an owner or a thread, or one run, with child runs, verdicts and aliases.
 
     With `archive`, they are first exported to that file, as `export_runs` does it. Raises
     `RunActiveError` before anything is deleted if one of them is live or paused, unless forced,
@@ -115,10 +115,10 @@ def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | No
     if run_id is not None:
         head = head_to_delete(core, run_id)
         there = [] if head is None or head.status == Status.DELETED else [run_id]
-        return there + [child.run_id for child in reading.within(core, run_id)]
+        return there + [child.run_id for child in reading.children(core, run_id)]
     found: set[str] = set()
     for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
-        found |= {run.run_id, *(child.run_id for child in reading.within(core, run.run_id))}
+        found |= {run.run_id, *(child.run_id for child in reading.children(core, run.run_id))}
     return sorted(found)
 
 

@@ -1,4 +1,4 @@
-"""Looking: load, lists, runs, totals and differences. Nothing here writes; everything blocks."""
+"""Reading: load, lists, runs, totals and differences. Nothing here writes; everything blocks."""
 
 from __future__ import annotations
 
@@ -183,8 +183,8 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
     return list(found.values())
 
 
-def within(core: Core, run_id: str) -> list[RunInfo]:
-    """The runs that are steps of this one, and those that are steps of theirs, ordered by id."""
+def children(core: Core, run_id: str) -> list[RunInfo]:
+    """The child runs of a run, and theirs, ordered by id."""
     check_id("run_id", run_id)
     found: dict[str, RunInfo] = {}
     with outages_named(run_id):
@@ -200,8 +200,8 @@ def within(core: Core, run_id: str) -> list[RunInfo]:
 
 
 def parent_of(core: Core, run_id: str) -> str | None:
-    """The run and step that this run is, as RUN@STEP; None for one that stands for itself."""
-    if "/" not in run_id:  # the id of a run within another has one
+    """The run and step that a child run is, as RUN@STEP; None if the run is not a child."""
+    if "/" not in run_id:  # the id of a child has one
         return None
     with outages_named(run_id):
         opening = core.journals.opening(run_id)
@@ -287,7 +287,7 @@ def _folded(journals: Journals, entry: Entry) -> bytes:
 
 @contextmanager
 def outages_named(run_id: str | None = None) -> Iterator[None]:
-    """An outage is said as such, and never looks like "nothing there". Lists are of no one run."""
+    """Raise `CheckpointLoadError` for an outage: it must never look like "nothing there"."""
     try:
         yield
     except StoreClosedError:

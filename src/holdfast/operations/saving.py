@@ -1,4 +1,4 @@
-"""Saving: every way a run grows by hand. Each operation is written once, for both colours."""
+"""Saving: every way a run grows by hand. Each operation is written once, for sync and async."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointSaveError, HoldfastError, RunExistsError
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append, append_if, is_durable, submit
-from holdfast.kernel.backlog import flush, let_go, tolerate, unsaved
+from holdfast.kernel.backlog import flush, save_later, tolerate, unsaved
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
@@ -46,7 +46,7 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
                 entry = yield from append(core, run, draft, expect=expect)
                 core.degraded = None
             else:
-                entry = yield from let_go(core, run, draft)
+                entry = yield from save_later(core, run, draft)
         except CheckpointSaveError as error:
             tolerate(core, error)
             entry = unsaved(core, run, draft)
@@ -181,7 +181,7 @@ def rollback(
 
 
 def _retain(core: Core, entry: Entry) -> Op[None]:
-    """Now and then, a bite of retention, paid for by the save that comes by."""
+    """Now and then, apply a bit of retention as part of a save."""
     policy = core.settings.retention
     if policy is None:
         return

@@ -82,7 +82,7 @@ class Recorder:
             if self._fatal or work is not None:
                 raise
             self.degraded = self._core.degraded = error
-            log.warning("run %s goes on without its checkpoint: %s", self._run, error)
+            log.warning("run %s continues without its checkpoint: %s", self._run, error)
             self._emit(ev.CheckpointFailed(self._run, todo[-1].step, str(error)))
             return []
         if self.degraded is not None:
