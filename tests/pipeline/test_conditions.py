@@ -27,7 +27,7 @@ def holds(source: str, operator: str, value: Any = None, **more: Any) -> bool:
     config = {"source": source, "operator": operator, "value": value, **more}
     problems = Problems()
     given = {"type": "expression", "config": config}
-    found = condition_of(given, STEPS, Registry(), problems, ())
+    found = condition_of(given, STEPS, Registry(), problems)
     problems.settle("the condition")
     return found.holds(SCOPE)
 
@@ -87,7 +87,7 @@ def test_a_parameter_is_the_input_or_its_default() -> None:
     for name, value, expected in [("limit", 3, True), ("unit", "cm", True), ("unit", "m", False)]:
         config = {"parameter": name, "value": value}
         given = {"type": "parameter", "config": config}
-        found = condition_of(given, STEPS, Registry(), Problems(), ())
+        found = condition_of(given, STEPS, Registry(), Problems())
         assert found.holds(SCOPE) is expected
 
 
@@ -99,7 +99,7 @@ def test_a_function_is_asked_about_a_state_and_its_errors_are_told() -> None:
     for least, expected in [(1, True), (2, False)]:
         config = {"function": "large", "parameters": {"least": least}}
         given = {"type": "function", "config": config}
-        found = condition_of(given, STEPS, registry, Problems(), ())
+        found = condition_of(given, STEPS, registry, Problems())
         assert found.holds(SCOPE) is expected
         assert found.words == "large()"
     nothing = Scope({**STATE, "pipeline_input": {"limit": 0}}, {})
@@ -113,14 +113,14 @@ def test_a_function_that_is_async_is_refused() -> None:
 
     problems = Problems()
     given = {"type": "function", "config": {"function": slow}}
-    condition_of(given, STEPS, Registry(), problems, ())
+    condition_of(given, STEPS, Registry(), problems)
     with pytest.raises(hf.InvalidFlowError, match="can't be async"):
         problems.settle("it")
 
 
 def rendered(data: Any) -> Any:
     problems = Problems()
-    template = Template(data, STEPS, problems, ())
+    template = Template(data, STEPS, problems)
     problems.settle("the template")
     return template.render(SCOPE)
 
@@ -143,7 +143,7 @@ def test_a_template_becomes_data_and_a_lone_one_keeps_its_type(data: Any, expect
 
 def test_what_a_template_brings_in_is_not_looked_at_again() -> None:
     state = {"pipeline_input": "{{ steps.a.output }}", "steps": {"a": "secret"}}
-    template = Template(["{{ pipeline_input }}", "<{pipeline_input}>"], STEPS, Problems(), ())
+    template = Template(["{{ pipeline_input }}", "<{pipeline_input}>"], STEPS, Problems())
     assert template.render(Scope(state, {})) == ["{{ steps.a.output }}", "<{{ steps.a.output }}>"]
 
 
@@ -164,7 +164,7 @@ def test_attributes_are_never_looked_up() -> None:
 
 def test_a_text_does_not_grow_without_bounds() -> None:
     state = {"pipeline_input": "x" * 100_000, "steps": {}}
-    template = Template("{pipeline_input}" * 101, STEPS, Problems(), ())
+    template = Template("{pipeline_input}" * 101, STEPS, Problems())
     with pytest.raises(hf.UnresolvedError, match="a text of more than"):
         template.render(Scope(state, {}))
 
@@ -172,7 +172,7 @@ def test_a_text_does_not_grow_without_bounds() -> None:
 @given(st.text(alphabet="{} .asteps1_", max_size=200))
 def test_any_text_is_a_template_or_refused(text: str) -> None:
     problems = Problems()
-    template = Template(text, STEPS, problems, ())
+    template = Template(text, STEPS, problems)
     if not problems:
         with contextlib.suppress(hf.UnresolvedError):
             template.render(SCOPE)

@@ -138,7 +138,7 @@ UNTOLD: list[Any] = [{(1, 2): 3}, 10**5000]
 
 
 @pytest.mark.parametrize("value", UNTOLD, ids=["a key that is no text", "a huge number"])
-def test_what_can_not_be_put_into_words_is_a_failure_of_its_step(
+def test_a_value_that_can_not_be_written_as_text_fails_its_step(
     value: Any, cp: hf.SyncCheckpointer
 ) -> None:
     def outcome(**settings: Any) -> Any:
@@ -156,7 +156,7 @@ def test_what_can_not_be_put_into_words_is_a_failure_of_its_step(
         return run(Pipeline(steps, line("a", "b"), checkpointer=cp).run({})).output
 
     for come_to in (outcome, prompt):
-        with pytest.raises(hf.StepFailedError, match="can't be put into words") as caught:
+        with pytest.raises(hf.StepFailedError, match="can't be written as text") as caught:
             come_to()
         assert caught.value.is_a(hf.UnresolvedError)
         assert come_to(continue_on_error=True)["step_error"]

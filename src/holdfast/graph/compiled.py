@@ -29,6 +29,7 @@ from holdfast.engine.resume.holders import SILENT_SECONDS, refuse_if_held
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.drawing import Arrow, mermaid
+from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
 from holdfast.errors import RunIdRequiredError
@@ -84,22 +85,12 @@ class ResumeOptions(GraphOptions, total=False):
     replay: bool
 
 
-class CompiledGraph(Generic[S]):
+class CompiledGraph(WalkingFlow, Generic[S]):
     """A graph that can run. Many runs at once may use it."""
 
     def __init__(self, plan: Plan, verifier: EvidenceVerifier | None = None) -> None:
         self._plan = plan
         self._verifier = verifier
-
-    @property
-    def name(self) -> str:
-        """The flow's name."""
-        return self._plan.flow
-
-    @property
-    def version(self) -> str:
-        """The flow's version."""
-        return self._plan.version
 
     async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewRun]) -> S:
         """Run from the entry to END and return the final state.
@@ -283,12 +274,6 @@ class CompiledGraph(Generic[S]):
         """The graph as Mermaid text, which Markdown viewers draw."""
         plan = self._plan
         return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
-
-    def __repr__(self) -> str:
-        return f"<graph {self.name!r} version {self.version}: {', '.join(self._plan.nodes)}>"
 
     def _options(
         self, verb: str, given: GraphOptions, known: Iterable[str], *, listening: bool = False

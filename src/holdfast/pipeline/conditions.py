@@ -1,4 +1,4 @@
-"""When a path is taken: always, or if something holds. Looked up in tables, never evaluated."""
+"""Conditions of paths. Operators are looked up in tables; nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.engine.functions import is_async
 from holdfast.engine.people.patterns import pattern
 from holdfast.errors import UnresolvedError
 from holdfast.pipeline import references
-from holdfast.pipeline.problems import Nearest, Problems, Where, shown
+from holdfast.pipeline.problems import Problems, shown
 from holdfast.pipeline.references import Reference, Scope, Template
 from holdfast.pipeline.registry import Registry
 
@@ -59,117 +58,84 @@ ABOUT_PRESENCE: Final = ("exists", "not_exists")
 class Condition(ABC):
     """Whether a path is taken."""
 
+    words = ""  # what it asks for, for people to read; empty: nothing
+
     @abstractmethod
     def holds(self, scope: Scope) -> bool:
-        """Whether it holds. Raises `UnresolvedError` where that can't be told."""
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """What it asks for, to be read by people."""
+        """Whether it is true. Raises `UnresolvedError` where that can't be decided."""
 
     @abstractmethod
     def to_dict(self, registry: Registry) -> dict[str, Any]:
-        """The definition it was made of."""
+        """Its definition. Raises `ValueError` for a function without a name."""
 
 
-class Always(Condition):
-    """Holds."""
-
+class _Always(Condition):
     def holds(self, scope: Scope) -> bool:
-        """True."""
         return True
 
-    @property
-    def words(self) -> str:
-        """Nothing."""
-        return ""
-
     def to_dict(self, registry: Registry) -> dict[str, Any]:
-        """The definition."""
         return {"type": "always"}
 
 
-ALWAYS: Final = Always()
-UNREADABLE: Final = Always()  # something is wrong with it: nothing is concluded from it
+ALWAYS: Final = _Always()
+UNREADABLE: Final = _Always()  # there is a problem with it: nothing is concluded from it
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Condition):
+class _Comparison(Condition):
     """A value compared with another."""
 
-    source: Reference
-    operator: str
-    value: Any  # as it was given
-    expected: Template
-    default: tuple[Any, ...] = ()  # what counts where there is no such value; empty: an error
-    parameter: str | None = None
+    def __init__(self, kind: str, config: Mapping[str, Any], source: Reference, expected: Template):
+        self._kind = kind
+        self._config = dict(config)
+        self._source = source
+        self._expected = expected
+        self._operator: str = config.get("operator", "equals")
+        self.words = f"{source.text} {self._operator}"
+        if self._operator not in ABOUT_PRESENCE:
+            self.words += f" {shown(config.get('value'), _LONGEST)}"
 
     def holds(self, scope: Scope) -> bool:
-        """Whether the comparison comes out true."""
+        presence = self._operator in ABOUT_PRESENCE
         try:
-            actual = self.source.look_up(scope)
+            actual = self._source.look_up(scope)
         except UnresolvedError:
-            if self.operator in ABOUT_PRESENCE:
-                return self.operator == "not_exists"
-            if not self.default:
+            if presence:
+                return self._operator == "not_exists"
+            if "default" not in self._config:
                 raise
-            actual = self.default[0]
-        if self.operator in ABOUT_PRESENCE:
-            return self.operator == "exists"
-        expected = self.expected.render(scope)
+            actual = self._config["default"]
+        if presence:
+            return self._operator == "exists"
+        expected = self._expected.render(scope)
         try:
-            return bool(OPERATORS[self.operator](actual, expected))
+            return bool(OPERATORS[self._operator](actual, expected))
         except (TypeError, ValueError) as error:
             raise UnresolvedError(f"the condition {self.words}", str(error)) from None
 
-    @property
-    def words(self) -> str:
-        """The comparison, as a line."""
-        if self.operator in ABOUT_PRESENCE:
-            return f"{self.source.text} {self.operator}"
-        value = repr(self.value)
-        value = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
-        return f"{self.source.text} {self.operator} {value}"
-
     def to_dict(self, registry: Registry) -> dict[str, Any]:
-        """The definition."""
-        config: dict[str, Any] = {"operator": self.operator}
-        if self.operator not in ABOUT_PRESENCE:
-            config["value"] = self.value
-        if self.default:
-            config["default"] = self.default[0]
-        if self.parameter is not None:
-            return {"type": "parameter", "config": {"parameter": self.parameter, **config}}
-        return {"type": "expression", "config": {"source": self.source.text, **config}}
+        return {"type": self._kind, "config": {**self._config, "operator": self._operator}}
 
 
-@dataclass(frozen=True, slots=True)
-class Asks(Condition):
-    """What a function of the program says."""
+class _Function(Condition):
+    """What a function of the program returns."""
 
-    fn: Callable[..., Any]
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(self, fn: Callable[..., Any], parameters: Mapping[str, Any]) -> None:
+        self._fn = fn
+        self._parameters = dict(parameters)
+        self.words = f"{getattr(fn, '__name__', 'function')}()"
 
     def holds(self, scope: Scope) -> bool:
-        """What the function says about the state, a copy of its own."""
         state = {root: deepcopy(scope.get(root)) for root in references.ROOTS}
         try:
-            return bool(self.fn(state, **deepcopy(dict(self.parameters))))
+            return bool(self._fn(state, **deepcopy(self._parameters)))
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
             raise UnresolvedError(f"the condition {self.words}", words) from error
 
-    @property
-    def words(self) -> str:
-        """The function's name."""
-        return f"{getattr(self.fn, '__name__', 'function')}()"
-
     def to_dict(self, registry: Registry) -> dict[str, Any]:
-        """The definition."""
-        config: dict[str, Any] = {"function": registry.name_of(self.fn)}
-        if self.parameters:
-            config["parameters"] = dict(self.parameters)
+        config: dict[str, Any] = {"function": registry.name_of(self._fn)}
+        if self._parameters:
+            config["parameters"] = self._parameters
         return {"type": "function", "config": config}
 
 
@@ -182,80 +148,64 @@ _KEYS: Final = {
 
 
 def condition_of(
-    given: Any, steps: Collection[str], registry: Registry, problems: Problems, where: Where
+    given: Any, steps: Collection[str], registry: Registry, problems: Problems
 ) -> Condition:
     """The condition that a definition describes; what is wrong with it goes into `problems`."""
     if given is None:
         return ALWAYS
-    if not problems.is_a(Mapping, given, where, "a mapping with a type"):
+    if not problems.is_a(Mapping, given, "a mapping with a type"):
         return UNREADABLE
-    problems.keys(given, ("type", "config"), where)
-    kind = given.get("type", "always")
-    if not isinstance(kind, str) or kind not in _KEYS:
-        problems.say((*where, "type"), f"{shown(kind)} is no condition", Nearest(kind, _KEYS))
+    problems.keys(given, ("type", "config"))
+    kind, config = given.get("type", "always"), given.get("config", {})
+    if not problems.at("type").one_of(_KEYS, kind, "condition"):
         return UNREADABLE
-    config = given.get("config", {})
-    where = (*where, "config")
-    if not problems.is_a(Mapping, config, where, "a mapping"):
+    problems = problems.at("config")
+    if not problems.is_a(Mapping, config, "a mapping"):
         return UNREADABLE
-    problems.keys(config, _KEYS[kind], where)
+    problems.keys(config, _KEYS[kind])
     if kind == "always":
         return ALWAYS
     if kind == "function":
-        return _function(config, registry, problems, where)
-    return _comparison(kind, config, steps, problems, where)
+        return _function(config, registry, problems)
+    return _comparison(kind, config, steps, problems)
 
 
 def _comparison(
-    kind: str, config: Mapping[str, Any], steps: Collection[str], problems: Problems, where: Where
+    kind: str, config: Mapping[str, Any], steps: Collection[str], problems: Problems
 ) -> Condition:
     key = "source" if kind == "expression" else "parameter"
-    name = config.get(key)
+    name, value = config.get(key), config.get("value")
     try:
         text = f"parameters.{name}" if kind == "parameter" and isinstance(name, str) else name
         source = references.parse(text, steps)
     except ValueError as error:
-        problems.say((*where, key), error)
+        problems.at(key).add(error)
         return UNREADABLE
     wanted = config.get("operator", "equals")
-    known = (*OPERATORS, *ABOUT_PRESENCE)
-    if not isinstance(wanted, str) or wanted not in known:
-        problems.say(
-            (*where, "operator"), f"{shown(wanted)} is no operator", Nearest(wanted, known)
-        )
+    if not problems.at("operator").one_of((*OPERATORS, *ABOUT_PRESENCE), wanted, "operator"):
         return UNREADABLE
-    value = config.get("value")
     if wanted not in ABOUT_PRESENCE and "value" not in config:
-        problems.say(where, f"{wanted!r} needs a value to compare with")
-    if wanted == "regex":
-        try:
-            _regex("", value)
-        except (TypeError, ValueError) as error:
-            problems.say((*where, "value"), f"{shown(value)} can't be used as a pattern: {error}")
-            return UNREADABLE
-    if wanted == "regex":  # braces are counts there
-        expected = Template.literal(value)
-    else:
-        expected = Template(value, steps, problems, (*where, "value"))
-    default = (config["default"],) if "default" in config else ()
-    return Comparison(
-        source, wanted, value, expected, default, name if kind == "parameter" else None
-    )
+        problems.add(f"{wanted!r} needs a value to compare with")
+    if wanted != "regex":
+        expected = Template(value, steps, problems.at("value"))
+        return _Comparison(kind, config, source, expected)
+    try:
+        _regex("", value)
+    except (TypeError, ValueError) as error:
+        problems.at("value").add(f"{shown(value)} can't be used as a pattern: {error}")
+        return UNREADABLE
+    return _Comparison(kind, config, source, Template.literal(value))  # braces are counts there
 
 
-def _function(
-    config: Mapping[str, Any], registry: Registry, problems: Problems, where: Where
-) -> Condition:
+def _function(config: Mapping[str, Any], registry: Registry, problems: Problems) -> Condition:
     parameters = config.get("parameters", {})
-    if not problems.is_a(Mapping, parameters, (*where, "parameters"), "a mapping"):
+    if not problems.at("parameters").is_a(Mapping, parameters, "a mapping"):
         return UNREADABLE
     try:
         fn = registry.function(config.get("function"))
     except ValueError as error:
-        problems.say((*where, "function"), error)
+        problems.at("function").add(error)
         return UNREADABLE
     if is_async(fn):
-        problems.say(
-            (*where, "function"), "can't be async: let a step find out what it needs to know"
-        )
-    return Asks(fn, dict(parameters))
+        problems.at("function").add("can't be async: let a step find out what it needs to know")
+    return _Function(fn, parameters)

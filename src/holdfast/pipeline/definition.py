@@ -1,4 +1,4 @@
-"""From data to a pipeline that can run, or to everything that is wrong with it."""
+"""From data to a pipeline that can run, or to all problems with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from importlib.resources import files
+from importlib import resources
 from typing import Any, Final
 
 from holdfast.engine.people.questions import Inquiry
@@ -14,8 +14,9 @@ from holdfast.engine.walking.plan import END, Asking, Node
 from holdfast.errors import InvalidIdError, UnresolvedError
 from holdfast.model import check_id
 from holdfast.pipeline.conditions import ALWAYS, condition_of
+from holdfast.pipeline.files import Read
 from holdfast.pipeline.pipeline_plan import Loop, Path, PipelinePlan
-from holdfast.pipeline.problems import Nearest, Problems, Where, shown
+from holdfast.pipeline.problems import Nearest, Problems, shown
 from holdfast.pipeline.references import Scope, Template
 from holdfast.pipeline.registry import Registry
 from holdfast.pipeline.steps import (
@@ -36,69 +37,77 @@ MAX_VISITS: Final = 1_000_000_000  # each step has a limit of its own
 
 KEYS: Final = ("name", "version", "description", "parameters", "steps", "flow", "loop_config")
 _COMMON: Final = (
-    "id", "name", "description", "type", "config", "continue_on_error", "fallback", "checkpoint",
+    "id", "name", "description", "config", "continue_on_error", "fallback", "checkpoint",
 )  # fmt: skip
-_WORK: Final = (
-    *_COMMON,
-    "function",
-    "class",
-    "step_class",
-    "module",
-    "inputs",
-    "retry",
-    "timeout",
-    "inline",
-    "outputs",
-    "reads",
-)
-_HUMAN: Final = (
-    *_COMMON, "prompt", "schema", "choices", "assignees", "deadline", "default", "show",
-)  # fmt: skip
-_TYPES: Final = ("task", "human_input")
+_NAMING: Final = ("type", "function", "class", "step_class", "module")  # what a step does
+_TASK: Final = (*_COMMON, *_NAMING, "inputs", "retry", "timeout", "inline", "outputs", "reads")
+_ASKING: Final = ("prompt", "schema", "choices", "assignees", "deadline", "default", "show")
+_KEYS_OF: Final = {"task": _TASK, "human_input": ("type", *_COMMON, *_ASKING)}  # by type
 
 
 def definition_schema() -> dict[str, Any]:
-    """The JSON Schema of a definition in a file: for editors, and to check one before it is used."""
-    text = files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
+    """The JSON Schema of definition files: for editors, and to check a file before it is used."""
+    text = resources.files(__package__).joinpath("schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema
 
 
 def plan_of(
+    given: Any,
+    registry: Registry,
+    read: Read | None = None,
+    *,
+    migrate: Mapping[Any, Callable[[Any], Any] | None] | None = None,
+    rename: Mapping[str, str] | None = None,
+) -> PipelinePlan:
+    """The plan that a definition describes, `read` from a file or made in the program.
+
+    Raises `InvalidFlowError` with all problems.
+    """
+    problems, plan = Problems(), None
+    title = "the pipeline" if read is None else read.path
+    if problems.is_a(Mapping, given, "a mapping with steps and a flow"):
+        if read is None and isinstance(given.get("name"), str):
+            title = f"pipeline {given['name']!r}"
+        _check_size(given, problems)
+        changes = {str(old): change for old, change in (migrate or {}).items()}
+        plan = None if problems else _plan(given, registry, problems, changes, rename or {})
+    if plan is not None:
+        _check_ends(plan, problems)
+    problems.settle(title, None if read is None else read.place)
+    assert plan is not None
+    return plan
+
+
+def _plan(
     given: Mapping[str, Any],
     registry: Registry,
     problems: Problems,
-    *,
-    migrate: Mapping[str, Callable[[Any], Any] | None] | None = None,
-    rename: Mapping[str, str] | None = None,
+    migrate: Mapping[str, Callable[[Any], Any] | None],
+    rename: Mapping[str, str],
 ) -> PipelinePlan | None:
-    """The plan that a definition describes; None if there is something in `problems`."""
-    _see_that_it_is_small(given, problems)
-    if problems:
-        return None
-    problems.keys(given, KEYS, ())
-    name = given.get("name", "pipeline")
+    problems.keys(given, KEYS)
+    name, version = given.get("name", "pipeline"), given.get("version", "1")
     try:
         check_id("name", name)
     except InvalidIdError as error:
-        problems.say(("name",), error.reason)
-    version = given.get("version", "1")
+        problems.at("name").add(error.reason)
     if isinstance(version, bool) or not isinstance(version, str | int | float):
-        problems.say(("version",), f"must be text or a number, not {shown(version)}")
-    parameters = _parameters(given.get("parameters", {}), problems)
-    problems.is_a(str, given.get("description", ""), ("description",), "text")
-    loop = _loop(given.get("loop_config"), problems)
-    listed = _steps(given.get("steps"), registry, problems)
+        problems.at("version").add(f"must be text or a number, not {shown(version)}")
+    parameters = _parameters(given.get("parameters", {}), problems.at("parameters"))
+    problems.at("description").is_a(str, given.get("description", ""), "text")
+    loop = _loop(given.get("loop_config"), problems.at("loop_config"))
+    listed = _steps(given.get("steps"), registry, problems.at("steps"))
     steps = {name: step for name, step in listed.items() if step is not None}
-    start, paths = _flow(given.get("flow"), listed, registry, problems)
+    start, paths = _flow(given.get("flow"), listed, registry, problems.at("flow"))
     inputs = {
-        name: _inputs(step, listed, problems, ("steps", index))
+        name: _inputs(step, listed, problems.at("steps", index))
         for index, (name, step) in enumerate(listed.items())
         if step is not None
     }
     if problems:
         return None
-    plan = PipelinePlan(
+    return PipelinePlan(
         flow=name,
         version=str(version),
         state=dict,
@@ -106,12 +115,15 @@ def plan_of(
             step.id: Node(step.id, step.call, step.policy, None, _asking(step, inputs, parameters))
             for step in steps.values()
         },
-        edges={source: _targets(ways) for source, ways in paths.items()},
+        edges={
+            source: tuple(dict.fromkeys(target for way in ways for target in way.targets))
+            for source, ways in paths.items()
+        },
         routes={},
         entry=start,
         merge=None,
-        migrate={str(old): change for old, change in (migrate or {}).items()},
-        rename=dict(rename or {}),
+        migrate=migrate,
+        rename=dict(rename),
         ends=ENDS,
         steps=steps,
         inputs=inputs,
@@ -121,41 +133,36 @@ def plan_of(
         description=given.get("description", ""),
         max_steps=MAX_VISITS,
     )
-    if not problems:
-        _see_that_it_ends(plan, problems)
-    return None if problems else plan
 
 
-def _see_that_it_is_small(given: Any, problems: Problems) -> None:
-    """Before anything else is made of it: data may hold itself, or the same a million times."""
+def _check_size(given: Any, problems: Problems) -> None:
+    """Before anything else: data may contain itself, or the same part a million times."""
     count = 0
     todo: list[tuple[Any, int]] = [(given, 0)]
     while todo:
         part, depth = todo.pop()
         if isinstance(part, int) and part.bit_length() > MAX_BITS:
-            problems.say((), f"there is a number of more than {MAX_BITS:,} bits in it")
+            problems.add(f"there is a number of more than {MAX_BITS:,} bits in it")
             return
         if not isinstance(part, Mapping | list | tuple):
             continue
         count += len(part)
         if depth > MAX_DEPTH or count > MAX_PARTS:
-            how = (
-                f"deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"of over {MAX_PARTS:,} parts"
-            )
-            problems.say((), f"it is {how}: that is no definition")
+            deep = f"deeper than {MAX_DEPTH}"
+            how = deep if depth > MAX_DEPTH else f"of over {MAX_PARTS:,} parts"
+            problems.add(f"it is {how}: that is no definition")
             return
         items = (*part, *part.values()) if isinstance(part, Mapping) else part
         todo += [(item, depth + 1) for item in items]
 
 
 def _parameters(given: Any, problems: Problems) -> dict[str, Any]:
-    where: Where = ("parameters",)
-    if not problems.is_a(Mapping, given, where, "a mapping of names to defaults"):
+    if not problems.is_a(Mapping, given, "a mapping of names to defaults"):
         return {}
     try:
         return deepcopy(dict(given))
     except Exception as error:  # noqa: BLE001 - whatever the objects in it raise
-        problems.say(where, f"must be data that can be copied for each step: {error}")
+        problems.add(f"must be data that can be copied for each step: {error}")
         return {}
 
 
@@ -163,56 +170,50 @@ def _parameters(given: Any, problems: Problems) -> dict[str, Any]:
 
 
 def _steps(given: Any, registry: Registry, problems: Problems) -> dict[str, Step | None]:
-    """The steps by id, in order; None is one that something is wrong with, and that is there."""
-    where: Where = ("steps",)
+    """The steps by id, in order; None is a step with problems."""
     if not isinstance(given, list | tuple) or not given:
-        problems.say(where, f"must be a list of at least one step, not {shown(given)}")
+        problems.add(f"must be a list of at least one step, not {shown(given)}")
         return {}
     if len(given) > MAX_STEPS:
-        problems.say(where, f"there are {len(given):,}; at most {MAX_STEPS:,} are allowed")
+        problems.add(f"there are {len(given):,}; at most {MAX_STEPS:,} are allowed")
         return {}
     steps: dict[str, Step | None] = {}
     for index, item in enumerate(given):
-        step = _step(item, registry, problems, (*where, index))
+        step = _step(item, registry, problems.at(index))
         name = item.get("id") if isinstance(item, Mapping) else None if step is None else step.id
         if not isinstance(name, str):
             name = f"steps[{index}]"  # no id: nothing can lead there
         elif name in steps:
-            problems.say((*where, index, "id"), f"there is a step {shown(name)} already")
+            problems.at(index, "id").add(f"there is a step {shown(name)} already")
         steps[name] = step
     return steps
 
 
-def _step(given: Any, registry: Registry, problems: Problems, where: Where) -> Step | None:
+def _step(given: Any, registry: Registry, problems: Problems) -> Step | None:
     if isinstance(given, Step):
         return given
-    if not problems.is_a(Mapping, given, where, "a Step, or a mapping with an id"):
+    if not problems.is_a(Mapping, given, "a Step, or a mapping with an id"):
         return None
     kind = given.get("type", "task")
-    if kind not in _TYPES:
-        problems.say((*where, "type"), f"{shown(kind)} is no type of step", Nearest(kind, _TYPES))
+    if not problems.at("type").one_of(_KEYS_OF, kind, "type of step"):
         return None
-    problems.keys(given, _HUMAN if kind == "human_input" else _WORK, where)
+    problems.keys(given, _KEYS_OF[kind])
     for key in ("name", "description"):
-        problems.is_a(str, given.get(key, ""), (*where, key), "text")
-    settings = {
-        key: value
-        for key, value in given.items()
-        if key not in ("type", "function", "class", "step_class", "module")
-    }
+        problems.at(key).is_a(str, given.get(key, ""), "text")
     for key in ("outputs", "reads"):
         paths = given.get(key, [])
         if not isinstance(paths, str | list) or not all(isinstance(path, str) for path in paths):
-            problems.say((*where, key), f"must be a path or a list of paths, not {shown(paths)}")
+            problems.at(key).add(f"must be a path or a list of paths, not {shown(paths)}")
             return None
+    settings = {key: value for key, value in given.items() if key not in _NAMING}
     try:
         if "fallback" in given:
             settings["fallback"] = _named(given, "fallback", registry)
         return _made(kind, given, settings, registry)
     except SettingError as error:
-        problems.say((*where, error.key) if error.key else where, error.words)
+        (problems.at(error.key) if error.key else problems).add(error.words)
     except (TypeError, ValueError) as error:  # a class of the program's own may raise them
-        problems.say(where, str(error))
+        problems.add(str(error))
     return None
 
 
@@ -244,28 +245,21 @@ def _named(given: Mapping[str, Any], key: str, registry: Registry) -> Any:
         raise SettingError(key, error) from None
 
 
-def _inputs(
-    step: Step, steps: Collection[str], problems: Problems, where: Where
-) -> Template | None:
+def _inputs(step: Step, steps: Collection[str], problems: Problems) -> Template | None:
     """What a step is given; for one that a person takes, what they see."""
     if isinstance(step, HumanInputStep):
-        shown_to_people = {"prompt": step.inquiry.prompt, "show": step.show}
-        return Template(shown_to_people, steps, problems, where)
-    if step.inputs is None:
-        return None
+        return Template({"prompt": step.inquiry.prompt, "show": step.show}, steps, problems)
     inputs = step.inputs
-    if (
-        isinstance(inputs, list)
-        and inputs
-        and all(
-            isinstance(item, Mapping)
-            and set(item) == {"name", "source"}
-            and isinstance(item["name"], str)
-            for item in inputs
-        )
-    ):
+    if inputs is None:
+        return None
+    if isinstance(inputs, list) and inputs and all(map(_names_its_source, inputs)):
         inputs = {item["name"]: item["source"] for item in inputs}
-    return Template(inputs, steps, problems, (*where, "inputs"))
+    return Template(inputs, steps, problems.at("inputs"))
+
+
+def _names_its_source(item: Any) -> bool:
+    pair = isinstance(item, Mapping) and set(item) == {"name", "source"}
+    return pair and isinstance(item["name"], str)
 
 
 def _asking(
@@ -277,10 +271,9 @@ def _asking(
     assert template is not None
 
     def inquiry(state: dict[str, Any]) -> Inquiry:
-        shown_to_people = template.render(Scope(state, parameters))
+        seen = template.render(Scope(state, parameters))
         try:
-            prompt, show = f"{shown_to_people['prompt']}", shown_to_people["show"]
-            return replace(asked, prompt=prompt, show=show)
+            return replace(asked, prompt=f"{seen['prompt']}", show=seen["show"])
         except (TypeError, ValueError) as error:  # an empty prompt, or a number without end
             raise UnresolvedError(f"the prompt of {step.id!r}", str(error)) from None
 
@@ -291,69 +284,58 @@ def _asking(
 
 
 def _loop(given: Any, problems: Problems) -> Loop:
-    where: Where = ("loop_config",)
-    if given is None or not problems.is_a(Mapping, given, where, "a mapping"):
+    if given is None or not problems.is_a(Mapping, given, "a mapping"):
         return Loop()
-    problems.keys(given, Loop._fields, where)
-    for key, value in given.items():
-        if key == "max_iterations":
-            fits = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        else:
-            fits = isinstance(value, int | float) and not isinstance(value, bool)
-            fits = fits and 0 <= value <= MAX_SECONDS
-        if key in Loop._fields and not fits and not (value is None and key != "max_iterations"):
-            problems.say(
-                (*where, key), f"must be a number above 0, but not huge, not {shown(value)}"
-            )
+    problems.keys(given, Loop._fields)
+    for key in Loop._fields:
+        value = given.get(key)
+        if value is None and (key not in given or key != "max_iterations"):
+            continue
+        whole = key == "max_iterations"
+        fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not fits or not (value > 0 if whole else 0 <= value <= MAX_SECONDS):
+            problems.at(key).add(f"must be a number above 0, but not huge, not {shown(value)}")
     return Loop(**{key: given[key] for key in Loop._fields if given.get(key) is not None})
 
 
 def _flow(
     given: Any, steps: Collection[str], registry: Registry, problems: Problems
 ) -> tuple[str, dict[str, tuple[Path, ...]]]:
-    where: Where = ("flow",)
-    if not problems.is_a(Mapping, given, where, "a mapping with start_at and paths"):
-        return "", {}
-    problems.keys(given, ("start_at", "paths"), where)
+    nothing: tuple[str, dict[str, tuple[Path, ...]]] = ("", {})
+    if not problems.is_a(Mapping, given, "a mapping with start_at and paths"):
+        return nothing
+    problems.keys(given, ("start_at", "paths"))
     if not steps:
-        return "", {}  # that is told already
-    start = given.get("start_at")
-    if not isinstance(start, str) or start not in steps:
-        problems.say((*where, "start_at"), f"{shown(start)} is no step", Nearest(start, steps))
-    listed = given.get("paths", [])
-    if not problems.is_a(
-        list, list(listed) if isinstance(listed, tuple) else listed, (*where, "paths"), "a list"
-    ):
-        return "", {}
+        return nothing  # that is a problem already
+    start, listed = given.get("start_at"), given.get("paths", [])
+    problems.at("start_at").one_of(steps, start, "step")
+    problems = problems.at("paths")
+    if not problems.is_a((list, tuple), listed, "a list"):
+        return nothing
     if len(listed) > MAX_PATHS:
-        problems.say((*where, "paths"), f"there are {len(listed):,}; at most {MAX_PATHS:,}")
-        return "", {}
+        problems.add(f"there are {len(listed):,}; at most {MAX_PATHS:,}")
+        return nothing
     paths: dict[str, list[Path]] = {}
     for index, item in enumerate(listed):
-        path = _path(item, steps, registry, problems, (*where, "paths", index))
+        path = _path(item, steps, registry, problems.at(index))
         if path is None:
             continue
         ways = paths.setdefault(path.source, [])
         if ways and ways[-1].condition is ALWAYS:
-            problems.say(
-                (*where, "paths", index),
-                f"is never tried: one before it always leaves {path.source!r}",
-            )
+            never = f"is never tried: one before it always leaves {path.source!r}"
+            problems.at(index).add(never)
         ways.append(path)
     return str(start), {source: tuple(ways) for source, ways in paths.items()}
 
 
 def _path(
-    given: Any, steps: Collection[str], registry: Registry, problems: Problems, where: Where
+    given: Any, steps: Collection[str], registry: Registry, problems: Problems
 ) -> Path | None:
-    if not problems.is_a(Mapping, given, where, "a mapping with from and to"):
+    if not problems.is_a(Mapping, given, "a mapping with from and to"):
         return None
-    problems.keys(given, ("from", "to", "condition"), where)
+    problems.keys(given, ("from", "to", "condition"))
     source, to = given.get("from"), given.get("to")
-    fine = True
-    if not isinstance(source, str) or source not in steps:
-        problems.say((*where, "from"), f"{shown(source)} is no step", Nearest(source, steps))
-        fine = False
+    fine = problems.at("from").one_of(steps, source, "step")
     targets = list(to) if isinstance(to, list | tuple) else [to]
     known = (*steps, *ENDS) if len(targets) == 1 else tuple(steps)
     for target in targets:
@@ -361,49 +343,42 @@ def _path(
             hint: object = Nearest(target, known)
             if target in ENDS:
                 hint = ": what runs side by side can't begin with an end"
-            problems.say((*where, "to"), f"{shown(target)} is no step", hint)
+            problems.at("to").add(f"{shown(target)} is no step", hint)
             fine = False
     if not targets or (fine and len(set(targets)) < len(targets)):
-        problems.say((*where, "to"), "must name at least one step, and each once")
+        problems.at("to").add("must name at least one step, and each once")
         fine = False
-    condition = condition_of(
-        given.get("condition"), steps, registry, problems, (*where, "condition")
-    )
+    condition = condition_of(given.get("condition"), steps, registry, problems.at("condition"))
     return Path(str(source), tuple(targets), condition) if fine else None
 
 
-def _targets(ways: tuple[Path, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(target for way in ways for target in way.targets))
-
-
-def _see_that_it_ends(plan: PipelinePlan, problems: Problems) -> None:
-    """No step may lead nowhere, and no run may come to the same step twice at once."""
+def _check_ends(plan: PipelinePlan, problems: Problems) -> None:
+    """Every step leads to an end, and no run comes to the same step twice at once."""
     ending, reached = plan.leading_to_end(), plan.reachable()
     for index, name in enumerate(plan.nodes):
-        where: Where = ("steps", index)
+        here = problems.at("steps", index)
         if name not in plan.paths:
-            problems.say(where, f"no path leaves {name!r}: add one to 'end' or to another step")
+            here.add(f"no path leaves {name!r}: add one to 'end' or to another step")
         elif name not in ending:
-            problems.say(where, f"there is no way from {name!r} to an end")
+            here.add(f"there is no way from {name!r} to an end")
         if name not in reached:
-            problems.say(where, f"{name!r} can't be reached from {plan.entry!r}")
+            here.add(f"{name!r} can't be reached from {plan.entry!r}")
     if problems:
         return
     for ways in plan.paths.values():
         for way in ways:
             if len(way.targets) > 1:
-                _see_that_it_joins(plan, way, problems)
+                _check_join(plan, way, problems.at("flow", "paths"))
 
 
-def _see_that_it_joins(plan: PipelinePlan, way: Path, problems: Problems) -> None:
+def _check_join(plan: PipelinePlan, way: Path, problems: Problems) -> None:
     join = plan.join_of(way.targets)
     by: dict[str, str] = {way.source: way.source}
     for target in way.targets:
         for name in plan.before_join(target, join):
             if name in by:
                 where = "" if join == END else f", though they join at {join!r} only"
-                problems.say(
-                    ("flow", "paths"),
+                problems.add(
                     f"{way.source!r} leads to {', '.join(map(repr, way.targets))} side by side, and "
                     f"both {by[name]!r} and {target!r} may come to {name!r}{where}: "
                     "every path of theirs must lead there, or only one's",

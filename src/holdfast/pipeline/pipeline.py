@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.engine import launch
@@ -27,6 +27,7 @@ from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import SILENT_SECONDS, refuse_if_held
 from holdfast.engine.stream import Stream
+from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.errors import (
     CheckpointNotFoundError,
     EndedWithFailureError,
@@ -38,10 +39,10 @@ from holdfast.model import Status, check_id
 from holdfast.operations import saving
 from holdfast.pipeline import export, files
 from holdfast.pipeline.definition import plan_of
+from holdfast.pipeline.options import FlowOptions, NewRun, PipelineOptions, ResumeOptions
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.pipeline_program import PipelineProgram
-from holdfast.pipeline.problems import Problems
-from holdfast.pipeline.registry import Registry, ServiceRegistry, registry_of
+from holdfast.pipeline.registry import ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import HumanInputStep, Step
 from holdfast.pipeline.threads import go_to, newest_run
@@ -50,43 +51,8 @@ from holdfast.seams import SYSTEM_CLOCK, Clock, new_id
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
-NO_ANSWER: Final = object()
-"""Where None is an answer like any other."""
 
-
-class FlowOptions(TypedDict, total=False):
-    """What a program says about a pipeline that no definition can say: see `Pipeline`."""
-
-    registry: Registry | Mapping[str, Callable[..., Any]] | None
-    migrate: Mapping[Any, Callable[[Any], Any] | None] | None
-    rename: Mapping[str, str] | None
-    verifier: EvidenceVerifier | None
-
-
-class PipelineOptions(FlowOptions, total=False):
-    """Options of `from_dict` and `from_file`."""
-
-    services: ServiceRegistry | Mapping[str, Any] | None
-    checkpointer: StoreLike
-
-
-class NewRun(RunOptions, total=False):
-    """Options of `run` and `stream`."""
-
-    owner: str | None
-
-
-class ResumeOptions(RunOptions, total=False):
-    """Options of `resume`: which run of the thread, an answer for it, and where to continue."""
-
-    run_id: str | None
-    answer: Any
-    question: str | None
-    by: str | None
-    from_step: str | None
-
-
-class Pipeline(Door):
+class Pipeline(WalkingFlow, Door):
     """Steps, and the paths between them. Many runs at once may use it.
 
     A step is a `Step`, or a mapping with an `id` and a `function`. After a step its paths are
@@ -151,17 +117,9 @@ class Pipeline(Door):
         check_options("Pipeline", options, PipelineOptions.__annotations__)
         super().__init__(options.get("checkpointer"))
         self._registry = registry_of(options.get("registry"))
-        problems, plan = Problems(), None
-        title, place = ("the pipeline", None) if read is None else (read.path, read.place)
-        if problems.is_a(Mapping, given, (), "a mapping with steps and a flow"):
-            if read is None and isinstance(given.get("name"), str):
-                title = f"pipeline {given['name']!r}"
-            migrate, rename = options.get("migrate"), options.get("rename")
-            plan = plan_of(given, self._registry, problems, migrate=migrate, rename=rename)
-        if plan is not None:
-            _serve(plan, options.get("services"), problems)
-        problems.settle(title, place)
-        assert plan is not None
+        migrate, rename = options.get("migrate"), options.get("rename")
+        plan = plan_of(given, self._registry, read, migrate=migrate, rename=rename)
+        plan.serve(options.get("services"))
         self._plan: PipelinePlan = plan
         marks = [step.checkpoint for step in plan.steps.values()]
         self._options = Options(
@@ -169,16 +127,6 @@ class Pipeline(Door):
             quiet=self._where is None,
             verifier=options.get("verifier"),
         )
-
-    @property
-    def name(self) -> str:
-        """The flow's name."""
-        return self._plan.flow
-
-    @property
-    def version(self) -> str:
-        """The flow's version."""
-        return self._plan.version
 
     @property
     def steps(self) -> dict[str, Step]:
@@ -199,12 +147,6 @@ class Pipeline(Door):
     def mermaid(self) -> str:
         """The pipeline as Mermaid text, which Markdown viewers draw."""
         return export.picture_of(self._plan)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/vnd.mermaid": self.mermaid(), "text/plain": repr(self)}
-
-    def __repr__(self) -> str:
-        return f"<pipeline {self.name!r} version {self.version}: {', '.join(self._plan.steps)}>"
 
     async def run(
         self,
@@ -279,8 +221,8 @@ class Pipeline(Door):
     ) -> Stream:
         """Like `resume`, but iterate over the returned stream to execute it and see its events."""
         check_options("resume", options, ResumeOptions.__annotations__)
-        place = open_checkpointer(self.checkpointer)
-        return launch.stream(lambda: self._resume(thread_id, options, listening=True), place.close)
+        plan = partial(self._resume, thread_id, options, listening=True)
+        return launch.stream(plan, open_checkpointer(self.checkpointer).close)
 
     async def resume_from_checkpoint(
         self, checkpoint: CheckpointInfo, *, timeout: float | None = None
@@ -374,7 +316,7 @@ class Pipeline(Door):
 
     async def _newest(self, thread_id: str) -> str:
         core = self._runs.core
-        return await core.off_loop(lambda: newest_run(core, thread_id, self.name))
+        return await core.off_loop(partial(newest_run, core, thread_id, self.name))
 
     async def _start(
         self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
@@ -409,22 +351,21 @@ class Pipeline(Door):
     async def _resume(
         self, thread_id: str | None, given: ResumeOptions, *, listening: bool = False
     ) -> launch.Prepared:
-        run_id, answer = given.get("run_id"), given.get("answer", NO_ANSWER)
-        runs, from_step = self._runs, given.get("from_step")
-        core, make = runs.core, self._maker(runs.core)
+        run_id, from_step = given.get("run_id"), given.get("from_step")
+        runs, core = self._runs, self._runs.core
+        make = self._maker(core)
         if (run_id is None) is (thread_id is None):
             raise ValueError("give either the thread_id, or the run_id of one of its runs")
         if run_id is None:
             run_id = await self._newest(str(thread_id))
-        name = run_id
-        if answer is not NO_ANSWER:
-            await runs.answer(name, answer, given.get("question"), given.get("by"))
+        if "answer" in given:
+            await runs.answer(run_id, given["answer"], given.get("question"), given.get("by"))
         if from_step is not None:
             if not given.get("take_over"):
-                await core.off_loop(lambda: refuse_if_held(core, name))
-            await core.drive_async(go_to(core, make, self._plan, name, from_step))
+                await core.off_loop(lambda: refuse_if_held(core, run_id))
+            await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
         options = self._with(given, listening=listening)
-        return await launch.resume(core, make, name, None, options)
+        return await launch.resume(core, make, run_id, None, options)
 
     async def _execute(self, plan: launch.Prepared) -> PipelineResult:
         run, program = plan.run, plan.run.program
@@ -449,15 +390,3 @@ def _result(
     return PipelineResult(
         state["steps"], run_id=run_id, status=status, output=program.output, questions=asked
     )
-
-
-def _serve(
-    plan: PipelinePlan, services: ServiceRegistry | Mapping[str, Any] | None, problems: Problems
-) -> None:
-    """Let the steps use the services; a step belongs to one set of them."""
-    registry = services if isinstance(services, ServiceRegistry) else ServiceRegistry(services)
-    for index, step in enumerate(plan.steps.values()):
-        taken = getattr(step, "services", registry)
-        if services is not None and taken != registry:
-            problems.say(("steps", index), f"{step.id!r} is a step with other services already")
-        step.services = taken

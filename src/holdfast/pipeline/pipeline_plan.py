@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.pipeline.conditions import Condition
+from holdfast.pipeline.problems import Problems
 from holdfast.pipeline.references import Template
+from holdfast.pipeline.registry import ServiceRegistry
 from holdfast.pipeline.steps import Step
 
 FAILURE: Final = "end_with_failure"
@@ -45,9 +47,21 @@ class PipelinePlan(Plan):
     parameters: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
 
+    flow_word: ClassVar[str] = "pipeline"
     node_word: ClassVar[str] = "step"
     edge_word: ClassVar[str] = "path"
     making: ClassVar[str] = "Give it"
+
+    def serve(self, services: ServiceRegistry | Mapping[str, Any] | None) -> None:
+        """Let the steps use the services; a step belongs to one set of them."""
+        registry = services if isinstance(services, ServiceRegistry) else ServiceRegistry(services)
+        problems = Problems()
+        for index, step in enumerate(self.steps.values()):
+            known = getattr(step, "services", registry)
+            if services is not None and known != registry:
+                problems.at("steps", index).add(f"{step.id!r} has other services already")
+            step.services = known
+        problems.settle(f"pipeline {self.flow!r}")
 
     def ways_on(self, name: str) -> tuple[str, ...]:
         """Where a step leads to, without the ends that a branch may come to before it joins.
@@ -75,16 +89,12 @@ class PipelinePlan(Plan):
                 todo += leads.get(name, ())
         # A loop whose only way out is an end must keep it.
         return {
-            name: targets
-            if targets and name in ending
-            else (*targets, END)
-            if self._has_end(name)
-            else targets
+            name: targets if targets and name in ending else (*targets, *self._end_of(name))
             for name, targets in onward.items()
         }
 
-    def _has_end(self, name: str) -> bool:
-        return any(target in self.ends for target in self.possible_targets(name))
+    def _end_of(self, name: str) -> tuple[str, ...]:
+        return (END,) if any(t in self.ends for t in self.possible_targets(name)) else ()
 
     def before_join(self, first: str, join: str) -> set[str]:
         """The steps that a branch may come to before it joins the others."""

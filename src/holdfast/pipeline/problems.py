@@ -1,4 +1,4 @@
-"""What is wrong with a definition: where, in words, and what was perhaps meant."""
+"""The problems of a definition: where each is, and what was perhaps meant."""
 
 from __future__ import annotations
 
@@ -14,53 +14,68 @@ Where = tuple[str | int, ...]
 """The way to a part of a definition: ("flow", "paths", 2, "to")."""
 
 _LONGEST: Final = 100  # characters of a name that others are compared with
-_MOST: Final = 20  # problems that are told at once
+_MOST: Final = 20  # problems that are reported at once
 _COMPARED: Final = 1_000  # names that one is compared with
 _CLOSER: Final = 12  # of them, those that are worth a close look
 
 
 class Problems:
-    """Gathers problems, so that all of them can be told at once."""
+    """Collects problems of one part of a definition, so that all are reported at once."""
 
-    def __init__(self) -> None:
-        self._found: list[tuple[Where, tuple[object, ...]]] = []
+    def __init__(
+        self, where: Where = (), found: list[tuple[Where, tuple[object, ...]]] | None = None
+    ):
+        self._where = where
+        self._found = [] if found is None else found
+
+    def at(self, *where: str | int) -> Problems:
+        """The problems of a part of this part; all of them are reported together."""
+        return Problems((*self._where, *where), self._found)
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def say(self, where: Where, *words: object) -> None:
-        """There is a problem. The words are put together only if it is told."""
-        self._found.append((where, words))
+    def add(self, *words: object) -> None:
+        """There is a problem here. The words are joined only when they are shown."""
+        self._found.append((self._where, words))
 
-    def is_a(self, kind: type[Any], given: object, where: Where, words: str) -> bool:
+    def is_a(self, kind: Any, given: object, words: str) -> bool:
         """Whether it is of this type; if not, that is a problem: "must be {words}"."""
-        fits = isinstance(given, kind) and not (kind is int and isinstance(given, bool))
+        fits = isinstance(given, kind)
         if not fits:
-            self.say(where, f"must be {words}, not {shown(given)}")
+            self.add(f"must be {words}, not {shown(given)}")
         return fits
 
-    def keys(self, given: Mapping[Any, Any], known: Iterable[str], where: Where) -> None:
-        """Whatever is not known is a problem: a word with a typo must not be passed over."""
+    def one_of(self, known: Iterable[str], given: object, words: str) -> bool:
+        """Whether it is one of these names; if not, that is a problem: "is no {words}"."""
+        names = list(known)
+        fits = isinstance(given, str) and given in names
+        if not fits:
+            self.add(f"{shown(given)} is no {words}", Nearest(given, names))
+        return fits
+
+    def keys(self, given: Mapping[Any, Any], known: Iterable[str]) -> None:
+        """Unknown keys are problems: one with a typo must not be ignored."""
         names = list(known)
         for key in given:
             if key not in names:
-                self.say((*where, str(key)), "is not known here", Nearest(key, names))
+                self.at(str(key)).add("is not known here", Nearest(key, names))
 
     def settle(self, flow: str, place: Callable[[Where], str] | None = None) -> None:
-        """Raise `InvalidFlowError` if anything was found. `place` says where in a file it is."""
+        """Raise `InvalidFlowError` if there are any. `place` says where in a file each is."""
         if not self._found:
             return
-        told = [
+        messages = [
             f"{place(where) if place else ''}{path_of(where)}{''.join(map(str, words))}"
             for where, words in self._found[:_MOST]
         ]
         if len(self._found) > _MOST:
-            told.append(f"and {len(self._found) - _MOST} problems more")
-        raise InvalidFlowError(flow, tuple(told))
+            messages.append(f"and {len(self._found) - _MOST} problems more")
+        raise InvalidFlowError(flow, tuple(messages))
 
 
 def path_of(where: Where) -> str:
-    """A place in a definition, in a program's words: `flow.paths[2].to: `."""
+    """A place in a definition as a prefix: `flow.paths[2].to: `."""
     text = ""
     for part in where:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
@@ -68,7 +83,7 @@ def path_of(where: Where) -> str:
 
 
 class WrongError(ValueError):
-    """What is wrong, in parts that are put together only when it is read."""
+    """What is wrong, in parts that are joined only when they are shown."""
 
     def __str__(self) -> str:
         return "".join(map(str, self.args))
@@ -77,7 +92,7 @@ class WrongError(ValueError):
 class Nearest(NamedTuple):
     """A hint at the name that was perhaps meant, to put behind a sentence.
 
-    It takes a while to find, and is looked for when it is read.
+    It takes a while to find, and is looked for when it is shown.
     """
 
     name: object
@@ -101,10 +116,10 @@ def _pairs(name: str) -> set[tuple[str, str]]:
     return set(zip(f" {name}", f"{name} ", strict=True))
 
 
-def shown(given: object) -> str:
-    """A value in an error's words, not too long."""
+def shown(given: object, longest: int = _LONGEST) -> str:
+    """A value for an error message, not too long."""
     try:
         text = repr(given)
     except (ValueError, RecursionError):  # a number of thousands of digits, or no end of lists
         return f"a {type(given).__name__} that is too large to be shown"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -1,8 +1,8 @@
-"""Speaking of data: references such as `steps.draft.output.title`, and templates with them.
+"""References to data such as `steps.draft.output.title`, and templates with them.
 
-A reference begins with `parameters`, `pipeline_input`, `steps.ID.output` or the id of a step, and
-goes on with keys and positions, by dots. Nothing is ever evaluated: the words are looked up one by
-one in plain data.
+A reference begins with `parameters`, `pipeline_input`, `steps.ID.output` or the id of a step; keys
+and positions follow, separated by dots. Nothing is ever evaluated: each part is looked up in plain
+data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import UnresolvedError
-from holdfast.pipeline.problems import Nearest, Problems, Where, WrongError, shown
+from holdfast.pipeline.problems import Nearest, Problems, WrongError, shown
 
 MAX_PARTS: Final = 32
 MAX_RENDERED: Final = 10_000_000  # characters of all texts of one template
@@ -30,7 +30,7 @@ _DEFAULT: Final = re.compile(r"([^|]*)\|\s*default\((.*)\)\s*", re.DOTALL)
 
 
 class Scope:
-    """What references can speak of: the state of a run, and its parameters."""
+    """What references are looked up in: the state of a run, and its parameters."""
 
     def __init__(self, state: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
         self._state = state
@@ -87,7 +87,7 @@ def _within(value: Any, part: str, reference: Reference, number: int) -> Any:
 
 
 def parse(text: object, steps: Collection[str]) -> Reference:
-    """The reference that a text is. Raises `ValueError` that says why it is none."""
+    """The reference in a text. Raises `ValueError` that says why it is none."""
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"must be a reference such as 'steps.fetch.output.n', not {shown(text)}")
     if _EXPRESSION.search(text):
@@ -104,9 +104,7 @@ def parse(text: object, steps: Collection[str]) -> Reference:
     if first not in ROOTS:
         known = (*ROOTS, *steps)
         raise WrongError(f"{shown(first)} is no step", Nearest(first, known))
-    if first != "steps":
-        return Reference(text.strip(), parts)
-    if len(parts) == 1:
+    if first != "steps" or len(parts) == 1:
         return Reference(text.strip(), parts)
     if parts[1] not in steps:
         raise WrongError(f"{shown(parts[1])} is no step", Nearest(parts[1], steps))
@@ -118,13 +116,13 @@ def parse(text: object, steps: Collection[str]) -> Reference:
 class Template:
     """Data with references in its texts. A text that is one reference becomes its very value."""
 
-    def __init__(self, data: Any, steps: Collection[str], problems: Problems, where: Where) -> None:
-        self._data = _parsed(data, steps, problems, where, 0)
+    def __init__(self, data: Any, steps: Collection[str], problems: Problems) -> None:
+        self._data = _parsed(data, steps, problems, 0)
 
     @classmethod
     def literal(cls, data: Any) -> Template:
         """Data without references, whatever it looks like."""
-        template = cls(None, (), Problems(), ())
+        template = cls(None, (), Problems())
         template._data = data
         return template
 
@@ -142,27 +140,26 @@ class _Text(NamedTuple):
     pieces: tuple[str | Reference, ...]
 
 
-def _parsed(data: Any, steps: Collection[str], problems: Problems, where: Where, depth: int) -> Any:
+def _parsed(data: Any, steps: Collection[str], problems: Problems, depth: int) -> Any:
     if depth > MAX_PARTS:
-        problems.say(where, f"is nested more than {MAX_PARTS} deep")
+        problems.add(f"is nested more than {MAX_PARTS} deep")
         return None
     if isinstance(data, Mapping):
         for key in data:
             if isinstance(key, str) and "{{" in key:
-                problems.say((*where, key), "is a key, and those can't be templates")
+                problems.at(key).add("is a key, and those can't be templates")
         return {
-            key: _parsed(value, steps, problems, (*where, str(key)), depth + 1)
+            key: _parsed(value, steps, problems.at(str(key)), depth + 1)
             for key, value in data.items()
         }
     if isinstance(data, list | tuple):
         return [
-            _parsed(value, steps, problems, (*where, index), depth + 1)
-            for index, value in enumerate(data)
+            _parsed(value, steps, problems.at(index), depth + 1) for index, value in enumerate(data)
         ]
-    return _text(data, steps, problems, where) if isinstance(data, str) else data
+    return _text(data, steps, problems) if isinstance(data, str) else data
 
 
-def _text(text: str, steps: Collection[str], problems: Problems, where: Where) -> str | _Text:
+def _text(text: str, steps: Collection[str], problems: Problems) -> str | _Text:
     pieces: list[str | Reference] = []
     end = 0
     for found in _TEMPLATE.finditer(text):
@@ -178,7 +175,7 @@ def _text(text: str, steps: Collection[str], problems: Problems, where: Where) -
             elif single is not None:
                 piece = _parsed_single(single, steps)
         except ValueError as error:
-            problems.say(where, f"in {shown(found[0])}: ", error)
+            problems.add(f"in {shown(found[0])}: ", error)
         pieces += [text[end : found.start()], piece]
         end = found.end()
     pieces = [piece for piece in (*pieces, text[end:]) if piece != ""]
@@ -246,4 +243,4 @@ def _words(reference: Reference, value: Any) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UnresolvedError(reference.text, f"can't be put into words: {error}") from None
+        raise UnresolvedError(reference.text, f"can't be written as text: {error}") from None

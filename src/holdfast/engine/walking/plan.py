@@ -61,6 +61,7 @@ class Plan:
     metas: dict[Any, str] = field(default_factory=dict)
     ends: tuple[str, ...] = (END,)  # what ends the run when it is come to
 
+    flow_word: ClassVar[str] = "graph"
     node_word: ClassVar[str] = "node"
     edge_word: ClassVar[str] = "edge"
     making: ClassVar[str] = "Compile it with"

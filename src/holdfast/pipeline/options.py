@@ -1,0 +1,44 @@
+"""The options of pipelines and of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from holdfast.engine.door import RunOptions, StoreLike
+from holdfast.pipeline.registry import Registry, ServiceRegistry
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
+
+
+class FlowOptions(TypedDict, total=False):
+    """What a program says about a pipeline that no definition can say: see `Pipeline`."""
+
+    registry: Registry | Mapping[str, Callable[..., Any]] | None
+    migrate: Mapping[Any, Callable[[Any], Any] | None] | None
+    rename: Mapping[str, str] | None
+    verifier: EvidenceVerifier | None
+
+
+class PipelineOptions(FlowOptions, total=False):
+    """Options of `from_dict` and `from_file`."""
+
+    services: ServiceRegistry | Mapping[str, Any] | None
+    checkpointer: StoreLike
+
+
+class NewRun(RunOptions, total=False):
+    """Options of `run` and `stream`."""
+
+    owner: str | None
+
+
+class ResumeOptions(RunOptions, total=False):
+    """Options of `resume`: which run of the thread, an answer for it, and where to continue."""
+
+    run_id: str | None
+    answer: Any
+    question: str | None
+    by: str | None
+    from_step: str | None
