@@ -145,7 +145,9 @@ def _open_path(text: str, options: dict[str, Any]) -> Store:
         required = options.pop("survives", None)
         return _requiring(required, _store_class("FileStore")(path, **options))
     raise StoreURLError(
-        masked(text), "name a .db file, a directory that exists or ends in /, or a URL"
+        masked(text),
+        "name a file that ends in .db, a directory that exists, or a URL such as file:///directory; "
+        "in text, a new directory ends in /",
     )
 
 

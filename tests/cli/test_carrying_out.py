@@ -32,7 +32,7 @@ def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpoin
     assert done.code == 0
     assert done.json == {"day": "2026-01-31", "total": 6}, "only the result is on standard output"
     assert "✓ fetch" in done.err
-    assert "begins: etl, flow etl" in done.err
+    assert "started: etl, flow etl" in done.err
     found = cp.run("etl")
     assert found is not None
     assert (found.status, found.thread_id) == ("completed", "t")
@@ -163,7 +163,7 @@ def test_a_resume_checks_the_world_first(cli: Cli) -> None:
     Path("out.txt").unlink()
     again = cli("resume", "c", "--flow", "jobs:claims")
     assert again.code == 0
-    assert "is done again" in again.err
+    assert "runs again" in again.err
     assert Path("out.txt").exists()
 
 
@@ -257,7 +257,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
         Path("go").touch()
         _, err = worker.communicate()
     assert worker.returncode == Exit.INTERRUPTED
-    assert err == "interrupted; go on with: holdfast resume slow --flow=jobs:slow\n"
+    assert err == "interrupted; continue with: holdfast resume slow --flow=jobs:slow\n"
     assert cli("resume", "slow", "--flow", "jobs:slow").json == "go"
 
 
@@ -311,7 +311,7 @@ def test_a_run_whose_worker_is_dead_is_told_from_one_that_is_carried_out(cli: Cl
     assert (dead["status"], dead["orphaned"]) == ("running", True)
     shown = cli("show", "slow")
     assert "slow  orphaned" in shown.out
-    assert f"{worker.pid} is dead; go on with it: holdfast recover" in shown.out
+    assert f"{worker.pid} is dead; continue it with: holdfast recover" in shown.out
     assert cli("show", "slow", "--json").json["run"]["orphaned"] is True
     watched = cli("watch", "slow")
     assert watched.code == Exit.FAILED
@@ -353,15 +353,15 @@ def test_a_run_that_is_carried_out_is_only_asked_to_cancel(cli: Cli) -> None:
 
 def way_on(printed: str) -> list[str]:
     """The command that is offered, ready to be called."""
-    (line,) = [line for line in printed.splitlines() if "go on with: holdfast " in line]
-    return shlex.split(line.partition("go on with: holdfast ")[2])
+    (line,) = [line for line in printed.splitlines() if "continue with: holdfast " in line]
+    return shlex.split(line.partition("continue with: holdfast ")[2])
 
 
 def test_the_command_that_is_offered_goes_on_with_the_run(cli: Cli) -> None:
     asked = cli("run", "./jobs.py:anything", "--run-id", "it's", "--store", "other.db")
     answer = way_on(asked.err)
-    assert answer == ["answer", "it's", "--store=other.db"]
-    answered = cli(*answer, "--with", "3")
+    assert answer == ["answer", "it's", "--with=JSON", "--store=other.db"]
+    answered = cli(*(word.replace("JSON", "3") for word in answer))
     assert way_on(answered.out) == [
         "resume",
         "it's",
@@ -369,6 +369,13 @@ def test_the_command_that_is_offered_goes_on_with_the_run(cli: Cli) -> None:
         "--store=other.db",
     ]
     assert cli(*way_on(answered.out)).json == 3
+
+
+def test_the_command_that_is_offered_names_who_may_answer_and_which_question(cli: Cli) -> None:
+    asked = cli("run", "jobs:colour", "--run-id", "c")
+    answer = way_on(asked.err)
+    assert "--by=ann" in answer
+    assert cli(*(word.replace("JSON", "blue") for word in answer)).code == 0
 
 
 def test_a_flow_that_is_configured_need_not_be_named(cli: Cli) -> None:
@@ -456,4 +463,4 @@ def test_errors_name_options_of_the_command_and_no_arguments_of_the_library(cli:
     with at_work(cli):
         refused = cli("resume", "slow", "--flow", "jobs:slow")
         assert refused.code == Exit.REFUSED
-        assert "or give --take-over: it then stops" in refused.err
+        assert "or resume it with --take-over: that process then stops" in refused.err

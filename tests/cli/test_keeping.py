@@ -303,7 +303,7 @@ def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:
     assert cli("forget", "--owner", "ann", "--dry-run", "--json").json["refused"] == ["waits"]
     refused = cli("forget", "--owner", "ann", "--yes")
     assert refused.code == Exit.REFUSED
-    assert "give --force to delete it anyway" in refused.err
+    assert "pass --force to delete it anyway" in refused.err
     assert cli("runs").out != "no runs\n"
     assert cli("forget", "--owner", "ann", "--yes", "--force").code == 0
     assert cli("runs").out == "no runs\n"

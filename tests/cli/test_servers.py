@@ -45,7 +45,10 @@ def test_a_command_that_is_offered_shows_no_secret_and_can_be_pasted(
 ) -> None:
     url = postgres.new_url()
     asked = cli("run", "jobs:anything", "--run-id", "a", "--store", url).err
-    assert "holdfast answer a  # with --store as before, or HOLDFAST_STORE set to it\n" in asked
+    assert (
+        "holdfast answer a --with=JSON  # with --store as before, or HOLDFAST_STORE set to it\n"
+        in asked
+    )
     monkeypatch.setenv("HOLDFAST_STORE", url)
     again = cli("run", "jobs:anything", "--run-id", "b", "--store", url).err
     assert "holdfast answer b\n" in again

@@ -454,7 +454,9 @@ def test_errors_about_threads_say_so(cp: hf.SyncCheckpointer) -> None:
     made = run(pipeline.run(1, "t"))
     with pytest.raises(hf.CheckpointNotFoundError, match="no run of this flow in thread 'x'"):
         run(pipeline.resume("x"))
-    with pytest.raises(hf.ThreadNotFoundError, match=r"is the id of a run.*run_id=; .* thread 't'"):
+    with pytest.raises(
+        hf.ThreadNotFoundError, match=r"a run in thread 't'; resume it with run_id="
+    ):
         run(pipeline.resume(made.run_id))
 
 

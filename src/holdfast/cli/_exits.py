@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 import click
@@ -38,10 +39,7 @@ _MEANINGS = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C; what was finished is kept",
 }
 
-_OPTIONS = {
-    "pass force=True": "--force",
-    "pass take_over=True": "--take-over",
-}
+_ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.CheckpointNotFoundError, Exit.NOT_FOUND),
@@ -71,18 +69,16 @@ def code_of(error: Exception) -> Exit:
     return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
 
 
-def told(error: Exception, command: click.Command | None) -> str:
-    """An error on one line, in the words of the command line: options instead of arguments."""
+def message(error: Exception) -> str:
+    """An error on one line, with the options of commands instead of arguments."""
     text = " ".join(line.strip() for line in str(error).splitlines())
-    text = text.replace("cancel it or close the stream of its events first", "or cancel it")
-    options = [option for param in command.params for option in param.opts] if command else []
-    for argument, option in _OPTIONS.items():
-        advice, _, rest = text.partition(argument)
-        if text != advice and option in options:
-            text = f"{advice}give {option}{rest}"
-        elif text != advice:
-            text = advice.rstrip(" ,").removesuffix(" or").rstrip(" ,")
-    return text
+    text = text.replace("cancel it or close the stream of its events", "or cancel it")
+    return _ARGUMENT.sub(_option, text)
+
+
+def _option(argument: re.Match[str]) -> str:
+    name, value = argument.groups()
+    return f"--{name.replace('_', '-')}" + (f" {value}" if value else "")
 
 
 class NotFoundError(click.ClickException):

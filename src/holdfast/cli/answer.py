@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def command(
     session: Session, run: str, key: str | None, document: str | None, by: str | None
 ) -> None:
-    """Answer an open question of RUN. Then go on with it: holdfast resume RUN.
+    """Answer an open question of RUN. Then continue it with: holdfast resume RUN.
 
     On a terminal a form asks for what the question wants; elsewhere, and in scripts, give the
     answer with --with. Where text is wanted, it need not be quoted. An answer is checked and
@@ -60,7 +60,7 @@ def command(
         way_on = _flows.way_on(session, run_id, _flows.source_of(cp, run_id))
     session.show(
         {"run_id": run_id, "question": key, "answered": True},
-        lambda: _show.say(f"answered; go on with: {way_on}"),
+        lambda: _show.say(f"answered; continue with: {way_on}"),
     )
 
 
@@ -101,7 +101,7 @@ def _pick(waiting: list[Question], key: str | None, run_id: str) -> Question:
 
 def _form(asked: Question) -> Any:
     """Ask until the answer fits."""
-    from holdfast.cli._following import plain
+    from holdfast.cli._execution import plain
 
     _show.say(_show.clean(asked.prompt), "bold")
     if asked.shown is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -127,7 +128,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
             "orphan",
             "error",
             f"{orphan.run_id} ({orphan.flow}): its worker {orphan.holder} gave its last sign of life {_show.ago(orphan.since)}",
-            "Go on with it: holdfast recover, or holdfast resume RUN.",
+            "Continue it with: holdfast recover, or holdfast resume RUN.",
         )
     if len(dead) > _LISTED:
         yield Finding("orphans", "error", f"and {len(dead) - _LISTED:,} more")
@@ -136,7 +137,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
             "answers",
             "warning",
             f"{_show.plural(len(found) - len(dead), 'run')} stopped for an answer that has come",
-            "Go on with them: holdfast recover, or holdfast resume RUN.",
+            "Continue them with: holdfast recover, or holdfast resume RUN.",
         )
 
 
@@ -154,23 +155,25 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
 
 
 def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
-    """The newest checkpoint that can still be loaded: a fork of it is a whole run again."""
+    """How to continue from the newest intact checkpoint: fork it, or at least see its state."""
     from holdfast.errors import CheckpointCorruptedError
+    from holdfast.operations.forking import SAME, branch_off
 
     run_id = integrity.run_id
-    broken = {problem.seq for problem in integrity.problems}
-    try:
+    readable = ""
+    with suppress(CheckpointCorruptedError):  # some damage hides the list
         for info in cp.list_checkpoints(run_id, limit=1000):
-            if info.seq in broken:
-                continue
-            try:
-                cp.load(run_id, seq=info.seq)
-            except CheckpointCorruptedError:
-                continue
-            fork = session.command("fork", run_id, "--at", str(info.seq))
-            return f"Its newest whole checkpoint is at {info.seq}: {fork}"
-    except CheckpointCorruptedError:
-        pass
+            with suppress(CheckpointCorruptedError):
+                found = cp.load(run_id, seq=info.seq)
+                if found is None:
+                    continue
+                readable = readable or str(info.seq)
+                branch_off(cp.core, run_id, found, SAME, thread=None, owner=None)  # writes nothing
+                fork = session.command("fork", run_id, "--at", str(info.seq))
+                return f"Its newest intact checkpoint is at {info.seq}: {fork}"
+    if readable:
+        show = session.command("show", run_id, "--at", readable, "--full")
+        return f"It can't be continued. See its newest intact state: {show}"
     delete = session.command("forget", run_id)
     return f"Nothing of it can be read; restore it from a backup, or delete it: {delete}"
 

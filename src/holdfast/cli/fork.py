@@ -50,6 +50,7 @@ def command(
     on, to have them done anew.
     """
     from holdfast.codec import readable
+    from holdfast.errors import HoldfastError
 
     if edit and not session.interactive:
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
@@ -66,6 +67,8 @@ def command(
                 changed = {"state": _decoded(_edited(state) if edit else state)}
         try:
             forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
+        except HoldfastError:
+            raise
         except (TypeError, ValueError) as error:
             raise click.UsageError(_show.clean(str(error))) from error
     session.show(

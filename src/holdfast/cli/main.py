@@ -89,12 +89,11 @@ class Commands(click.Group):
             unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
             if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
                 raise
-            from holdfast.cli._exits import code_of, told
+            from holdfast.cli._exits import code_of, message
             from holdfast.cli._show import clean
 
-            command = self.get_command(ctx, ctx.invoked_subcommand or "")
             notes = getattr(error, "__notes__", [])
-            click.echo(clean("; ".join([f"Error: {told(error, command)}", *notes])), err=True)
+            click.echo(clean("; ".join([f"Error: {message(error)}", *notes])), err=True)
             ctx.exit(code_of(error))
 
 

@@ -67,7 +67,7 @@ def command(
 
 def to_dict(question: Question) -> dict[str, Any]:
     """A question as JSON has it."""
-    from holdfast.cli._following import plain
+    from holdfast.cli._execution import plain
     from holdfast.engine.people.questions import FAIL
 
     return {

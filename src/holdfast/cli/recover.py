@@ -9,8 +9,8 @@ from typing import Any, Final
 import click
 
 from holdfast.cli import _flows, _show
+from holdfast.cli._execution import plain
 from holdfast.cli._exits import Exit
-from holdfast.cli._following import plain
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli import _flows
-from holdfast.cli._following import carry_out
+from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command, find_run, run_argument
 
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def command(
     def plan(core: Core) -> Awaitable[Prepared]:
         return flow.resume(core, info.run_id, trust, take_over=take_over)
 
-    carry_out(session, plan, info.run_id, way_on)
+    execute(session, plan, info.run_id, way_on)

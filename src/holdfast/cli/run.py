@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from holdfast.cli import _flows
-from holdfast.cli._following import carry_out
+from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command
 
 
@@ -60,4 +60,4 @@ def command(
     name = run_id or new_id()
     link = {"thread": thread, "owner": owner, "source": flow}
     way_on = _flows.way_on(session, name, flow)
-    carry_out(session, lambda core: wanted.start(core, name, inputs, **link), name, way_on)
+    execute(session, lambda core: wanted.start(core, name, inputs, **link), name, way_on)

@@ -83,9 +83,11 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         _draw_summary(info, word, moments)
         if facts.get("orphaned"):
             worker = _show.clean(facts["holder"] or "unknown")
-            _show.say(f"its worker {worker} is dead; go on with it: holdfast recover", "red")
+            _show.say(f"its worker {worker} is dead; continue it with: holdfast recover", "red")
         elif facts.get("answered"):
-            _show.say("its answer has come; go on with it: holdfast resume, or recover", "yellow")
+            _show.say(
+                "its answer has come; continue it with: holdfast resume, or recover", "yellow"
+            )
         _show.say()
         _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
         if within:

@@ -63,7 +63,7 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
         worker = _show.clean(facts["holder"] or "unknown")
-        raise FailedError(f"its worker {worker} is dead; go on with it: holdfast recover")
+        raise FailedError(f"its worker {worker} is dead; continue it with: holdfast recover")
 
 
 @contextmanager

@@ -234,6 +234,8 @@ def _refusal(value: object) -> str:
         return f"{kind} can't be stored; store str(path) instead"
     if isinstance(value, Mapping):
         return f"{kind} can't be stored; store dict(...) of it instead"
+    if hasattr(value, "columns"):  # list(...) of a table has only their names
+        return f"{kind} can't be stored; store its columns as a dict of lists instead"
     if isinstance(value, Iterable) and isinstance(value, Sized):
         return f"{kind} can't be stored; store list(...) of it instead"
     return f"{kind} can't be stored; store plain data, a dataclass or a pydantic model instead"

@@ -84,8 +84,8 @@ class ThreadNotFoundError(CheckpointNotFoundError):
     def __str__(self) -> str:
         if self.of_run is None:
             return f"there is no run of this flow in thread {self.thread_id!r}"
-        thread = f"; it is in thread {self.of_run!r}" if self.of_run else ""
-        return f"{self.thread_id!r} is the id of a run, not of a thread: pass it as run_id={thread}"
+        thread = f" in thread {self.of_run!r}" if self.of_run else ", which has no thread"
+        return f"{self.thread_id!r} is not a thread but a run{thread}; resume it with run_id="
 
 
 class CheckpointCorruptedError(CheckpointError, ValueError):
@@ -97,12 +97,10 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
 
     def __str__(self) -> str:
         if self.seq is None:
-            return (
-                f"{self.run_id} is damaged: {self.reason}; restore it, or export what still loads"
-            )
+            return f"{self.run_id} is damaged: {self.reason}; restore it from a backup"
         return (
-            f"{self.run_id}@{self.seq} is corrupted: {self.reason}; "
-            "verify the run and load an older checkpoint"
+            f"{self.run_id}@{self.seq} is damaged: {self.reason}; "
+            "`holdfast doctor` finds what is intact"
         )
 
 
@@ -135,24 +133,23 @@ class StateTooLargeError(CheckpointError, ValueError):
 class RunActiveError(CheckpointError):
     """The run is live or waiting for an answer; nothing was done to it.
 
-    `worker` is the process that executes it ("host:pid") if that is another one.
+    `worker` is the process that executes it ("host:pid") if that is another one; otherwise
+    `advice` says what to do.
     """
 
     run_id: str
     status: str
     worker: str = ""
+    advice: str = "wait for it, cancel it or close the stream of its events"
 
     def __str__(self) -> str:
         if self.worker:
             host, _, pid = self.worker.rpartition(":")
             return (
-                f"run {self.run_id!r} is being executed by process {pid} on {host}; wait for it, "
-                "or pass take_over=True: it then stops, and its unfinished steps run again"
+                f"run {self.run_id!r} is being executed by process {pid} on {host}; wait for it, or "
+                "resume it with take_over=True: that process then stops, and its step runs again"
             )
-        return (
-            f"run {self.run_id!r} is {self.status}; wait for it, cancel it or close the stream of "
-            "its events first, or pass force=True to delete it anyway"
-        )
+        return f"run {self.run_id!r} is {self.status}; {self.advice}"
 
 
 class RunExistsError(CheckpointError):
@@ -193,7 +190,7 @@ class RunMismatchError(CheckpointError, ValueError):
     actual: str
     _text = (
         "run {run_id!r} was opened with {field} {expected!r}, not {actual!r}; "
-        "omit it, or save to another run"
+        "leave its {field} unchanged, or use another run id"
     )
 
 
@@ -235,7 +232,7 @@ class InputMismatchError(CheckpointError, ValueError):
     actual_hash: str
     _text = (
         "the run began with inputs of hash {expected_hash}, and these have {actual_hash}; "
-        "leave the inputs out to use the recorded ones, or start another run"
+        "call resume, which uses the recorded ones, or start a new run"
     )
 
 

@@ -40,6 +40,7 @@ from holdfast.model import (
 from holdfast.store import RunFilter
 
 _PAUSE: Final = 0.02
+FORCE: Final = "wait for it to end, or pass force=True to delete it anyway"
 
 
 def delete(
@@ -288,7 +289,7 @@ def is_active(head: Entry) -> bool:
 
 def _refuse_if_active(head: Entry, force: bool) -> bool:
     if is_active(head) and not force:
-        raise RunActiveError(head.run, head.status)
+        raise RunActiveError(head.run, head.status, advice=FORCE)
     return True
 
 
@@ -296,7 +297,7 @@ def _refuse_if_needed(head: Entry, gone: list[Entry], force: bool) -> None:
     """A run that records results needs every one of them until it is over."""
     over = head.status in (Status.COMPLETED, Status.CANCELLED)
     if not over and not force and any(entry.kind == Kind.RESULT for entry in gone):
-        raise RunActiveError(head.run, head.status)
+        raise RunActiveError(head.run, head.status, advice=FORCE)
 
 
 def choose(

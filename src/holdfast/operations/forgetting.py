@@ -20,7 +20,7 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
 from holdfast.operations import reading
-from holdfast.operations.deleting import clear_if, head_to_delete, is_active
+from holdfast.operations.deleting import FORCE, clear_if, head_to_delete, is_active
 from holdfast.operations.transfer import export_runs
 
 
@@ -86,7 +86,7 @@ def forget(
         for run in runs:
             head = head_to_delete(core, run)
             if head is not None and is_active(head):
-                raise RunActiveError(run, head.status)
+                raise RunActiveError(run, head.status, advice=FORCE)
     forgotten = [_looked_at(core, run) for run in runs]
     if archive is not None and runs:
         export_runs(core, runs, archive)

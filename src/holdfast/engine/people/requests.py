@@ -278,7 +278,9 @@ def _pick(dialog: Dialog, key: str | None) -> Question:
     if not waiting:
         raise QuestionError(run_id, key, "nothing is asked")
     if key is None:
-        raise QuestionError(run_id, None, f"it asks several things; name one of {names}")
+        raise QuestionError(
+            run_id, None, f"it asks several questions; name one with question=: {names}"
+        )
     raise QuestionError(run_id, key, f"is not open; open are {names}")
 
 

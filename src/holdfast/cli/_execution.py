@@ -1,4 +1,4 @@
-"""Carrying a run out while showing what happens."""
+"""Executes a run and prints its events."""
 
 from __future__ import annotations
 
@@ -15,27 +15,31 @@ from holdfast.cli._flows import Planning
 from holdfast.cli._session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.engine.events import Event
+    from holdfast.engine.people.questions import Question
+    from holdfast.kernel.core import Core
 
 
-def carry_out(session: Session, plan: Planning, run_id: str, way_on: str) -> None:
-    """Carry a run out; its events go to standard error, its result to standard output.
+def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
+    """Execute a run; its events go to standard error, its result to standard output.
 
-    `way_on` is the command that goes on with it. With `--json`, both are JSON lines on standard output. Exits with 1 if the run fails or is
-    cancelled, and with 5 if it pauses.
+    `resume` is the command that continues it. With `--json`, both are JSON lines on standard
+    output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
     import asyncio
 
-    follower = Follower(run_id, session.json, (session.command("answer", run_id), way_on))
+    printer = EventPrinter(session, run_id, resume)
     try:
-        asyncio.run(_follow(session, plan, follower))
+        asyncio.run(_stream(session, plan, printer))
     except KeyboardInterrupt:
-        _show.say(f"interrupted; go on with: {way_on}", err=True)
+        _show.say(f"interrupted; continue with: {resume}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
-    raise SystemExit(follower.exit)
+    raise SystemExit(printer.exit)
 
 
-async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
+async def _stream(session: Session, plan: Planning, printer: EventPrinter) -> None:
     from holdfast.engine import launch
     from holdfast.engine.door import open_checkpointer
     from holdfast.engine.events import RunFailed
@@ -44,60 +48,71 @@ async def _follow(session: Session, plan: Planning, follower: Follower) -> None:
     place = open_checkpointer(session.url if session.own is None else session.own)
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
-    stream = launch.stream(lambda: plan(place.checkpointer.core), place.close)
+    core = place.checkpointer.core
+    stream = launch.stream(lambda: plan(core), place.close)
     failed = False
     try:
         async with stream:
-            with follower:
-                async for event in stream:
-                    failed |= isinstance(event, RunFailed) and event.run_id == follower.run_id
-                    follower.show(event)
+            async for event in stream:
+                failed |= isinstance(event, RunFailed) and event.run_id == printer.run_id
+                printer.print(event, core)
     except Exception:
         if not failed or click.get_current_context().meta.get("holdfast.debug"):
             raise
+    finally:
+        printer.close()
 
 
-class Follower:
-    """Shows the events of a run, and of the runs within it, as they come."""
+class EventPrinter:
+    """Prints the events of a run and of its child runs as they come."""
 
-    def __init__(self, run_id: str, as_json: bool, ways_on: tuple[str, str]) -> None:
-        """`ways_on` are the commands that go on with the run if it asks, and if it does not."""
+    def __init__(self, session: Session, run_id: str, resume: str) -> None:
         self.exit = Exit.OK
-        self._answer, self._resume = ways_on
         self.run_id = run_id
-        self._json = as_json
-        self._under_way = LiveLine()
+        self._session = session
+        self._resume = resume
+        self._running_step = LiveLine()
 
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if not self._json:
-            self._under_way.clear()
-
-    def show(self, event: Event) -> None:
-        """Tell of one event. What becomes of a run within the run is the run's own matter."""
+    def print(self, event: Event, core: Core) -> None:
+        """Print one event. Only the run's own events decide the exit code."""
         from holdfast.engine import events as ev
+        from holdfast.engine.people.requests import questions
 
-        within = event.run_id != self.run_id
-        if isinstance(event, ev.RunFailed | ev.RunCancelled) and not within:
+        own = event.run_id == self.run_id
+        if own and isinstance(event, ev.RunFailed | ev.RunCancelled):
             self.exit = Exit.FAILED
-        elif isinstance(event, ev.RunPaused) and not within:
+        elif own and isinstance(event, ev.RunPaused):
             self.exit = Exit.PAUSED
-        if self._json:
+        if self._session.json:
             click.echo(_show.to_json(document(event)))
             sys.stdout.flush()
             return
-        line, style = told(event)
-        if isinstance(event, ev.RunPaused) and not within:
-            line += f"; go on with: {self._answer if event.questions else self._resume}"
+        line, style = in_a_line(event)
+        if own and isinstance(event, ev.RunPaused):
+            asked = questions(core, self.run_id) if event.questions else []
+            way = answer_command(self._session, self.run_id, asked) if asked else self._resume
+            line += f"; continue with: {way}"
         if line:
-            self._under_way.clear()
-            _show.show(_show.cell(f"{'  ' * within}{line}", style), err=True)
+            self._running_step.clear()
+            _show.show(_show.cell(line if own else f"  {line}", style), err=True)
         if isinstance(event, ev.StepStarted):
-            self._under_way.draw(f"… {_show.clean(event.name)}", now=True)
-        if isinstance(event, ev.RunCompleted) and not within:
+            self._running_step.draw(f"… {_show.clean(event.name)}", now=True)
+        if own and isinstance(event, ev.RunCompleted):
             _show.print_pretty(plain(event.result))
+
+    def close(self) -> None:
+        """Remove the line of the running step."""
+        if not self._session.json:
+            self._running_step.clear()
+
+
+def answer_command(session: Session, run_id: str, asked: Sequence[Question]) -> str:
+    """The command that answers the first of these questions, with all that it needs here."""
+    first = asked[0]
+    options = [f"--question={first.key}"] if len(asked) > 1 else []
+    options += [f"--by={first.assignees[0]}"] if first.assignees else []
+    options += [] if session.interactive else ["--with=JSON"]
+    return session.command("answer", run_id, *options)
 
 
 def document(event: Event) -> dict[str, Any]:
@@ -118,14 +133,14 @@ def plain(value: Any) -> Any:
     return readable.to_json(values.decode(values.encode(value)))
 
 
-def told(event: Event) -> tuple[str, str]:
-    """An event in a line, and its style; nothing for those that go without saying."""
+def in_a_line(event: Event) -> tuple[str, str]:
+    """An event in one line, and its style; an empty line for events that are not shown."""
     from holdfast.engine import events as ev
 
     match event:
         case ev.RunStarted(run_id=run_id, flow=flow, resumed=resumed, restored=restored):
             after = f", {_show.plural(restored, 'step')} restored" if resumed else ""
-            return f"{'goes on' if resumed else 'begins'}: {run_id}, flow {flow}{after}", "bold"
+            return f"{'resumed' if resumed else 'started'}: {run_id}, flow {flow}{after}", "bold"
         case ev.StepCompleted(name=name, duration=duration):
             return f"✓ {name}  {_show.span(duration)}", "green"
         case ev.StepProgress(name=name, fraction=fraction, message=message):
@@ -143,7 +158,7 @@ def told(event: Event) -> tuple[str, str]:
         case ev.CheckpointFailed(step=step, error=error):
             return f"! {step} was not saved: {error}", "yellow"
         case ev.CheckpointRejected(checkpoint_id=place, step=step, reason=reason):
-            return f"! {step} ({place}) is done again: {reason}", "yellow"
+            return f"! {step} ({place}) runs again: {reason}", "yellow"
         case ev.RollbackStarted(steps=steps):
             return f"undoing {', '.join(steps)}", "yellow"
         case ev.RollbackCompleted(errors=errors):
