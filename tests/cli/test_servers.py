@@ -51,7 +51,7 @@ def test_a_command_that_is_offered_shows_no_secret_and_can_be_pasted(
     )
     monkeypatch.setenv("HOLDFAST_STORE", url)
     again = cli("run", "jobs:anything", "--run-id", "b", "--store", url).err
-    assert "holdfast answer b\n" in again
+    assert "holdfast answer b --with=JSON\n" in again
     assert "secret" not in asked + again
 
 
