@@ -133,18 +133,18 @@ class StateTooLargeError(CheckpointError, ValueError):
 class RunActiveError(CheckpointError):
     """The run is live or waiting for an answer; nothing was done to it.
 
-    `worker` is the process that executes it ("host:pid") if that is another one; otherwise
+    `holder` is the process that executes it ("host:pid") if that is another one; otherwise
     `advice` says what to do.
     """
 
     run_id: str
     status: str
-    worker: str = ""
+    holder: str = ""
     advice: str = "wait for it, cancel it or close the stream of its events"
 
     def __str__(self) -> str:
-        if self.worker:
-            host, _, pid = self.worker.rpartition(":")
+        if self.holder:
+            host, _, pid = self.holder.rpartition(":")
             return (
                 f"run {self.run_id!r} is being executed by process {pid} on {host}; wait for it, or "
                 "resume it with take_over=True: that process then stops, and its step runs again"
