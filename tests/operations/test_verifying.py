@@ -49,7 +49,7 @@ def test_an_altered_checkpoint_is_refused_and_does_not_hide_the_good_ones(
 ) -> None:
     tamper(path, statement)
     with hf.SyncCheckpointer(path) as cp:
-        with pytest.raises(hf.CheckpointCorruptedError, match="verify the run") as caught:
+        with pytest.raises(hf.CheckpointCorruptedError, match="holdfast doctor") as caught:
             cp.load("run")
         assert isinstance(caught.value, ValueError)
         good = cp.load("run", seq=7)

@@ -99,7 +99,7 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
         if self.seq is None:
             return f"{self.run_id} is damaged: {self.reason}; restore it from a backup"
         return (
-            f"{self.run_id}@{self.seq} is damaged: {self.reason}; "
+            f"{self.run_id}@{self.seq} is corrupted: {self.reason}; "
             "`holdfast doctor` finds what is intact"
         )
 

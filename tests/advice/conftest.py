@@ -1,0 +1,3 @@
+from tests.cli.conftest import cli, cp
+
+__all__ = ["cli", "cp"]
