@@ -17,7 +17,7 @@ from holdfast.evidence.verdicts import VerificationStatus, inconclusive
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.manager import CheckpointManager, TaskCheckpoint, steps
+from holdfast.manager import CheckpointManager, TaskCheckpoint, task_steps
 from holdfast.model import Entry
 
 from . import test_steps, test_trust
@@ -111,7 +111,7 @@ def commits_twice(patch: pytest.MonkeyPatch) -> None:
         meta = dump_meta(records.evidence_meta(pack))
         return append(core, begun.run, Draft("checkpoint", "open", encoding, meta=meta))
 
-    patch.setattr(steps, "commit", commit)
+    patch.setattr(task_steps, "commit", commit)
 
 
 def keeps_the_callers_snapshot(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def stores_the_verdict_with_the_claim(patch: pytest.MonkeyPatch) -> None:
         claims = [c.to_dict() | c.verdict_dict() for c in pack.evidence_list]
         return {"evidence": pack.to_dict() | {"evidence_list": claims}}
 
-    patch.setattr(steps, "evidence_meta", meta)
+    patch.setattr(task_steps, "evidence_meta", meta)
 
 
 CAUGHT_BY: dict[Mutate, Callable[[CheckpointManager], None]] = {

@@ -170,7 +170,7 @@ print("done", flush=True)
         with process(code, kept_url) as other:
             go(other)
             assert out(other).read() == "done\n"
-        with pytest.raises(hf.StepConflictError, match="abandon_step it, and begin anew"):
+        with pytest.raises(hf.StepConflictError, match=r"abandon_step\(\) it, and begin again"):
             manager.commit_step(stale, exists("a"))
         with pytest.raises(hf.StepConflictError, match="another process"):
             manager.commit_step(stale, exists("a"), "mine")

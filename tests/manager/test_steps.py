@@ -259,7 +259,7 @@ def test_what_is_committed_and_not_verified_is_logged(
     (workplace / "a").write_text("another")
     with CheckpointManager("memory://", policy=Policy(base_path=base)) as manager:
         assert not step(manager, {}, EvidencePack([file_evidence("a")])).verified
-        assert "task@2 is committed and not verified: file_sha256 'a is unch" in caplog.text
+        assert "task@2 is committed and did not verify: file_sha256 'a is unch" in caplog.text
         caplog.clear()
         meant = file_evidence("a", policy=manager.verifier.policy)
         assert step(manager, {}, EvidencePack([meant])).verified

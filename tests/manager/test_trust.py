@@ -304,7 +304,7 @@ def test_going_back_branches_with_the_next_step_only(manager: CheckpointManager)
     assert newest(manager) == 3
     assert numbers(manager.list_checkpoints("task")) == [3, 2, 1]
     assert manager.steps_in_flight("task") == []
-    with pytest.raises(hf.StepConflictError, match="went back"):
+    with pytest.raises(hf.StepConflictError, match="was rolled back"):
         manager.commit_step(waiting, exists("a"))
     four = step(manager, {"n": 4}, exists("a"))
     assert four.parent_id == f"task@{three.seq}", "one rollback is one branch"

@@ -21,7 +21,7 @@ from holdfast.evidence import (
     VerificationStatus,
 )
 from holdfast.manager.checkpoint_manager import CheckpointManager
-from holdfast.manager.views import StepInFlight, TaskCheckpoint
+from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint
 from holdfast.model import CheckpointType
 
 __all__ = [

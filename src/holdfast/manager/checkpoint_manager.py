@@ -8,47 +8,32 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
-from holdfast.codec import readable
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
-from holdfast.engine.resume.holders import WORKER, this_process
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.trust import records
 from holdfast.evidence.trust.checking import Checker, reason
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
-from holdfast.kernel import backlog, compose
+from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs, state_seq
-from holdfast.manager import steps
-from holdfast.manager.views import StepInFlight, TaskCheckpoint
-from holdfast.model import (
-    CARRY_STATE,
-    CheckpointType,
-    Entry,
-    Kind,
-    Status,
-    check_id,
-)
-from holdfast.model import (
-    checkpoint_id as name_checkpoint,
-)
+from holdfast.manager import task_steps
+from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of
+from holdfast.model import CARRY_STATE, Entry, Status, check_id
+from holdfast.model import checkpoint_id as name_checkpoint
 from holdfast.operations import deleting, reading
 
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
-"""Told of every checkpoint that is passed over, and why."""
+"""Called with every checkpoint that is skipped, and why."""
 
 _log: Final = logging.getLogger("holdfast.evidence")
-_TYPES: Final = frozenset(kind.value for kind in CheckpointType)
 
 
 class CheckpointManager:
@@ -57,9 +42,9 @@ class CheckpointManager:
     Blocking. May be shared between threads, and several processes may work on one store: a step
     begun by one can be committed by another. A task is a run; its id is the run's.
 
-    A checkpoint *holds* when for everything that was claimed on its branch up to it the newest
-    claim is verified now. Only these are found by `get_last_verified_checkpoint` and can be gone
-    back to; what was found earlier is shown and never believed.
+    A checkpoint *verifies* when the newest claim about each subject on its branch, up to it,
+    verifies now. `get_last_verified_checkpoint` finds only those, and only they can be rolled back
+    to. Earlier verdicts are shown and never believed.
     """
 
     def __init__(
@@ -76,12 +61,12 @@ class CheckpointManager:
         """Open a manager on a store: a URL, path, `Store` or checkpointer; None is the default.
 
         - `db_path`: a SQLite file, instead of a store.
-        - `base_path`: where relative paths of evidence begin, and what no path leads out of;
-          short for a `policy` that says so. `policy`: all that may be looked at. The connection
-          "default" of `db_row` is the manager's own SQLite file unless the policy has one.
+        - `base_path`: the root of relative paths of evidence, which no path may leave; short for
+          a `policy` that says so. `policy`: all that checks may look at. The connection "default"
+          of `db_row` is the manager's own SQLite file unless the policy has one.
         - `auto_verify`: check a checkpoint's evidence when it is committed.
         - `verifier`: one of your own, instead of `base_path` and `policy`.
-        - `on_rejected`: called for each checkpoint that is passed over when one is looked for.
+        - `on_rejected`: called for each checkpoint that is skipped in a search.
         """
         if db_path is not None:
             if store is not None:
@@ -96,11 +81,11 @@ class CheckpointManager:
         self.verifier = verifier
         self._on_rejected = on_rejected
         self._lock = threading.Lock()
-        self._going_back: dict[str, steps.GoingBack] = {}
+        self._going_back: dict[str, task_steps.GoingBack] = {}
 
     @property
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
-        """What is underneath, with all that it can do."""
+        """The checkpointer behind this manager."""
         return self._opened.checkpointer
 
     # --- steps
@@ -116,16 +101,16 @@ class CheckpointManager:
         """Begin a step, durably, with the state that it will be committed with; returns its id.
 
         The snapshot is copied now. Until it is committed the step is in flight, whatever happens
-        to this process. After `rollback_to_checkpoint` the step goes on from there, and the steps
-        and checkpoints since are left behind; `ConflictError` if another has committed a
-        checkpoint meanwhile. Raises what `Checkpointer.save` raises.
+        to this process. After `rollback_to_checkpoint` the step continues from there, and later
+        steps and checkpoints are abandoned; `ConflictError` if another process has committed a
+        checkpoint in between. Raises what `Checkpointer.save` raises.
         """
         core, run = self._core(), check_id("task_id", task_id)
-        draft = _begin_draft(core, run, checkpoint_type, snapshot, work_item_id, metadata)
+        draft = task_steps.begin_draft(core, run, checkpoint_type, snapshot, work_item_id, metadata)
         with self._lock:
             back = self._going_back.pop(run, None)
         try:
-            entry = core.drive(steps.begin(core, run, draft, back))
+            entry = core.drive(task_steps.begin(core, run, draft, back))
         except (ConflictError, CheckpointNotFoundError):
             raise  # whoever decided to go back decides again
         except BaseException:
@@ -140,62 +125,62 @@ class CheckpointManager:
     ) -> TaskCheckpoint:
         """Commit a begun step as a checkpoint with its evidence, durably and once.
 
-        To commit it again with the same evidence gives the same checkpoint. `checkpoint_id` is a
-        name of your own for it. With `auto_verify` its own evidence is checked: see `verified` of
-        what is returned. It is committed in any case; what is not verified is logged as a warning.
+        Committing it again with the same evidence returns the same checkpoint. `checkpoint_id` is
+        your own name for it. With `auto_verify` its own evidence is checked: see `verified` of the
+        returned checkpoint. It is committed in any case; a failed check is logged as a warning.
 
         Raises `StepNotFoundError`; `StepConflictError` if it was committed with other evidence,
-        if it was abandoned, if the task went back to before it, if the name is taken, or if
-        another process has begun and committed steps since: abandon it then, and begin anew.
+        if it was abandoned, if the task was rolled back to before it, if the name is taken, or if
+        another process has begun and committed steps since: abandon it then, and begin again.
         Steps that one process has begun may be committed in any order. `EvidencePolicyError` and
         `InvalidEvidenceError` for claims that could never be verified here.
         """
         if not isinstance(evidence_pack, EvidencePack):
             raise TypeError(f"commit_step takes an EvidencePack, not {evidence_pack!r}")
         if checkpoint_id is not None:
-            steps.check_alias(checkpoint_id)
+            task_steps.check_alias(checkpoint_id)
         core = self._core()
         with reading.outages_named(str(step_id)):
-            begun = steps.find(core, step_id)
+            begun = task_steps.find(core, step_id)
         self.verifier.refuse_unverifiable(evidence_pack)
-        entry = core.drive(steps.commit(core, begun, evidence_pack, checkpoint_id))
+        entry = core.drive(task_steps.commit(core, begun, evidence_pack, checkpoint_id))
         if self.auto_verify:
             standing = self._checker(core).check_own(entry)
             if not standing.holds:
                 name = name_checkpoint(entry.run, entry.seq)
-                _log.warning("%s is committed and not verified: %s", name, reason(standing))
+                _log.warning("%s is committed and did not verify: %s", name, reason(standing))
         return self._required(core, entry.run, entry.seq)
 
     def abandon_step(self, step_id: str) -> None:
         """Say, durably, that a begun step will never be committed: it is in flight no more.
 
-        To abandon it again does nothing, nor does it where the task went back to before it.
+        Does nothing if it was abandoned already, or if the task was rolled back to before it.
         Raises `StepNotFoundError`, and `StepConflictError` if it was committed.
         """
         core = self._core()
         with reading.outages_named(str(step_id)):
-            begun = steps.find(core, step_id)
-        core.drive(steps.abandon(core, begun))
+            begun = task_steps.find(core, step_id)
+        core.drive(task_steps.abandon(core, begun))
 
     def steps_in_flight(self, task_id: str | None = None) -> list[StepInFlight]:
         """The steps that were begun and not committed, oldest first, of one task or of all.
 
-        Steps that were abandoned, or left behind by going back, are none of them.
+        Steps that were abandoned or rolled back are not among them.
         """
         core = self._core()
         with reading.outages_named(task_id):
             if task_id is not None:
-                return steps.in_flight(core, check_id("task_id", task_id))
+                return task_steps.in_flight(core, check_id("task_id", task_id))
             found: list[StepInFlight] = []
             for head in all_runs(core.journals.store):
                 if head.flow is None:
-                    found += steps.in_flight(core, head.run)
+                    found += task_steps.in_flight(core, head.run)
             return found
 
     # --- trust
 
     def verify_checkpoint(self, checkpoint_id: str) -> bool:
-        """Whether a checkpoint holds now. What is found is noted beside the task's journal.
+        """Whether a checkpoint verifies now. The verdicts are recorded beside the task's journal.
 
         Raises `CheckpointNotFoundError`.
         """
@@ -210,12 +195,12 @@ class CheckpointManager:
         *,
         work_item_id: str | None = None,
     ) -> TaskCheckpoint | None:
-        """The newest checkpoint on the task's branch that holds now; None if there is none.
+        """The newest checkpoint on the task's branch that verifies now; None if there is none.
 
-        Those that fail are passed over. Where evidence can't be told now (INCONCLUSIVE, ERROR)
-        but the checkpoint held before, or was never checked, `VerificationError` is raised: to go
-        on from an older one would throw good work away. When nothing of what has evidence holds,
-        this manager's next `begin_step` starts the task anew, on a branch of its own.
+        Those that fail are skipped. Where a check can't decide (INCONCLUSIVE, ERROR) and the
+        checkpoint verified before, or was never checked, `VerificationError` is raised: an older
+        one would throw good work away. When none of the checkpoints with evidence verifies, this
+        manager's next `begin_step` starts the task again, on a branch of its own.
         """
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
@@ -232,11 +217,10 @@ class CheckpointManager:
         return None
 
     def rollback_to_checkpoint(self, checkpoint_id: str) -> Any:
-        """Check that a checkpoint holds now, and return its snapshot.
+        """Check that a checkpoint verifies now, and return its snapshot.
 
-        This manager's next `begin_step` for its task goes on from there. Until then nothing is
-        changed: if nothing is begun, nothing is left behind. Raises `VerificationError`, with the
-        evidence that is not verified, if it does not hold or can't be told; and
+        This manager's next `begin_step` for its task continues from there. Until then nothing
+        changes. Raises `VerificationError`, with the evidence that did not verify, and
         `CheckpointNotFoundError`.
         """
         core = self._core()
@@ -250,9 +234,9 @@ class CheckpointManager:
         return loaded.state
 
     def resume_or_start(self, task_id: str, checkpoint_type: str | None = None) -> Any:
-        """The snapshot to go on from, of the newest checkpoint that holds; None to start anew.
+        """The snapshot of the newest checkpoint that verifies; None to start from the beginning.
 
-        The next `begin_step` goes on from there, or begins a branch of its own. Raises as
+        The next `begin_step` continues from there, or begins a branch of its own. Raises as
         `get_last_verified_checkpoint` does.
         """
         core, run = self._core(), check_id("task_id", task_id)
@@ -268,9 +252,9 @@ class CheckpointManager:
         """One checkpoint, by its id or your own name for it; None if there is none."""
         core = self._core()
         with reading.outages_named(checkpoint_id):
-            place = steps.resolve(core, checkpoint_id)
+            place = task_steps.resolve(core, checkpoint_id)
         loaded = None if place is None else reading.load(core, place[0], seq=place[1])
-        return None if loaded is None else _views(core, [loaded])[0]
+        return None if loaded is None else checkpoints_of(core, [loaded])[0]
 
     def list_checkpoints(
         self,
@@ -280,37 +264,32 @@ class CheckpointManager:
         *,
         work_item_id: str | None = None,
     ) -> list[TaskCheckpoint]:
-        """A task's checkpoints, newest first, also those that it left behind by going back."""
+        """A task's checkpoints, newest first, also those that were rolled back."""
         reading.check_limit(limit)
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
             entries = list(islice(filter(wanted, _live(core, run)), limit))
         loaded = [reading.load(core, run, seq=entry.seq) for entry in entries]
-        return _views(core, [one for one in loaded if one is not None])
+        return checkpoints_of(core, [one for one in loaded if one is not None])
 
     def delete_checkpoint(self, checkpoint_id: str) -> bool:
         """Delete a checkpoint with its snapshot and evidence; False if there is no such one."""
         core = self._core()
-        place = steps.resolve(core, checkpoint_id)
+        place = task_steps.resolve(core, checkpoint_id)
         try:
             return place is not None and deleting.delete(core, place[0], seq=place[1]) == 1
         except CheckpointNotFoundError:
             return False
 
     def close(self) -> None:
-        """Release what this opened. A second call does nothing."""
+        """Close what this opened. A second call does nothing."""
         self._opened.close_sync()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -335,7 +314,7 @@ class CheckpointManager:
         return replace(policy, connections={**policy.connections, "default": store.path})
 
     def _find(self, core: Core, name: str) -> Checkpoint:
-        place = steps.resolve(core, name)
+        place = task_steps.resolve(core, name)
         if place is None:
             raise CheckpointNotFoundError("", name)
         return reading.require(core, place[0], place[1], None)
@@ -343,48 +322,15 @@ class CheckpointManager:
     def _required(self, core: Core, run: str, seq: int) -> TaskCheckpoint:
         loaded = reading.require(core, run, seq, None)
         with reading.outages_named(run):
-            return _views(core, [loaded])[0]
+            return checkpoints_of(core, [loaded])[0]
 
     def _go_back(self, run: str, target: int | None, seen: int | None) -> None:
         with self._lock:
-            self._going_back[run] = steps.GoingBack(target, seen)
-
-
-def _begin_draft(
-    core: Core,
-    run: str,
-    checkpoint_type: str,
-    snapshot: Mapping[str, Any],
-    work_item_id: str | None,
-    metadata: Mapping[str, Any] | None,
-) -> Draft:
-    for what, given in (("snapshot", snapshot), ("metadata", metadata or {})):
-        if not isinstance(given, Mapping):
-            raise TypeError(f"{what} must be a dict, not {type(given).__name__}")
-    facts: dict[str, Any] = {WORKER: str(this_process())}
-    if work_item_id is not None:
-        facts["work_item"] = check_id("work_item_id", work_item_id)
-    if metadata:
-        facts["metadata"] = readable.to_json(dict(metadata), root="metadata")
-    return Draft(
-        Kind.BEGIN.value,
-        Status.OPEN.value,
-        compose.encode(core, run, dict(snapshot), root="snapshot"),
-        type=_known_type(checkpoint_type),
-        meta=compose.bounded_meta(facts),
-    )
-
-
-def _known_type(given: str) -> str:
-    if given not in _TYPES:
-        raise ValueError(
-            f"checkpoint_type must be one of {', '.join(CheckpointType)}, not {given!r}"
-        )
-    return str(given)
+            self._going_back[run] = task_steps.GoingBack(target, seen)
 
 
 def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[Entry], bool]:
-    kind = None if checkpoint_type is None else _known_type(checkpoint_type)
+    kind = None if checkpoint_type is None else task_steps.known_type(checkpoint_type)
 
     def wanted(entry: Entry) -> bool:
         return (kind is None or entry.type == kind) and (
@@ -401,18 +347,6 @@ def _live(core: Core, run: str) -> Iterator[Entry]:
 
 
 def _current(core: Core, run: str) -> int | None:
-    """The seq of the checkpoint that the task stands on."""
+    """The seq of the task's current checkpoint."""
     head = core.journals.checked_head(run)
     return None if head is None else state_seq(head)
-
-
-def _views(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]:
-    """Checkpoints of one task, with what was last found about them."""
-    if not loaded:
-        return []
-    packs = [(one.entry, records.pack_of(one)) for one in loaded]
-    claims = [
-        (entry, [c.digest for c in pack.evidence_list] if pack else []) for entry, pack in packs
-    ]
-    known = records.findings(core, loaded[0].run_id, claims)
-    return [TaskCheckpoint(one, known.get(one.seq, records.NOTHING)) for one in loaded]

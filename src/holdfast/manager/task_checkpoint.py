@@ -1,4 +1,4 @@
-"""Checkpoints and steps in the words of tasks."""
+"""What users see of a task: its checkpoints, and its steps in flight."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Any, Self
 from holdfast.checkpoint import Checkpoint, to_datetime
 from holdfast.codec import readable
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust.records import NOTHING, Findings, pack_of
+from holdfast.evidence.trust.records import NOTHING, Findings, findings, pack_of
 from holdfast.evidence.verdicts import VerificationStatus
+from holdfast.kernel.core import Core
 from holdfast.model import checkpoint_id
 
 
 class TaskCheckpoint(Checkpoint):
-    """A checkpoint of a task, with its evidence and what was last found about that.
+    """A checkpoint of a task, with its evidence and the newest verdicts on it.
 
-    What was found is shown, and never a reason to trust it: whoever goes back checks anew.
+    The verdicts are shown and never believed: a rollback checks again.
     """
 
     __slots__ = ("_findings", "_pack")
@@ -52,7 +53,7 @@ class TaskCheckpoint(Checkpoint):
 
     @property
     def checkpoint_type(self) -> str | None:
-        """What moment it stands for, one of `CheckpointType`."""
+        """Its type, one of `CheckpointType`."""
         return self.type
 
     @property
@@ -72,7 +73,7 @@ class TaskCheckpoint(Checkpoint):
 
     @property
     def verified(self) -> bool:
-        """Whether its evidence was verified when it was last checked. Not a reason to trust it now."""
+        """Whether its evidence verified when it was last checked. Not a reason to trust it now."""
         return (
             self._pack is not None
             and self._findings.status is VerificationStatus.VERIFIED
@@ -81,11 +82,11 @@ class TaskCheckpoint(Checkpoint):
 
     @property
     def last_verified_at(self) -> datetime | None:
-        """When that was last checked, whatever was found."""
+        """When that was last checked, whatever the verdict."""
         return None if self._findings.at is None else to_datetime(self._findings.at)
 
     def to_dict(self) -> dict[str, Any]:
-        """The documented JSON form, in the words of both; `from_dict` turns it back."""
+        """The documented JSON form, with the names of tasks and of checkpoints; see `from_dict`."""
         at = self.last_verified_at
         pack = self._pack and {
             **self._pack.to_dict(),
@@ -105,7 +106,7 @@ class TaskCheckpoint(Checkpoint):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The checkpoint that `to_dict` was called on, not yet checked: verdicts are not believed.
+        """The checkpoint that `to_dict` was called on, unverified: verdicts are not believed.
 
         Raises `ValueError` for anything else.
         """
@@ -118,7 +119,7 @@ class TaskCheckpoint(Checkpoint):
 
 @dataclass(frozen=True, slots=True)
 class StepInFlight:
-    """A step that was begun and neither committed, abandoned nor left behind by going back."""
+    """A step that was begun and neither committed, abandoned nor rolled back."""
 
     step_id: str
     task_id: str
@@ -127,3 +128,13 @@ class StepInFlight:
     begun_at: datetime
     snapshot: Any
     metadata: dict[str, Any]
+
+
+def checkpoints_of(core: Core, loaded: list[Checkpoint]) -> list[TaskCheckpoint]:
+    """Checkpoints of one task with the newest verdicts on them. Blocks."""
+    if not loaded:
+        return []
+    packs = [(one.entry, pack_of(one)) for one in loaded]
+    claims = [(at, [c.digest for c in pack.evidence_list] if pack else []) for at, pack in packs]
+    known = findings(core, loaded[0].run_id, claims)
+    return [TaskCheckpoint(one, known.get(one.seq, NOTHING)) for one in loaded]

@@ -1,18 +1,19 @@
-"""Steps in a task's journal: begun, committed once, abandoned, left behind.
+"""Steps in a task's journal: begun, committed once, abandoned, rolled back.
 
-A `begin` entry keeps the snapshot. The `checkpoint` that commits it names it by its random id, so
-that nothing else can be taken for it; so does the `cancel` that abandons it. Going back to before
-a begun step leaves it behind.
+A `begin` entry stores the snapshot. The `checkpoint` that commits it names it by its random id, so
+that nothing else can be mistaken for it; so does the `cancel` that abandons it. A rollback to
+before a begun step discards it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.codec import readable
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.engine.resume.holders import WORKER
+from holdfast.engine.resume.holders import WORKER, this_process
 from holdfast.errors import (
     CheckpointNotFoundError,
     ConflictError,
@@ -23,12 +24,14 @@ from holdfast.errors import (
 )
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust.records import evidence_meta, pack_digest, pack_of
+from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import state_seq
-from holdfast.manager.views import StepInFlight
+from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (
+    CheckpointType,
     Entry,
     Kind,
     Status,
@@ -43,17 +46,52 @@ _BEGUN: Final = "begun"
 
 
 class GoingBack(NamedTuple):
-    """Where a task goes on from with its next step."""
+    """Where a task continues with its next step."""
 
     target: int | None  # None: from the beginning
     seen: int | None  # the current checkpoint when that was decided
 
 
 class _DoneError(Exception):
-    """It is there already."""
+    """It was written already."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
+
+
+def begin_draft(
+    core: Core,
+    run: str,
+    checkpoint_type: str,
+    snapshot: Mapping[str, Any],
+    work_item_id: str | None,
+    metadata: Mapping[str, Any] | None,
+) -> Draft:
+    """What begins a step: its snapshot, type and facts. Encodes, and checks everything."""
+    for what, given in (("snapshot", snapshot), ("metadata", metadata or {})):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{what} must be a dict, not {type(given).__name__}")
+    facts: dict[str, Any] = {WORKER: str(this_process())}
+    if work_item_id is not None:
+        facts["work_item"] = check_id("work_item_id", work_item_id)
+    if metadata:
+        facts["metadata"] = readable.to_json(dict(metadata), root="metadata")
+    return Draft(
+        Kind.BEGIN.value,
+        Status.OPEN.value,
+        compose.encode(core, run, dict(snapshot), root="snapshot"),
+        type=known_type(checkpoint_type),
+        meta=compose.bounded_meta(facts),
+    )
+
+
+def known_type(given: str) -> str:
+    """The type, if it is one of `CheckpointType`."""
+    if given not in set(CheckpointType):
+        raise ValueError(
+            f"checkpoint_type must be one of {', '.join(CheckpointType)}, not {given!r}"
+        )
+    return str(given)
 
 
 def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entry]:
@@ -99,7 +137,7 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
     """Append the checkpoint of a begun step, once; the one that is there if it was committed.
 
     Raises `StepConflictError` if that has other evidence or another alias, if the step was
-    abandoned or overtaken, if the task went back to before it, and if the alias is taken.
+    abandoned or overtaken, if the task was rolled back to before it, and if the alias is taken.
     """
     step_id = checkpoint_id(begun.run, begun.seq)
     facts = {**Meta(begun).fields, _BEGUN: begun.entry_id.hex(), **evidence_meta(pack)}
@@ -141,7 +179,7 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
 
 
 def abandon(core: Core, begun: Entry) -> Op[None]:
-    """Append that a begun step will never be committed, unless that is so already.
+    """Abandon a begun step, unless it is abandoned or rolled back already.
 
     Raises `StepConflictError` if it was committed.
     """
@@ -181,7 +219,7 @@ def check_alias(alias: str) -> str:
 
 
 def resolve(core: Core, name: str) -> tuple[str, int] | None:
-    """The run and seq that an id, RUN@SEQ or a caller's own, stands for. Blocks."""
+    """The run and seq of an id, which is RUN@SEQ or the caller's own. Blocks."""
     try:
         return split_checkpoint_id(name)
     except InvalidIdError:
@@ -192,7 +230,7 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
 
 
 def _name(core: Core, alias: str, step_id: str) -> Op[None]:
-    """Let an alias lead to a step. Raises `StepConflictError` while it leads to another."""
+    """Let an alias name a step. Raises `StepConflictError` while it names another."""
 
     def decide(head: Entry | None) -> Draft:
         holder = _named(head)
@@ -247,7 +285,7 @@ def _abandoned(entries: Iterable[Entry]) -> set[str | None]:
 
 
 def _waits(begun: Entry, since: list[Entry]) -> bool:
-    """Whether a step that was not committed could be, were it not overtaken."""
+    """Whether an uncommitted step could be committed, if it is not overtaken."""
     return begun.entry_id.hex() not in _abandoned(since) and any(
         entry.seq == begun.seq for entry in _followed(since)
     )
@@ -258,11 +296,11 @@ def _why_not(begun: Entry, since: list[Entry]) -> str | None:
     if begun.entry_id.hex() in _abandoned(since):
         return "it was abandoned; begin another"
     if not _waits(begun, since):
-        return "its task went back to before it, or was deleted; begin it again"
+        return "its task was rolled back to before it, or deleted; begin it again"
     if _overtaken(begun, _followed(since)):
         return (
-            "another process has begun and committed steps since, and this one would send the "
-            "task back to its old snapshot; abandon_step it, and begin anew"
+            "another process has begun and committed steps since, and this one would return "
+            "the task to its old snapshot; abandon_step() it, and begin again"
         )
     return None
 
@@ -285,12 +323,10 @@ def _saved(entry: Entry) -> bool:
 
 
 def _followed(entries: list[Entry]) -> list[Entry]:
-    """The begun steps and checkpoints that no rollback left behind, newest first.
+    """The begun steps and checkpoints that were not rolled back, newest first.
 
-    `entries` are the newest ones of a run.
-
-    Like `Reader.trail`, from the end back. But deleting a checkpoint is not going back: whoever
-    is at work on a step may commit it.
+    `entries` are the newest ones of a run. Unlike in `Reader.trail`, deleting a checkpoint is no
+    rollback: a step in flight may still be committed.
     """
     found: list[Entry] = []
     back_to: int | None = None
