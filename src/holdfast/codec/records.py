@@ -51,6 +51,15 @@ def made(kind: Any, *args: Any, **fields: Any) -> Any:
         raise Misplaced(f"{kind.__name__} refused the stored data: {error}") from error
 
 
+def is_made(kind: type, stored: type, data: object) -> bool:
+    """Whether the data is an instance already, rather than what it is stored as; raises for others."""
+    if type(data) is stored:
+        return False
+    if isinstance(data, kind):
+        return True
+    raise misfit(kind.__name__, data)
+
+
 def misfit(expected: str, data: object) -> Misplaced:
     """The data is of another kind altogether."""
     return Misplaced(
@@ -82,10 +91,19 @@ class _Fields:
             self._hints = {name: self._fill_in(hint) for name, hint in hints.items()}
         return self._hints
 
-    def converters(self) -> dict[str, Convert]:
+    def convert(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields as their hints ask for; those without a hint as they are."""
         if self._converters is None:
             self._converters = {name: self._compile(h) for name, h in self.hints().items()}
-        return self._converters
+        known, converted = self._converters, {}
+        key: Any = None
+        try:
+            for key, item in data.items():
+                converted[key] = known[key](item) if key in known else item
+        except Misplaced as misplaced:
+            misplaced.under(key_step(key))
+            raise
+        return converted
 
     def _fill_in(self, hint: Any) -> Any:
         if isinstance(hint, TypeVar):
@@ -105,31 +123,19 @@ def _dataclass(kind: Any, types: _Fields) -> Convert:
     ]
 
     def convert(data: Any) -> Any:
-        if type(data) is not dict:
-            if isinstance(data, kind):
-                return data
-            raise misfit(kind.__name__, data)
-        known = types.converters()
-        given: dict[str, Any] = {}
-        later: dict[str, Any] = {}
-        key: Any = None
-        try:
-            for key, item in data.items():
-                if key not in fields:
-                    raise Misplaced(
-                        f"{kind.__name__} has no such field, and dropping it would lose data; "
-                        "give the class this field, or load without a type and convert"
-                    )
-                (given if fields[key].init else later)[key] = known[key](item)
-            for key in needed:
-                if key not in data:
-                    raise Misplaced(
-                        f"{kind.__name__} needs this field, but it was not stored; "
-                        "give it a default"
-                    )
-        except Misplaced as misplaced:
-            misplaced.under(key_step(key))
-            raise
+        if is_made(kind, dict, data):
+            return data
+        for key in (key for key in data if key not in fields):
+            raise Misplaced(
+                f"{kind.__name__} has no such field, and dropping it would lose data; "
+                "give the class this field, or load without a type and convert"
+            ).under(key_step(key))
+        for key in (key for key in needed if key not in data):
+            raise Misplaced(
+                f"{kind.__name__} needs this field, but it was not stored; give it a default"
+            ).under(key_step(key))
+        given = types.convert(data)
+        later = {key: given.pop(key) for key in data if not fields[key].init}
         revived = made(kind, **given)
         for key, item in later.items():
             object.__setattr__(revived, key, item)  # works for frozen classes too
@@ -176,16 +182,7 @@ def _typed_dict(kind: Any, types: _Fields) -> Convert:
             raise Misplaced(
                 f"{kind.__name__} needs this key, but it was not stored; make it NotRequired"
             ).under(key_step(name))
-        known = types.converters()
-        revived = {}
-        key: Any = None
-        try:
-            for key, item in data.items():
-                revived[key] = known[key](item) if key in known else item
-        except Misplaced as misplaced:
-            misplaced.under(key_step(key))
-            raise
-        return revived
+        return types.convert(data)
 
     return convert
 
@@ -195,24 +192,13 @@ def _named_tuple(kind: Any, types: _Fields) -> Convert:
     least = len(names) - len(kind._field_defaults)
 
     def convert(data: Any) -> Any:
-        if type(data) is not tuple:
-            if isinstance(data, kind):
-                return data
-            raise misfit(kind.__name__, data)
+        if is_made(kind, tuple, data):
+            return data
         if not least <= len(data) <= len(names):
             raise Misplaced(
                 f"{kind.__name__} has {len(names)} fields, but {len(data)} were stored; "
                 "give new fields a default, and keep old ones"
             )
-        known = types.converters()
-        parts = []
-        name = ""
-        try:
-            for name, item in zip(names, data, strict=False):
-                parts.append(known[name](item) if name in known else item)
-        except Misplaced as misplaced:
-            misplaced.under(key_step(name))
-            raise
-        return made(kind, *parts)
+        return made(kind, **types.convert(dict(zip(names, data, strict=False))))
 
     return convert

@@ -19,7 +19,7 @@ from itertools import repeat
 from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, overload
 
 from holdfast.codec.paths import Misplaced, key_step
-from holdfast.codec.records import Convert, made, misfit, record, stored_names
+from holdfast.codec.records import Convert, is_made, made, misfit, record, stored_names
 from holdfast.codec.values import decode, encode
 from holdfast.errors import ReviveError
 
@@ -157,10 +157,8 @@ def _mapping(kind: type, args: tuple[Any, ...]) -> Convert:
     as_it_is = convert_item is _anything and (kind is dict or kind in _ABSTRACT)
 
     def convert(data: Any) -> Any:
-        if type(data) is not dict:
-            if isinstance(data, kind):
-                return data
-            raise misfit(kind.__name__, data)
+        if is_made(kind, dict, data):
+            return data
         if as_it_is and (convert_key is _anything or {*map(type, data)} <= plain_keys):
             return data
         revived = {}

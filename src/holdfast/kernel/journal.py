@@ -172,6 +172,8 @@ class Journals(Reader):
 
     def _base_of(self, head: Entry) -> Entry | None:
         """The checkpoint that a delta behind this head builds on: results may follow it."""
+        if head.kind == Kind.CHECKPOINT and head.status != Status.DELETED:
+            return head
         near = takewhile(lambda entry: head.seq - entry.seq < REACH, self.branch_of(head))
         return next((entry for entry in near if entry.kind == Kind.CHECKPOINT), None)
 

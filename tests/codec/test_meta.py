@@ -1,0 +1,46 @@
+"""An entry's metadata: typed, and what is of another type is damage."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.codec.meta import Meta, dump_meta
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry
+
+
+def entry(meta: str) -> Entry:
+    return Entry(
+        "run", 3, "checkpoint", b"id", None, b"digest", None, None, None, "open", 0, None, 0,
+        None, None, None, meta, b"",
+    )  # fmt: skip
+
+
+def test_keys_come_back_as_they_were_given_and_absent_ones_as_their_default() -> None:
+    meta = Meta(entry(dump_meta({"begun": "ab", "next_steps": ["x"], "iteration": 2})))
+    assert (meta.begun, meta.next_steps, meta.iteration) == ("ab", ["x"], 2)
+    assert (meta.alias, meta.rolled_back, meta.after) == (None, (), "")
+    assert meta.fields == {"begun": "ab", "next_steps": ["x"], "iteration": 2}
+    assert Meta(entry("")).fields == {}
+    assert dump_meta({}) == ""
+
+
+@pytest.mark.parametrize("claimed", [{"p": 1}, [{"p": 1}]])
+def test_one_pack_of_claims_reads_like_a_list_of_one(claimed: object) -> None:
+    assert Meta(entry(dump_meta({"evidence": claimed}))).evidence == [{"p": 1}]
+    assert Meta(entry("{}")).evidence == []
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "7", "[" * 100_000])
+def test_metadata_that_is_not_an_object_is_damage_of_that_entry(text: str) -> None:
+    with pytest.raises(CheckpointCorruptedError) as caught:
+        Meta(entry(text))
+    assert (caught.value.run_id, caught.value.seq) == ("run", 3)
+
+
+def test_a_value_of_another_type_is_damage_of_that_entry() -> None:
+    meta = Meta(entry(dump_meta({"begun": 7, "next_steps": "x"})))
+    with pytest.raises(CheckpointCorruptedError, match="begun is not a str"):
+        _ = meta.begun
+    with pytest.raises(CheckpointCorruptedError, match="next_steps is not a list"):
+        _ = meta.next_steps
