@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from holdfast.codec import envelope
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.reader import state_seq
-from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.kernel.reader import is_stub, state_seq
+from holdfast.model import Entry, Kind, check_id
 from holdfast.store import PAGE
 
 
@@ -50,77 +51,63 @@ def verify(core: Core, run_id: str) -> Integrity:
     left.
     """
     check_id("run_id", run_id)
-    counts = {True: 0, None: 0, "deleted": 0}
+    counts: Counter[str] = Counter()
     problems: list[Problem] = []
     previous: Entry | None = None
-    entries = 0
     for entry in _around_damage(core.journals, run_id, problems):
-        entries += 1
-        broken = {problem.seq for problem in problems}
-        if (
-            previous is not None
-            and entry.seq != previous.seq + 1
-            and not broken.issuperset(range(previous.seq + 1, entry.seq))
-        ):
+        missing = set() if previous is None else set(range(previous.seq + 1, entry.seq))
+        if missing and missing - {problem.seq for problem in problems}:
             problems.append(
-                Problem(run_id, entry.seq, f"nothing stands between it and {previous.seq}")
+                Problem(run_id, entry.seq, f"nothing stands between it and {min(missing) - 1}")
             )
-        if entry.status == Status.DELETED and not entry.body:
-            counts["deleted"] += 1
-        else:
-            try:
-                proof = envelope.proves(entry, _digest_before(entry, previous))
-                if proof is False:
-                    problems.append(
-                        Problem(
-                            run_id, entry.seq, "its digest does not follow from the entry before it"
-                        )
-                    )
-                else:
-                    counts[proof] += 1
-            except CheckpointCorruptedError as error:
-                problems.append(Problem(run_id, entry.seq, error.reason))
+        try:
+            counts[_proof(entry, previous)] += 1
+        except CheckpointCorruptedError as error:
+            problems.append(Problem(run_id, entry.seq, error.reason))
+        counts["entries"] += 1
         previous = entry
-    if previous is None:
-        if not problems:
-            raise CheckpointNotFoundError(run_id)
-        return Integrity(run_id, entries, 0, 0, 0, tuple(problems))
-    problems += [found for found in _unreadable(core.journals, previous) if found not in problems]
-    return Integrity(
-        run_id, entries, counts[True], counts[None], counts["deleted"], tuple(problems)
-    )
+    if previous is not None:
+        found = _unreadable(core.journals, previous)
+        problems += [problem for problem in found if problem not in problems]
+    elif not problems:
+        raise CheckpointNotFoundError(run_id)
+    proved, rewritten, deleted = (counts[name] for name in ("proved", "rewritten", "deleted"))
+    return Integrity(run_id, counts["entries"], proved, rewritten, deleted, tuple(problems))
+
+
+def _proof(entry: Entry, previous: Entry | None) -> Literal["proved", "rewritten", "deleted"]:
+    """What vouches for an entry. Raises `CheckpointCorruptedError` if nothing does."""
+    if is_stub(entry):
+        return "deleted"
+    before = b"" if previous is None else previous.digest
+    if previous is None and entry.kind == Kind.TOMBSTONE:
+        before = bytes.fromhex(Meta(entry).after)  # of what was erased before it
+    proof = envelope.proves(entry, before)
+    if proof is False:
+        reason = "its digest does not follow from the entry before it"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+    return "proved" if proof else "rewritten"
 
 
 def _around_damage(journals: Journals, run: str, problems: list[Problem]) -> Iterator[Entry]:
     """Every entry that can be read; those that can't become problems."""
     after = -1
     while True:
-        limit = PAGE
         try:
-            page = journals.store.read(run, after=after, limit=limit)
+            page = journals.store.read(run, after=after)
         except CheckpointCorruptedError as error:
             problems.append(Problem(run, error.seq, error.reason))
             if error.seq is None or error.seq <= after:
                 return
-            limit = error.seq - after - 1
-            page = journals.store.read(run, after=after, limit=limit) if limit else []
+            before = error.seq - after - 1
+            page = journals.store.read(run, after=after, limit=before) if before else []
             yield from (entry for entry in page if entry.seq < error.seq)
             after = error.seq
             continue
         yield from page
-        if len(page) < limit:
+        if len(page) < PAGE:
             return
         after = page[-1].seq
-
-
-def _digest_before(entry: Entry, previous: Entry | None) -> bytes:
-    if previous is not None:
-        return previous.digest
-    if (
-        entry.kind == Kind.TOMBSTONE
-    ):  # what stood before was erased; the tombstone remembers its digest
-        return bytes.fromhex(Meta(entry).after)
-    return b""
 
 
 def _unreadable(journals: Journals, head: Entry) -> list[Problem]:
