@@ -31,7 +31,8 @@ class Tip(Line):
     """
 
     __slots__ = (
-        "base_seq", "chain", "damaged", "digest", "exists", "flow", "owner", "run", "seq", "state_seq", "thread",
+        "base_seq", "chain", "damaged", "digest", "exists", "flow", "held", "owner", "run", "seq",
+        "state_seq", "thread",
     )  # fmt: skip
 
     def __init__(self, run: str, head: Entry | None) -> None:
@@ -46,28 +47,14 @@ class Tip(Line):
         self.state_seq = state_seq(head) if head else None
         self.base_seq = self.state_seq  # the checkpoint a delta builds on; results may follow it
         self.damaged = False  # the state could not be read: the next one must be whole
-        self.chain: Chain | None = (
-            None  # the state at `base_seq`; without it the next is a keyframe
-        )
-
-    @property
-    def encoding(self) -> bytes | None:
-        """The state at `base_seq`, if it is known."""
-        return self.chain.encoding if self.chain else None
-
-    @property
-    def weight(self) -> int:
-        """How many bytes of states it holds."""
-        return self.chain.weight if self.chain else 0
+        # The state at `base_seq`; without it the next one is stored whole.
+        self.chain: Chain | None = None
+        self.held = 0  # bytes of states that the cache counts for it
 
     @property
     def lacks_state(self) -> bool:
         """Whether a delta could be written if only the store were asked for the current state."""
         return self.chain is None and self.base_seq is not None and not self.damaged
-
-    def take_state_of(self, other: Tip) -> None:
-        """Take over what another tip of the same head knows about the state there."""
-        self.chain, self.base_seq, self.damaged = other.chain, other.base_seq, other.damaged
 
 
 class Draft(NamedTuple):
@@ -164,8 +151,9 @@ class Journals(Reader):
             if known is not None and _same_or_ahead(known, tip):
                 # Another task asked, too: two tips of one head would only get into each other's way.
                 if known.lacks_state and known.seq == tip.seq:
-                    known.take_state_of(tip)
-                    self._held += known.weight
+                    known.chain, known.base_seq = tip.chain, tip.base_seq
+                    known.damaged = tip.damaged
+                    self._keep(known)
                 return known
             self._keep(tip)
         return tip
@@ -211,18 +199,15 @@ class Journals(Reader):
         with self._lock:
             if tip.broken or only_at not in (None, tip.seq):
                 return None
-            held = tip.weight
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
                 ticket = Ticket(entries, tip, deadline, work, drafts)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it
-                if self._tips.pop(tip.run, None) is tip:
-                    self._held -= held
+                if self._tips.get(tip.run) is tip:
+                    self._drop(tip)
                 raise
-            if self._tips.get(tip.run) is tip:
-                self._held += tip.weight - held
             self._keep(tip)
         return ticket
 
@@ -248,10 +233,10 @@ class Journals(Reader):
     def forget(self, run: str) -> None:
         """Drop what is known of a run, because someone else changed it. Queued entries fail."""
         with self._lock:
-            tip = self._tips.pop(run, None)
+            tip = self._tips.get(run)
             if tip is not None:
                 tip.broken = True
-                self._held -= tip.weight
+                self._drop(tip)
 
     def _place(self, tip: Tip, draft: Draft) -> Entry:
         """The next entry; the tip moves on to it."""
@@ -312,15 +297,21 @@ class Journals(Reader):
     def _keep(self, tip: Tip) -> None:
         """Make the tip the newest of the cache; evict the oldest beyond its size."""
         known = self._tips.get(tip.run)
-        if known is not tip:
-            if known is not None:
-                self._held -= known.weight
-            self._tips[tip.run] = tip
-            self._held += tip.weight
+        if known is not None and known is not tip:
+            self._drop(known)
+        weight = tip.chain.weight if tip.chain else 0
+        self._held += weight - tip.held
+        tip.held = weight
+        self._tips[tip.run] = tip
         self._tips.move_to_end(tip.run)
         while self._held + 512 * len(self._tips) > self._cache_bytes and len(self._tips) > 1:
-            _, oldest = self._tips.popitem(last=False)
-            self._held -= oldest.weight
+            self._drop(next(iter(self._tips.values())))
+
+    def _drop(self, tip: Tip) -> None:
+        """Take the tip out of the cache."""
+        del self._tips[tip.run]
+        self._held -= tip.held
+        tip.held = 0
 
     def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
         """What the entry at `seq` carries, as plain data. Raises `CheckpointCorruptedError`. Blocks."""
@@ -337,10 +328,8 @@ class Journals(Reader):
         """The encoded state that this head stands on; from memory if it is the one we know."""
         with self._lock:  # the tip moves on with every save
             known = self.tip(head.run)
-            if known is None or (known.seq, known.digest) != (head.seq, head.digest):
-                known = None
-            if known is not None and known.encoding is not None:
-                return known.encoding
+            if known and known.chain and (known.seq, known.digest) == (head.seq, head.digest):
+                return known.chain.encoding
         tip = Tip(head.run, head)
         assert tip.state_seq is not None, "only heads that stand on a state are asked about"
         chain = self.chain(head.run, tip.state_seq)

@@ -87,18 +87,16 @@ class Writer:
                 f"{self._store.url} can't run commit= in its transaction; use SQLite, "
                 "PostgreSQL or MySQL, or make what the step does safe to repeat"
             )
-        if self._store.inline:
-            with self._commit:
-                self._refuse_if_closed()
-                if all(self._store.append(ticket.entries)):
-                    ticket.resolve(None)
-                else:
-                    self._look([ticket], refused=True)
-            return
-        with self._mutex:
-            self._refuse_if_closed()
-            self._queue.append(ticket)
-            self._queued_bytes += ticket.size
+        with self._commit if self._store.inline else self._mutex:
+            if self._closed:
+                raise StoreClosedError(self._store.url)
+            if not self._store.inline:
+                self._queue.append(ticket)
+                self._queued_bytes += ticket.size
+            elif all(self._store.append(ticket.entries)):
+                ticket.resolve(None)
+            else:
+                self._look([ticket], refused=True)
 
     def queued(self, run: str) -> list[Entry]:
         """The entries of a run that are on their way to the store, in order."""
@@ -174,10 +172,6 @@ class Writer:
             thread = self._thread
         if thread is not None:
             thread.join()
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise StoreClosedError(self._store.url)
 
     def _refuse_from_work(self) -> None:
         """A ticket's work would wait here for its own end."""
@@ -301,7 +295,8 @@ class Writer:
         """One attempt at the whole batch; resolves what it can tell the outcome of."""
         # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
         # of two that begin at one place, the first must win or lose as a whole.
-        batch.sort(key=lambda ticket: ticket.entries[0][:2])  # run and seq
+        if len(batch) > 1:
+            batch.sort(key=lambda ticket: ticket.entries[0][:2])  # run and seq
         entries = [entry for ticket in batch for entry in ticket.entries]
         fault("writer.append.before")
         try:
