@@ -71,7 +71,7 @@ def test_plain_saves_of_two_processes_all_land(
     pids = [
         server.start(
             url=url, oracle=str(oracle), worker=f"w{n}", runs=[RUN], lanes=2, ops=15,
-            only=["save"], color=colour, deadline=20.0,
+            only=["save"], colour=colour, deadline=20.0,
         )
         for n, colour in enumerate(("sync", "async"))
     ]  # fmt: skip
@@ -90,7 +90,7 @@ def test_a_writer_that_slept_through_a_clear_resurrects_nothing(
     url, path = url_of(kind, tmp_path), tmp_path / "oracle"
     pid = server.start(
         url=url, oracle=str(path), worker="sleeper", runs=[RUN], lanes=6, ops=20, only=["save"],
-        color=colour, stop_at="writer.append.before", deadline=20.0,
+        colour=colour, stop_at="writer.append.before", deadline=20.0,
     )  # fmt: skip
     wait_until_stopped(pid)
     oracle = Oracle(path, "parent")
