@@ -25,6 +25,8 @@ EVIDENCE: Final = "evidence"
 """In an entry's `meta`: what was claimed about the world with this checkpoint."""
 INHERITED: Final = "inherited"
 """In the `meta` of a fork's first checkpoint: what was claimed before it, oldest first."""
+SUBJECTS: Final = "subjects"
+"""In a stored pack of claims: what each is about, hashed. No reason to trust anything."""
 CHILD: Final = "child"
 """In the `meta` of a step's result: the run that the step stands for."""
 

@@ -22,7 +22,7 @@ from holdfast.engine.run.record import Recorder
 from holdfast.evidence.trust import checking, rule
 from holdfast.evidence.trust.checking import Checker, Found
 from holdfast.evidence.trust.gathering import Gathering
-from holdfast.evidence.trust.rule import Claims, Due
+from holdfast.evidence.trust.rule import CheckpointClaims, Requirement
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.graph import CheckpointStrategy
@@ -102,7 +102,7 @@ def goes_back_one_step_at_most(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_doubt_for_failure(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(checking, "_UNTOLD", ())
+    patch.setattr(checking, "_UNDECIDED", ())
 
 
 def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def takes_doubt_for_failure_the_second_time(patch: pytest.MonkeyPatch) -> None:
 
         branch = list(branch)
         if records.ever_held(self._core, branch[0]) is False:
-            patch.setattr(checking, "_UNTOLD", ())
+            patch.setattr(checking, "_UNDECIDED", ())
         return real(self, branch, wanted, **options)
 
     patch.setattr(Checker, "newest", newest)
@@ -131,27 +131,27 @@ def takes_doubt_for_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
-    def due(branch: Sequence[Claims]) -> list[Due]:
+    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
         return [
-            Due(tuple(rule.Claim(seq, c) for c in pack.evidence_list), pack.required)
+            Requirement(tuple(rule.BoundClaim(seq, c) for c in pack.evidence_list), pack.required)
             for seq, packs, before in branch
             for pack in (*before, *packs)
         ]
 
-    patch.setattr(rule, "due", due)
+    patch.setattr(rule, "binding", binding)
 
 
 def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
-    real = rule.due
+    real = rule.binding
 
-    def due(branch: Sequence[Claims]) -> list[Due]:
+    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
         return real(branch[-1:])
 
-    patch.setattr(rule, "due", due)
+    patch.setattr(rule, "binding", binding)
 
 
 def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Gathering, "_due_within", lambda *args: [])
+    patch.setattr(Gathering, "_binding_in", lambda *args: [])
 
 
 def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:
@@ -350,11 +350,11 @@ def gives_other_inputs_the_old_run_within(patch: pytest.MonkeyPatch) -> None:
 def compares_with_all_results(patch: pytest.MonkeyPatch) -> None:
     from holdfast.operations import reading
 
-    def snapshot(self: Checker, run: str, seq: int) -> Any:
+    def snapshot(self: Any, run: str, seq: int) -> Any:
         loaded = reading.load(self._core, run, seq=seq)
         return None if loaded is None else loaded.state
 
-    patch.setattr(Checker, "_snapshot", snapshot)
+    patch.setattr(checking._Look, "_snapshot", snapshot)
 
 
 def lost(tools: Tools) -> None:

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
 from holdfast.evidence.trust import rule
-from holdfast.evidence.trust.rule import Claim, Claims, Due, Standing, due, standing, standings
+from holdfast.evidence.trust.rule import (
+    BoundClaim,
+    CheckpointClaims,
+    Requirement,
+    Standing,
+    binding,
+    standings,
+)
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED
 
@@ -26,24 +33,24 @@ def pack(*subjects: str, version: int = 0, least: int | None = None) -> Evidence
     return EvidencePack(claims, require_all=False, allow_partial=True, min_verified=least)
 
 
-def branch(*packs: EvidencePack | None) -> list[Claims]:
-    return [Claims(seq, (given,) if given else ()) for seq, given in enumerate(packs)]
+def branch(*packs: EvidencePack | None) -> list[CheckpointClaims]:
+    return [CheckpointClaims(seq, (given,) if given else ()) for seq, given in enumerate(packs)]
 
 
-def judged(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> Standing:
+def judged(claims: Sequence[CheckpointClaims], world: dict[str, VerificationStatus]) -> Standing:
     """How the last stands where each "subject/version" is as the world says, VERIFIED if not said."""
-    return standing(claims, {c.key: verdict(c, world) for d in due(claims) for c in d.claims})
+    return next(standings(claims, lambda asked: [verdict(c, world) for c in asked]))
 
 
-def verdict(asked: Claim, world: dict[str, VerificationStatus]) -> Verdict:
+def verdict(asked: BoundClaim, world: dict[str, VerificationStatus]) -> Verdict:
     name = f"{asked.evidence.description}/{asked.evidence.expected['version']}"
     return Verdict(world.get(name, VERIFIED), evidence=asked.evidence.digest)
 
 
-def asked(claims: Sequence[Claims]) -> list[str]:
+def asked(claims: Sequence[CheckpointClaims]) -> list[str]:
     return [
         f"{c.evidence.description}/{c.evidence.expected['version']}"
-        for d in due(claims)
+        for d in binding(claims)
         for c in d.claims
     ]
 
@@ -63,7 +70,7 @@ def test_claims_of_one_checkpoint_on_one_subject_stand_beside_each_other() -> No
 
 
 def test_nothing_claimed_is_not_verified() -> None:
-    assert standing(branch(None, None), {}) == Standing(1, PENDING)
+    assert judged(branch(None, None), {}) == Standing(1, PENDING)
     assert judged(branch(pack("a"), None), {}).holds, "what was claimed before it still counts"
     assert not judged(branch(pack("a"), None), {"a/0": FAILED}).holds
 
@@ -71,12 +78,12 @@ def test_nothing_claimed_is_not_verified() -> None:
 def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gone_over = 0
 
-    def counting(branch: Sequence[Claims]) -> list[Due]:
+    def counting(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
         nonlocal gone_over
         gone_over += len(branch)
-        return due(branch)
+        return binding(branch)
 
-    monkeypatch.setattr(rule, "due", counting)
+    monkeypatch.setattr(rule, "binding", counting)
     claims = branch(*[None] * 500, pack("a"), *[None] * 500)
     found = list(standings(claims, lambda asked: [verdict(c, {"a/0": FAILED}) for c in asked]))
     assert [one.status for one in found] == [FAILED] * 501 + [PENDING] * 500
@@ -84,7 +91,7 @@ def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.Mon
 
 
 def test_what_was_not_checked_is_pending() -> None:
-    assert standing(branch(pack("a")), {}).status is PENDING
+    assert judged(branch(pack("a")), {"a/0": PENDING}).status is PENDING
 
 
 def test_one_failure_is_a_failure_and_one_doubt_is_a_doubt() -> None:
@@ -116,7 +123,7 @@ def test_a_walk_checks_each_claim_once_and_only_as_far_as_it_goes() -> None:
     claims = branch(pack("a"), pack("b"), pack("a", version=1), pack("c"))
     looked: list[str] = []
 
-    def check(wanted: Sequence[Claim]) -> list[Verdict]:
+    def check(wanted: Sequence[BoundClaim]) -> list[Verdict]:
         found = [verdict(one, {"c/0": FAILED, "a/1": FAILED}) for one in wanted]
         looked.extend(
             f"{one.evidence.description}/{one.evidence.expected['version']}" for one in wanted
@@ -150,13 +157,15 @@ worlds = st.dictionaries(
 )
 
 
-def holds_by_the_book(claims: Sequence[Claims], world: dict[str, VerificationStatus]) -> bool:
+def holds_by_the_book(
+    claims: Sequence[CheckpointClaims], world: dict[str, VerificationStatus]
+) -> bool:
     """The rule as one says it, for each subject by itself."""
     made = [(seq, pack) for seq, packs, _ in claims for pack in packs]
     newest = {c.subject: seq for seq, pack in made for c in pack.evidence_list}
     for seq, pack in made:
         kept = [
-            newest[c.subject] > seq or verdict(Claim(seq, c), world).status is VERIFIED
+            newest[c.subject] > seq or verdict(BoundClaim(seq, c), world).status is VERIFIED
             for c in pack.evidence_list
         ]
         if sum(kept) < pack.required:
@@ -209,7 +218,10 @@ def test_what_failed_is_not_asked_about_again_at_every_checkpoint_behind_it() ->
 
 def test_a_fork_answers_for_what_was_claimed_before_it() -> None:
     inherited = (pack("a"), pack("a", "b", version=1))
-    claims = [Claims(0, (pack("b", version=2),), before=inherited), *branch(None, pack("c"))[1:]]
+    claims = [
+        CheckpointClaims(0, (pack("b", version=2),), before=inherited),
+        *branch(None, pack("c"))[1:],
+    ]
     assert asked(claims) == ["a/1", "b/2", "c/0"]
     assert judged(claims, {"a/1": FAILED}).status is FAILED
     assert judged(claims, {"a/0": FAILED, "b/1": FAILED}).holds
@@ -243,4 +255,4 @@ def test_what_is_gone_answers_for_what_was_in_it_and_the_other_way_round(
         for n, one in enumerate(said)
         if not any(answers(newer, one) for newer in said[n + 1 :])
     ]
-    assert [c.evidence.description for d in due(claims) for c in d.claims] == expected
+    assert [c.evidence.description for d in binding(claims) for c in d.claims] == expected

@@ -22,6 +22,7 @@ from holdfast.evidence.checks import (
     network_reachable,
     process_exists,
 )
+from holdfast.evidence.checks.fields import Fields
 from holdfast.evidence.world import addresses, hashing
 from holdfast.evidence.world.databases import Dialect, run
 from holdfast.evidence.world.hashing import HashCache, Identity
@@ -104,10 +105,10 @@ def the_first_of_many_rows_is_taken(patch: pytest.MonkeyPatch) -> None:
 def evidence_names_the_database(patch: pytest.MonkeyPatch) -> None:
     sound = db_row._source
 
-    def source(evidence: Evidence, metadata: dict[str, Any], policy: Any) -> Any:
+    def source(fields: Any, metadata: dict[str, Any], policy: Any) -> Any:
         if "db_path" in metadata:
             return Place(metadata["db_path"], None, ())
-        return sound(evidence, metadata, policy)
+        return sound(fields, metadata, policy)
 
     patch.setattr(db_row, "_source", source)
 
@@ -146,7 +147,7 @@ def files_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def digests_are_compared_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(file_sha256, "sha256_text", lambda evidence, expected, name: expected[name])
+    patch.setattr(Fields, "sha256", lambda fields, name: fields.required(name, str))
 
 
 def the_cache_trusts_mtimes(patch: pytest.MonkeyPatch) -> None:

@@ -495,7 +495,7 @@ def test_paths_may_depend_on_the_state_that_the_node_is_given(store: hf.Store, d
     run(app.resume("r", store=store))
     assert desk.take() == ["b", "remove"]
     (desk / "b").touch()
-    with pytest.raises(hf.StepFailedError, match="b is still there"):
+    with pytest.raises(hf.StepFailedError, match="b still exists"):
         keeps = Graph(dict[str, Any]).add_node("keep", lambda _: None, removes=desk / "b")
         run(
             keeps.add_edge("keep", END).set_entry("keep").compile().run({}, store=store, run_id="k")

@@ -12,7 +12,7 @@ from holdfast.codec.meta import dump_meta
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule
 from holdfast.evidence.trust.checking import Checker, Found
-from holdfast.evidence.trust.rule import Claims, Due, Standing
+from holdfast.evidence.trust.rule import CheckpointClaims, Requirement, Standing
 from holdfast.evidence.verdicts import VerificationStatus, inconclusive
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core
@@ -54,14 +54,14 @@ def looks_at_the_newest_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
-    def due(branch: Sequence[Claims]) -> list[Due]:
+    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
         return [
-            Due(tuple(rule.Claim(seq, c) for c in pack.evidence_list), pack.required)
+            Requirement(tuple(rule.BoundClaim(seq, c) for c in pack.evidence_list), pack.required)
             for seq, packs, _ in branch
             for pack in packs
         ]
 
-    patch.setattr(rule, "due", due)
+    patch.setattr(rule, "binding", binding)
 
 
 def forgets_older_claims(patch: pytest.MonkeyPatch) -> None:

@@ -280,7 +280,7 @@ def test_those_passed_over_are_told_with_their_reasons(url: str, caplog: Any) ->
         assert numbers([checkpoint for checkpoint, _ in told]) == [2, 1]
         assert {standing.status for _, standing in told} == {VerificationStatus.FAILED}
         assert all("1 is there" in str(standing.against[0]) for _, standing in told)
-        assert "does not hold" in caplog.text
+        assert "verification failed" in caplog.text
 
 
 def test_types_are_looked_for_among_what_holds(manager: CheckpointManager) -> None:

@@ -136,7 +136,7 @@ def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",)).removes("x")
 
-    with pytest.raises(hf.StepFailedError, match="x is still there"):
+    with pytest.raises(hf.StepFailedError, match="x still exists"):
         run(engine, flow)
 
 

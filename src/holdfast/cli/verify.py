@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,9 +17,6 @@ from holdfast.cli._session import Session, all_runs, as_command, find_run, run_a
 if TYPE_CHECKING:
     from holdfast.checkpointer import SyncCheckpointer
     from holdfast.evidence import EvidenceVerifier
-    from holdfast.evidence.trust.checking import Checker
-    from holdfast.evidence.trust.rule import Claim, Standing
-    from holdfast.evidence.verdicts import Verdict
     from holdfast.operations.verifying import Integrity
 
 _FINE: Final = ("verified", "unverified", "ok")
@@ -124,36 +120,18 @@ def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | No
         return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
     if verifier is None:
         return Report(run_id, "ok", integrity, ())
+    from holdfast.evidence.trust.checking import Checker
     from holdfast.evidence.verdicts import VerificationStatus
 
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
         return Report(run_id, "unverified", integrity, ())
-    standing = _checker(cp, verifier).check(newest)
+    standing = Checker(cp.core, verifier, record_errors=False).check(newest)
     if not standing.holds and not standing.against:
         return Report(run_id, "unverified", integrity, ())
     unchecked = standing.status is VerificationStatus.ERROR
     verdict = _UNCHECKED if unchecked else standing.status.value
     return Report(run_id, verdict, integrity, tuple(map(str, standing.against)))
-
-
-def _checker(cp: SyncCheckpointer, verifier: EvidenceVerifier) -> Checker:
-    """A checker that notes nothing about claims that it had no means to check."""
-    from holdfast.evidence.trust.checking import Checker
-    from holdfast.evidence.verdicts import VerificationStatus
-
-    class Honest(Checker):
-        def note(
-            self,
-            run: str,
-            standings: Sequence[Standing],
-            checked: Sequence[tuple[Claim, Verdict]],
-            digests: Mapping[int, bytes],
-        ) -> None:
-            told = [one for one in checked if one[1].status is not VerificationStatus.ERROR]
-            super().note(run, standings if len(told) == len(checked) else (), told, digests)
-
-    return Honest(cp.core, verifier)
 
 
 def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:

@@ -102,7 +102,7 @@ class Claiming:
         gone = [_absence(path) for path in _paths(told(self.removes))]
         given, packs = _given([*told((*self.evidence, *said)), *gone], verifier)
         newer = Newer((*wrote, *given))
-        kept = [claim for claim in read if not newer.answers_for(claim)]
+        kept = [claim for claim in read if not newer.supersedes(claim)]
         every = _together((*kept, *wrote, *given), packs)
         for pack in every:
             verifier.refuse_unverifiable(pack)
@@ -160,7 +160,7 @@ def _given(
 ) -> tuple[list[Evidence], list[EvidencePack]]:
     """The claims that must all hold, and the packs with a rule of their own."""
     from holdfast.evidence import Evidence, EvidencePack
-    from holdfast.evidence.world.bases import pack_with_base, with_base
+    from holdfast.evidence.world.bases import with_base
 
     claims: dict[str, Evidence] = {}
     packs: list[EvidencePack] = []
@@ -169,7 +169,9 @@ def _given(
             claim = with_base(Evidence.from_dict(part.to_dict()), verifier.policy)
             claims[claim.digest] = claim
         elif isinstance(part, EvidencePack):
-            packs.append(pack_with_base(EvidencePack.from_dict(part.to_dict()), verifier.policy))
+            copies = EvidencePack.from_dict(part.to_dict()).evidence_list
+            based = [with_base(claim, verifier.policy) for claim in copies]
+            packs.append(replace(part, evidence_list=based))
         else:
             raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")
     return list(claims.values()), packs

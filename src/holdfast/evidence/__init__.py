@@ -1,4 +1,11 @@
-"""Claims about the world that are checked before a checkpoint is trusted."""
+"""Claims about the world, checked before a checkpoint is trusted.
+
+Here: `claims` and `packs` (what is claimed), `policy` (what may be looked at), `checks/` (the types
+of evidence), `world/` (bounded access to files, hosts, databases), `verifier` (runs the checks),
+`verdicts`, `capture` (claims from what is there now) and `trust/`, where `rule.py` decides which
+checkpoints may be trusted. Not here: what a step claims (`engine/claims.py`), and what a resume
+does when a checkpoint does not verify (`engine/resume`).
+"""
 
 from holdfast.evidence.capture import (
     artifact_evidence,
@@ -7,8 +14,8 @@ from holdfast.evidence.capture import (
     files_evidence,
     process_evidence,
 )
-from holdfast.evidence.checks import CHECKS, refuse_unverifiable
-from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.checks import EvidenceType, refuse_unverifiable, register_type
+from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Check, Context
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
@@ -26,7 +33,6 @@ from holdfast.evidence.world.commands import CommandResult, run_command
 from holdfast.evidence.world.hashing import HashCache
 
 __all__ = [
-    "CHECKS",
     "Check",
     "CommandResult",
     "Context",
@@ -48,6 +54,7 @@ __all__ = [
     "inconclusive",
     "process_evidence",
     "refuse_unverifiable",
+    "register_type",
     "run_command",
     "verified",
 ]

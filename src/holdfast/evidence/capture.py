@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import InvalidEvidenceError
-from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.checks import EvidenceType
+from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.world.commands import CommandResult
 from holdfast.evidence.world.hashing import ChangedError, sha256_of

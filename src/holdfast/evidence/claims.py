@@ -1,36 +1,21 @@
-"""Claims: what a program says is true of the world, in a form that can be checked later."""
+"""A claim: what a program says is true of the world, in a form that can be checked later."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
 from typing import Any, Final
 
 from holdfast.codec import readable, values
 from holdfast.errors import InvalidEvidenceError, SerializeError
+from holdfast.evidence.checks import BUILT_IN, EvidenceType, facts_of, subject_of
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
-from holdfast.operations.subjects import canonical, subject_of
-
-__all__ = ["MAX_CLAIM_BYTES", "Evidence", "EvidenceType", "VerificationStatus"]
 
 MAX_CLAIM_BYTES: Final = 1 << 20
 """A claim names things; it does not hold them."""
-
-
-class EvidenceType(StrEnum):
-    """The types that holdfast checks itself. A type of one's own is any other string."""
-
-    ARTIFACT_EXISTS = "artifact_exists"
-    FILE_SHA256 = "file_sha256"
-    COMMAND_EXIT = "command_exit"
-    DB_ROW = "db_row"
-    NETWORK_REACHABLE = "network_reachable"
-    API_RESPONSE = "api_response"
-    CONTAINER_RUNNING = "container_running"
-    PROCESS_EXISTS = "process_exists"
 
 
 class Evidence:
@@ -47,12 +32,16 @@ class Evidence:
     """
 
     __slots__ = (
-        "_absence", "_digest", "_expected", "_metadata", "_subject", "_verdict", "description",
-        "evidence_type",
+        "_digest", "_expected", "_metadata", "_subject", "_verdict", "description", "evidence_type",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
     description: str
+    _digest: str
+    _expected: bytes
+    _metadata: bytes
+    _subject: str | None
+    _verdict: Verdict | None
 
     def __init__(
         self,
@@ -62,26 +51,19 @@ class Evidence:
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         if not _is_name(evidence_type):
-            raise InvalidEvidenceError("evidence_type", f"{evidence_type!r} is no name of a type")
+            raise InvalidEvidenceError("evidence_type", f"{evidence_type!r} is not a type's name")
         if not isinstance(description, str):
             raise InvalidEvidenceError("description", "must be a str")
+        name = str(evidence_type)
         put = super().__setattr__
-        put("evidence_type", _type(evidence_type))
+        put("evidence_type", BUILT_IN.get(name, name))
         put("description", str(description))
-        claim = (_plain("expected", expected), _plain("metadata", metadata or {}))
-        put("_expected", values.encode(claim[0]))
-        put("_metadata", values.encode(claim[1]))
-        put("_digest", _digest_of(str(evidence_type), description, claim))
-        put("_subject", subject_of(str(evidence_type), description, *claim, self._digest))
-        put("_absence", evidence_type == "artifact_exists" and claim[0].get("type") == "absent")
+        put("_expected", _encoded("expected", expected))
+        put("_metadata", _encoded("metadata", metadata or {}))
+        claim = canonical(["holdfast evidence 1", name, description, self.expected, self.metadata])
+        put("_digest", hashlib.sha256(claim.encode()).hexdigest())
+        put("_subject", None)
         put("_verdict", None)
-
-    _absence: bool
-    _digest: str
-    _expected: bytes
-    _metadata: bytes
-    _subject: str
-    _verdict: Verdict | None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -100,21 +82,24 @@ class Evidence:
     @property
     def metadata(self) -> dict[str, Any]:
         """What helps to check it; a copy."""
-        told: dict[str, Any] = values.decode(self._metadata)
-        return told
+        beside: dict[str, Any] = values.decode(self._metadata)
+        return beside
 
     @property
     def subject(self) -> str:
         """What the claim is about: a path, a row, a URL … A later claim on it supersedes this one.
 
-        Claims on one subject in the same pack stand beside each other.
+        Claims on one subject in the same pack all count.
         """
+        if self._subject is None:
+            object.__setattr__(self, "_subject", subject_of(self))
+        assert self._subject is not None
         return self._subject
 
     @property
     def is_absence(self) -> bool:
-        """Whether it claims that nothing stands at a path."""
-        return self._absence
+        """Whether it claims that a path does not exist."""
+        return facts_of(self).get("kind") == "absent"
 
     @property
     def digest(self) -> str:
@@ -175,10 +160,10 @@ class Evidence:
     def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
         """The claim that `to_dict` was called on, not yet checked.
 
-        A verdict beside it (`verdict_dict`) is left out: it is not for the claim to say. Raises
+        A verdict beside it (`verdict_dict`) is ignored: a claim does not vouch for itself. Raises
         `InvalidEvidenceError` for anything else.
         """
-        if not _is_claim(data):
+        if not is_object_of(data, _KEYS, _VIEW):
             raise InvalidEvidenceError("evidence", f"is an object with {', '.join(sorted(_KEYS))}")
         try:
             expected = readable.from_json(data["expected"])
@@ -194,70 +179,49 @@ class Evidence:
         return hash(self._digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (
-            str(self.evidence_type),
-            self.description,
-            self.expected,
-            self.metadata,
-            self._verdict,
-        )
+        return _restore, (self.to_dict(), self._verdict)
 
     def __str__(self) -> str:
-        name = f"{self.evidence_type} {self.description!r}"
-        why = f": {self.verification_error}" if self.verification_error else ""
-        return f"{name} is {self.verification_status}{why}"
+        if self.verification_error:
+            return f"{self.verification_error} (claim: {self.description!r})"
+        return f"{self.evidence_type} {self.description!r} is {self.verification_status}"
 
     def __repr__(self) -> str:
-        return f"<Evidence {self} {self.expected!r}>"
+        return f"<Evidence {self.evidence_type} {self.expected!r}: {self}>"
+
+
+def canonical(value: object) -> str:
+    """The same text for equal plain data, whatever the order of its keys."""
+    return json.dumps(readable.to_json(value), sort_keys=True, separators=(",", ":"))
 
 
 _KEYS: Final = {"evidence_type", "description", "expected", "metadata"}
 _VIEW: Final = {"verified", "verification_status", "verification_error", "verified_at"}
-_TYPES: Final = {kind.value: kind for kind in EvidenceType}
 
 
-def _type(name: str) -> EvidenceType | str:
-    return _TYPES.get(str(name), str(name))
+def is_object_of(data: object, keys: set[str], ignored: set[str]) -> bool:
+    """Whether it is a mapping with these keys, beside ignored ones."""
+    return isinstance(data, Mapping) and set(data) - ignored == keys
 
 
 def _is_name(given: object) -> bool:
     return isinstance(given, str) and 0 < len(given) <= 100
 
 
-def _is_claim(data: object) -> bool:
-    return isinstance(data, Mapping) and set(data) - _VIEW == _KEYS
-
-
-def _plain(what: str, given: object) -> dict[str, Any]:
+def _encoded(what: str, given: object) -> bytes:
     if not isinstance(given, Mapping) or not all(type(key) is str for key in given):
         raise InvalidEvidenceError(what, "must be a dict with str keys")
-    told = {key: _path(value) for key, value in given.items()}
+    plain = {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in given.items()}
     try:
-        data = values.encode(told, root=what)
+        data = values.encode(plain, root=what)
     except SerializeError as error:
         raise InvalidEvidenceError(error.path, error.reason) from None
     if len(data) > MAX_CLAIM_BYTES:
         raise InvalidEvidenceError(what, f"takes {len(data):,} bytes; claim a digest instead")
-    plain: dict[str, Any] = values.decode(data)
-    return plain
+    return data
 
 
-def _path(value: object) -> object:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _digest_of(kind: str, description: str, claim: tuple[dict[str, Any], dict[str, Any]]) -> str:
-    text = canonical(["holdfast evidence 1", kind, description, *claim])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _restore(
-    kind: str,
-    description: str,
-    expected: dict[str, Any],
-    metadata: dict[str, Any],
-    verdict: Verdict | None,
-) -> Evidence:
-    evidence = Evidence(kind, description, expected, metadata)
+def _restore(data: Mapping[str, Any], verdict: Verdict | None) -> Evidence:
+    evidence = Evidence.from_dict(data)
     evidence.judge(verdict)
     return evidence

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.errors import InvalidEvidenceError
-from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.checks import facts_of
+from holdfast.evidence.claims import Evidence, is_object_of
 from holdfast.evidence.verdicts import VerificationStatus
+from holdfast.model import SUBJECTS
 
 MAX_CLAIMS: Final = 10_000
 
@@ -64,7 +66,7 @@ class EvidencePack:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvidencePack:
         """The pack that `to_dict` was called on, not yet checked. Raises `InvalidEvidenceError`."""
-        if not _is_pack(data):
+        if not is_object_of(data, _KEYS, {SUBJECTS}):
             raise InvalidEvidenceError(
                 "an evidence pack", f"is an object with {', '.join(sorted(_KEYS))}"
             )
@@ -109,9 +111,12 @@ class EvidencePack:
             if evidence.digest in seen:
                 return f"holds the same claim twice: {evidence.description!r}"
             seen.add(evidence.digest)
-            for name, fact in _facts(evidence):
-                if self.require_all and facts.setdefault((evidence.subject, name), fact) != fact:
-                    return f"can never be satisfied: it claims two different {name} of {evidence.subject}"
+            for name, fact in facts_of(evidence).items() if self.require_all else ():
+                if facts.setdefault((evidence.subject, name), fact) != fact:
+                    return (
+                        f"can never be satisfied: it claims two different {name}s "
+                        f"of {evidence.subject}"
+                    )
         return None
 
 
@@ -135,18 +140,3 @@ _ORDER: Final = (
     VerificationStatus.ERROR,
     VerificationStatus.PENDING,
 )
-
-
-def _is_pack(data: object) -> bool:
-    return isinstance(data, Mapping) and set(data) == _KEYS
-
-
-def _facts(evidence: Evidence) -> Iterable[tuple[str, object]]:
-    """What can be true of a subject in one way only."""
-    if evidence.evidence_type == EvidenceType.FILE_SHA256:
-        yield "digests", str(evidence.expected.get("sha256")).lower()
-        yield "kinds", "file"
-    elif evidence.evidence_type == EvidenceType.ARTIFACT_EXISTS:
-        kind = evidence.expected.get("type", "any")
-        if kind != "any":
-            yield "kinds", kind

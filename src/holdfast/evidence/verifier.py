@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import EvidenceError
-from holdfast.evidence.checks import CHECKS, refuse_unverifiable
+from holdfast.evidence.checks import BUILT_IN, refuse_unverifiable, type_named
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Check, Context
 from holdfast.evidence.packs import EvidencePack, summary
@@ -65,7 +65,7 @@ class EvidenceVerifier:
         if base_path is not None:
             if policy.base_path is not None:
                 raise ValueError("base_path is given twice: here and in the policy")
-            policy = _with_base(policy, Path(base_path))
+            policy = replace(policy, base_path=Path(base_path))
         if workers < 1 or attempts < 1:
             raise ValueError("workers and attempts must be 1 or more")
         self.policy = policy
@@ -75,14 +75,18 @@ class EvidenceVerifier:
         self._backoff = backoff
         self._metrics = metrics
         self._clock = clock
-        self._checks: dict[str, Check] = dict(CHECKS)
+        self._checks: dict[str, Check] = {}
         self._admitted: dict[str, Any] = {}
         self._counts: Counter[tuple[str, VerificationStatus]] = Counter()
         self._lock = threading.Lock()
 
     def register_check(self, name: str, check: Check) -> None:
-        """Check claims of type `name` with this. Raises `ValueError` for a type of holdfast's own."""
-        if name in CHECKS or not name:
+        """Check claims of type `name` with this, here. Raises `ValueError` for a built-in type.
+
+        `register_type` adds a type for the whole process, with what it admits and its subject.
+        Without it, `metadata["subject"]` says what a claim is about.
+        """
+        if name in BUILT_IN or not name:
             raise ValueError(f"{name!r} can't be registered: choose a name of your own")
         self._checks[name] = check
 
@@ -189,9 +193,11 @@ class EvidenceVerifier:
         return Verdict(status, reason, transient, clock.now(), seconds, attempt, evidence.digest)
 
     def _attempt(self, evidence: Evidence, context: Context) -> Verdict:
-        check = self._checks.get(evidence.evidence_type)
+        name = str(evidence.evidence_type)
+        kind = type_named(name)
+        check = self._checks.get(name, None if kind is None else kind.check)
         if check is None:
-            return error(f"no check is registered for type {str(evidence.evidence_type)!r}")
+            return error(f"no check is registered for type {name!r}")
         try:
             found = check(evidence, context)
         except EvidenceError as problem:
@@ -204,7 +210,7 @@ class EvidenceVerifier:
             return found
         if isinstance(found, bool):
             return verified() if found else failed("the check said so")
-        return error(f"the check returned {type(found).__name__}, which is no verdict")
+        return error(f"the check returned {type(found).__name__}, not a verdict")
 
     def _show(self, evidence: Evidence, verdict: Verdict) -> Verdict:
         if not verdict.evidence:  # given by the watch, not by a check
@@ -226,7 +232,3 @@ class EvidenceVerifier:
                 self._metrics(kind, verdict.status, verdict.seconds)
             except Exception:  # who only watches may not change what is found
                 _log.exception("the metrics hook failed")
-
-
-def _with_base(policy: Policy, base: Path) -> Policy:
-    return replace(policy, base_path=base)

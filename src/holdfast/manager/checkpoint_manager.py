@@ -18,7 +18,7 @@ from holdfast.engine.door import StoreLike, open_checkpointer
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.trust.checking import Checker, reason
+from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel import backlog
@@ -148,7 +148,7 @@ class CheckpointManager:
             standing = self._checker(core).check_own(entry)
             if not standing.holds:
                 name = name_checkpoint(entry.run, entry.seq)
-                _log.warning("%s is committed and did not verify: %s", name, reason(standing))
+                _log.warning("%s is committed, but %s", name, standing.reason)
         return self._required(core, entry.run, entry.seq)
 
     def abandon_step(self, step_id: str) -> None:

@@ -11,8 +11,7 @@ from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import INHERITED, Entry, Kind, Status
-from holdfast.operations.subjects import subjects_in
+from holdfast.model import INHERITED, SUBJECTS, Entry, Kind, Status
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
@@ -115,7 +114,7 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
         meta = Meta(found)
         own, before = meta.evidence, meta.inherited
         for packs in (own, *([pack] for pack in reversed(before))):  # each supersedes the next
-            about = [subjects_in(pack) for pack in packs]
+            about = [_subjects_in(pack) for pack in packs]
             if packs is not own or found.seq != entry.seq:
                 pairs = zip(reversed(packs), reversed(about), strict=True)
                 kept += [pack for pack, subjects in pairs if not subjects or subjects - claimed]
@@ -127,6 +126,12 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
             "characters; fork an earlier checkpoint"
         )
     return facts
+
+
+def _subjects_in(pack: Any) -> set[str]:
+    """What the claims of a pack are about, as it was recorded with them; empty where it was not."""
+    found = pack.get(SUBJECTS) if isinstance(pack, dict) else None
+    return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 
 
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:

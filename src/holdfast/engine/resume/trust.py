@@ -54,7 +54,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     """
     if options.trust == "skip" or history.ending or not history.may_claim:
         return None
-    from holdfast.evidence.trust.checking import Checker, reason
+    from holdfast.evidence.trust.checking import Checker
 
     verifier = options.checks_with if options.trust == "verify" else None
     found = Checker(core, verifier).newest(history.branch(), lambda entry: True, unclaimed=True)
@@ -63,7 +63,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     oldest, _ = found.rejected[-1]
     return Retreat(
         found.entry,
-        tuple(_rejection(entry, reason(standing)) for entry, standing in found.rejected),
+        tuple(_rejection(entry, standing.reason) for entry, standing in found.rejected),
         history.epoch,
         _kept(core, found.entry, oldest),
     )
@@ -96,16 +96,16 @@ def begin_anew(
     if found is None or EVIDENCE not in found.meta:
         return None
     from holdfast.evidence import VerificationStatus
-    from holdfast.evidence.trust.checking import Checker, reason
+    from holdfast.evidence.trust.checking import Checker
 
     verifier = options.checks_with if options.trust == "verify" else None
-    standing = Checker(core, verifier).check_beside(found)
+    standing = Checker(core, verifier).check_step(found)
     if standing.holds:
         return None
     if standing.status is not VerificationStatus.FAILED:
         raise VerificationError(checkpoint_id(parent, found.seq), standing.against)
     newest = next(core.journals.branch_of(within.head), within.opening)
-    return Retreat(None, (_rejection(newest, reason(standing)),), within.epoch, anew=True)
+    return Retreat(None, (_rejection(newest, standing.reason),), within.epoch, anew=True)
 
 
 def _kept(core: Core, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:

@@ -1,23 +1,108 @@
-"""One module per type of evidence, loaded when it is first needed.
+"""Types of evidence: one module each, imported when a claim of its type is first used.
 
-Each has two functions. `admit(evidence, policy)` returns the claim taken apart, or raises
-`InvalidEvidenceError` if it is malformed and `EvidencePolicyError` if the policy can never allow
-it; it looks at nothing but the claim. `check(evidence, context)` looks and returns a verdict.
+To add a type, write a module with these functions and name it in `EvidenceType`:
+
+- `admit(evidence, policy)` returns the claim parsed, or raises `InvalidEvidenceError` if it is
+  malformed and `EvidencePolicyError` if the policy can never allow it. It reads only the claim.
+- `subject(evidence)` names what the claim is about. A later claim with the same subject
+  supersedes it. If it raises, the claim is about nothing but itself.
+- `check(evidence, context)` looks at the world and returns a verdict.
+- `facts(evidence)`, optional: what can be true of the subject in one way only, by name.
+- `needs_snapshot(evidence)`, optional: whether `check` reads `context.snapshot`.
+
+A program registers types of its own, each a module or an object with the same functions.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Container
-from functools import cache, partial
-from typing import Any, Final
+from collections.abc import Container, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import InvalidEvidenceError
-from holdfast.evidence.claims import Evidence, EvidenceType
-from holdfast.evidence.context import Check, Context
-from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from holdfast.evidence.claims import Evidence
+    from holdfast.evidence.context import Context
+    from holdfast.evidence.packs import EvidencePack
+    from holdfast.evidence.policy import Policy
+    from holdfast.evidence.verdicts import Verdict
+
+
+class EvidenceType(StrEnum):
+    """The built-in types, each a module of this package. A type of your own is any other string."""
+
+    ARTIFACT_EXISTS = "artifact_exists"
+    FILE_SHA256 = "file_sha256"
+    COMMAND_EXIT = "command_exit"
+    DB_ROW = "db_row"
+    NETWORK_REACHABLE = "network_reachable"
+    API_RESPONSE = "api_response"
+    CONTAINER_RUNNING = "container_running"
+    PROCESS_EXISTS = "process_exists"
+
+
+class EvidenceTypeLike(Protocol):
+    """What makes a type of evidence: what it admits, its subject, and how it is checked."""
+
+    def admit(self, evidence: Evidence, policy: Policy, /) -> object:
+        """The claim, parsed. Raises `InvalidEvidenceError` or `EvidencePolicyError`."""
+
+    def subject(self, evidence: Evidence, /) -> str:
+        """What the claim is about."""
+
+    def check(self, evidence: Evidence, context: Context, /) -> Verdict | bool:
+        """What looking at the world found."""
+
+
+BUILT_IN: Final[Mapping[str, EvidenceType]] = {kind.value: kind for kind in EvidenceType}
+_registered: Final[dict[str, EvidenceTypeLike]] = {}
+
+
+def register_type(name: str, kind: EvidenceTypeLike) -> None:
+    """Add a type of evidence to this process. Raises `ValueError` for the name of a built-in type.
+
+    Subjects of registered types are their own: no claim of theirs supersedes a built-in type's.
+    """
+    if name in BUILT_IN or not name:
+        raise ValueError(f"{name!r} can't be registered: choose a name of your own")
+    _registered[name] = kind
+
+
+def type_named(name: str) -> EvidenceTypeLike | None:
+    """The type of this name; None if there is none."""
+    if name not in BUILT_IN:
+        return _registered.get(name)
+    module: Any = importlib.import_module(f"{__name__}.{name}")
+    return module  # type: ignore[no-any-return]  # every module here has the functions
+
+
+def subject_of(evidence: Evidence) -> str:
+    """What the claim is about, as text. A malformed claim is about nothing but itself."""
+    name = str(evidence.evidence_type)
+    kind = type_named(name)
+    try:
+        found = evidence.metadata["subject"] if kind is None else kind.subject(evidence)
+    except Exception:  # noqa: BLE001 - what users' types raise may be anything
+        found = None
+    if not isinstance(found, str):
+        return f"claim:{evidence.digest}"
+    return found if name in BUILT_IN else f"custom:{found}"
+
+
+def facts_of(evidence: Evidence) -> Mapping[str, object]:
+    """What the claim says of its subject that can be true in one way only, by name."""
+    facts = getattr(type_named(str(evidence.evidence_type)), "facts", None)
+    found: Mapping[str, object] = {} if facts is None else facts(evidence)
+    return found
+
+
+def needs_snapshot(evidence: Evidence) -> bool:
+    """Whether the state saved with the claim can matter to its check."""
+    name = str(evidence.evidence_type)
+    needs = getattr(type_named(name), "needs_snapshot", None)
+    return name not in BUILT_IN if needs is None else needs(evidence)
 
 
 def refuse_unverifiable(
@@ -25,28 +110,16 @@ def refuse_unverifiable(
 ) -> None:
     """Raise if a claim of the pack could never be verified; called before it is saved.
 
-    `InvalidEvidenceError` for one that is malformed or of a type that is neither holdfast's nor
-    in `custom`, `EvidencePolicyError` for one that the policy can never allow. Nothing is looked
-    at: no file, no name, no database.
+    `InvalidEvidenceError` for one that is malformed, or of a type that is neither known here nor
+    in `custom`; `EvidencePolicyError` for one that the policy can never allow. Only the claims are
+    read: no file, no name, no database.
     """
     for evidence in pack.evidence_list:
-        kind = str(evidence.evidence_type)
-        if kind in CHECKS:
-            _module(kind).admit(evidence, policy)
-        elif kind not in custom:
+        name = str(evidence.evidence_type)
+        kind = type_named(name)
+        if kind is not None:
+            kind.admit(evidence, policy)
+        elif name not in custom:
             raise InvalidEvidenceError(
-                kind, "no such type of evidence; register_check adds one of your own"
+                name, "there is no such type of evidence; register_type adds your own"
             )
-
-
-@cache
-def _module(kind: str) -> Any:
-    return importlib.import_module(f"holdfast.evidence.checks.{kind}")
-
-
-def _check(kind: str, evidence: Evidence, context: Context) -> Verdict:
-    verdict: Verdict = _module(kind).check(evidence, context)
-    return verdict
-
-
-CHECKS: Final[dict[str, Check]] = {kind.value: partial(_check, kind.value) for kind in EvidenceType}

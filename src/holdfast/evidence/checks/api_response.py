@@ -20,15 +20,8 @@ import ssl
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from holdfast.errors import EvidencePolicyError
-from holdfast.evidence.checks.fields import (
-    known_only,
-    optional,
-    refuse,
-    required,
-    same,
-    sha256_text,
-)
+from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
+from holdfast.evidence.checks.fields import Fields, same
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
@@ -40,9 +33,6 @@ _REDIRECTS: Final = frozenset([301, 302, 303, 307, 308])
 _PORTS: Final = {"http": 80, "https": 443}
 _TARGET: Final = re.compile(r"[\x21-\x7e]*", re.ASCII)
 _STEP: Final = re.compile(r"\[(\d{1,9})\]|(?:^|\.)([^.\[\]]+)")
-_KEYS: Final = (
-    "url", "method", "status", "json", "headers", "body_sha256", "follow_redirects",
-)  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -55,8 +45,8 @@ class Target(NamedTuple):
     path: str
 
 
-class Claim(NamedTuple):
-    """The claim, taken apart."""
+class ExpectedResponse(NamedTuple):
+    """The claim, parsed."""
 
     target: Target
     method: str
@@ -67,51 +57,64 @@ class Claim(NamedTuple):
     follow: bool
 
 
-def admit(evidence: Evidence, policy: Policy) -> Claim:
-    """The claim taken apart; see `holdfast.evidence.checks`."""
-    expected = evidence.expected
-    known_only(evidence, expected, *_KEYS)
-    method = optional(evidence, expected, "method", str, "GET").upper()
+def admit(evidence: Evidence, policy: Policy) -> ExpectedResponse:
+    """The claim, parsed."""
+    fields = Fields(
+        evidence, "url", "method", "status", "json", "headers", "body_sha256", "follow_redirects"
+    )
+    method = fields.optional("method", str, "GET").upper()
     if method not in ("GET", "HEAD"):
-        raise refuse(evidence, "method must be GET or HEAD: a check changes nothing")
-    values = optional(evidence, expected, "json", dict, {})
-    headers = optional(evidence, expected, "headers", dict, {})
-    digest = sha256_text(evidence, expected, "body_sha256") if "body_sha256" in expected else None
+        raise fields.refuse("method must be GET or HEAD: a check changes nothing")
+    values: dict[Any, Any] = fields.optional("json", dict, {})
+    headers: dict[Any, Any] = fields.optional("headers", dict, {})
+    digest = fields.sha256("body_sha256") if "body_sha256" in fields else None
     if method == "HEAD" and (values or digest):
-        raise refuse(evidence, "the answer to HEAD has no body")
+        raise fields.refuse("the answer to HEAD has no body")
     for path in values:
         if not isinstance(path, str) or steps_of(path) is None:
-            raise refuse(evidence, f"{path!r} names no JSON value")
-    for name, value in headers.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise refuse(evidence, "headers are text")
-    return Claim(
-        admit_url(evidence, required(evidence, expected, "url", str), policy),
+            raise fields.refuse(f"{path!r} is not a path to a JSON value")
+    if not all(isinstance(text, str) for header in headers.items() for text in header):
+        raise fields.refuse("headers are text")
+    return ExpectedResponse(
+        admit_url(fields.required("url", str), policy),
         method,
-        optional(evidence, expected, "status", int, 200),
+        fields.optional("status", int, 200),
         values,
         headers,
         digest,
-        optional(evidence, expected, "follow_redirects", bool, False),
+        fields.optional("follow_redirects", bool, False),
     )
 
 
-def admit_url(evidence: Evidence, url: str, policy: Policy) -> Target:
-    """The URL taken apart. Raises if it is none, or goes where the policy does not allow."""
+def admit_url(url: str, policy: Policy) -> Target:
+    """The URL, parsed. Raises if it is malformed, or the policy does not allow its host."""
     if not _TARGET.fullmatch(url) or len(url) > 8192:
-        raise refuse(evidence, "the URL must be printable ASCII without spaces")
+        raise InvalidEvidenceError("url", "must be printable ASCII without spaces")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise refuse(evidence, f"no URL: {error}") from None
+        raise InvalidEvidenceError("url", f"not a URL: {error}") from None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise refuse(evidence, "the URL must be http://host… or https://host…")
+        raise InvalidEvidenceError("url", "must be http://host… or https://host…")
     if "@" in parts.netloc:
         raise EvidencePolicyError(parts.hostname, "a URL may not hold a user or password")
     host, port = admit_host(parts.hostname, _PORTS[parts.scheme] if port is None else port, policy)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(url, parts.scheme, host, port, path)
+
+
+def subject(evidence: Evidence) -> str:
+    """The method and the URL: its host in lower case, no fragment, no default port."""
+    expected = evidence.expected
+    parts = urlsplit(expected["url"])
+    host = (parts.hostname or "").rstrip(".")
+    host = f"[{host}]" if ":" in host else host
+    if parts.port not in (None, _PORTS.get(parts.scheme)):
+        host += f":{parts.port}"
+    query = f"?{parts.query}" if parts.query else ""
+    method = expected.get("method", "GET").upper()
+    return f"url:{method} {parts.scheme}://{host}{parts.path or '/'}{query}"
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
@@ -127,7 +130,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
                 location = exchange.header("Location")
                 if not (claim.follow and exchange.status in _REDIRECTS and location):
                     return _compare(claim, exchange)
-            following = admit_url(evidence, urljoin(target.url, location[0]), context.policy)
+            following = admit_url(urljoin(target.url, location[0]), context.policy)
             if target.scheme == "https" and following.scheme == "http":
                 raise EvidencePolicyError(target.host, "it redirects from https to http")
             target = following
@@ -138,7 +141,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     except TimeoutError:
         raise
     except ssl.SSLCertVerificationError as error:
-        return inconclusive(f"{target.host} could not prove who it is: {error.verify_message}")
+        return inconclusive(f"{target.host} has no valid certificate: {error.verify_message}")
     except socket.gaierror as error:
         return inconclusive(f"{target.host}: {error.strerror}", transient=True)
     except (OSError, http.client.HTTPException) as error:
@@ -148,13 +151,13 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         )
 
 
-def _compare(claim: Claim, exchange: Exchange) -> Verdict:
+def _compare(claim: ExpectedResponse, exchange: Exchange) -> Verdict:
     if exchange.status != claim.status:
         return failed(f"the status is {exchange.status}, not {claim.status}")
     for name, value in claim.headers.items():
         found = exchange.header(name)
         if value not in found and value != ", ".join(found):
-            return failed(f"the header {name} is {', '.join(found)[:100]!r}, not {value!r}")
+            return failed(f"the header {name} has another value")
     if claim.body_sha256 is None and not claim.values:
         return verified()
     body = exchange.body()
@@ -164,13 +167,13 @@ def _compare(claim: Claim, exchange: Exchange) -> Verdict:
         try:
             document = json.loads(body)
         except (ValueError, RecursionError):
-            return failed("the body is no JSON")
+            return failed("the body is not JSON")
         for path, value in claim.values.items():
             there, at = _find(document, path)
             if not there:
                 return failed(f"the answer has no {path}")
             if not same(at, value):
-                return failed(f"{path} is {json.dumps(at)[:100]}, not {value!r}")
+                return failed(f"{path} has another value")
     return verified()
 
 

@@ -3,9 +3,9 @@
     expected = {"exit_code": 0}
     metadata = {"command": ["make", "report"]}       for people, and to tell claims apart
 
-What it is compared with was written down when the command ran: by holdfast itself, which puts it
-into `metadata["recorded"]` (see `command_evidence`), or else by the program, as
-`snapshot["exit_code"]` in the state saved with the claim. Without either nobody knows.
+The exit code was recorded when the command ran: by holdfast itself, which puts it into
+`metadata["recorded"]` (see `command_evidence`), or else by the program, as `snapshot["exit_code"]`
+in the state saved with the claim. Without either the claim is inconclusive.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.evidence.checks.fields import known_only, required
-from holdfast.evidence.claims import Evidence
+from holdfast.evidence.checks.fields import Fields
+from holdfast.evidence.claims import Evidence, canonical
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
@@ -22,9 +22,17 @@ from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, ver
 
 def admit(evidence: Evidence, policy: Policy) -> int:
     """The exit code claimed."""
-    expected = evidence.expected
-    known_only(evidence, expected, "exit_code")
-    return required(evidence, expected, "exit_code", int)
+    return Fields(evidence, "exit_code").required("exit_code", int)
+
+
+def subject(evidence: Evidence) -> str:
+    """The command, or the description where the claim does not name it."""
+    return f"command:{canonical(evidence.metadata.get('command', evidence.description))}"
+
+
+def needs_snapshot(evidence: Evidence) -> bool:
+    """Unless holdfast recorded the exit code itself."""
+    return "recorded" not in evidence.metadata
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
@@ -40,5 +48,5 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     if code is None:
         return failed("the command did not end by itself")
     if type(code) is not int:
-        return error(f"{where} {type(code).__name__} as exit_code, which is no exit code")
+        return error(f"{where} {type(code).__name__} as exit_code, not an exit code")
     return verified() if code == claimed else failed(f"{where} exit code {code}, not {claimed}")

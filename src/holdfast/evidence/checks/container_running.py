@@ -15,7 +15,7 @@ import socket
 from typing import Any, Final
 
 from holdfast.errors import EvidencePolicyError
-from holdfast.evidence.checks.fields import known_only, optional, refuse, required
+from holdfast.evidence.checks.fields import Fields
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
@@ -27,16 +27,22 @@ _NAME: Final = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}", re.ASCII)
 
 def admit(evidence: Evidence, policy: Policy) -> str:
     """The name claimed."""
-    expected = evidence.expected
-    known_only(evidence, expected, "container", "image", "id", "health")
-    name = required(evidence, expected, "container", str)
+    fields = Fields(evidence, "container", "image", "id", "health")
+    name = fields.required("container", str)
     if not _NAME.fullmatch(name):
-        raise refuse(evidence, f"{name[:80]!r} is no name of a container")
+        raise fields.refuse(f"{name[:80]!r} is not a container's name")
     for key in ("image", "id", "health"):
-        optional(evidence, expected, key, str, "")
+        fields.optional(key, str, "")
     if policy.docker_socket is None:
-        raise EvidencePolicyError(name, "looking at containers is off; give docker_socket")
+        raise EvidencePolicyError(
+            name, "containers are not checked; Policy(docker_socket=...) allows it"
+        )
     return name.removeprefix("/")
+
+
+def subject(evidence: Evidence) -> str:
+    """The container."""
+    return f"container:{evidence.expected['container'].lstrip('/')}"
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:

@@ -15,8 +15,8 @@ import math
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import EvidenceError, EvidencePolicyError
-from holdfast.evidence.checks.fields import known_only, optional, refuse, required, same, typed
-from holdfast.evidence.claims import Evidence
+from holdfast.evidence.checks.fields import Fields, path_subject, same
+from holdfast.evidence.claims import Evidence, canonical
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
@@ -29,8 +29,8 @@ _TRANSIENT: Final = frozenset(["OperationalError", "InterfaceError", "IOExceptio
 _MAX_COLUMNS: Final = 100
 
 
-class Claim(NamedTuple):
-    """The claim, taken apart."""
+class ExpectedRow(NamedTuple):
+    """The claim, parsed."""
 
     source: str | Place  # the name of a connection, or where a file is
     table: str
@@ -39,26 +39,34 @@ class Claim(NamedTuple):
     values: dict[str, Any]
 
 
-def admit(evidence: Evidence, policy: Policy) -> Claim:
-    """The claim taken apart; see `holdfast.evidence.checks`."""
-    expected, metadata = evidence.expected, evidence.metadata
-    known_only(evidence, expected, "table", "schema", "where", "values")
-    where = required(evidence, expected, "where", dict)
-    values = optional(evidence, expected, "values", dict, {})
+def admit(evidence: Evidence, policy: Policy) -> ExpectedRow:
+    """The claim, parsed."""
+    fields = Fields(evidence, "table", "schema", "where", "values")
+    where: dict[str, Any] = fields.required("where", dict)
+    values: dict[str, Any] = fields.optional("values", dict, {})
     if not where:
-        raise refuse(evidence, "where is empty: say which row is meant")
+        raise fields.refuse("where is empty: say which row is meant")
     if len(where) > _MAX_COLUMNS or len(values) > _MAX_COLUMNS:
-        raise refuse(evidence, f"more than {_MAX_COLUMNS} columns")
+        raise fields.refuse(f"more than {_MAX_COLUMNS} columns")
     for name, value in [*where.items(), *values.items()]:
-        typed(evidence, "the name of a column", name, str)
+        fields.typed("the name of a column", name, str)
         if isinstance(value, float) and math.isnan(value):
-            raise refuse(evidence, f"{name} is NaN, which is equal to nothing")
+            raise fields.refuse(f"{name} is NaN, which is equal to nothing")
     for name, value in where.items():
         if type(value) not in _SCALARS:
-            raise refuse(evidence, f"{name}: {type(value).__name__} can't be looked for")
-    schema = required(evidence, expected, "schema", str) if "schema" in expected else None
-    table = required(evidence, expected, "table", str)
-    return Claim(_source(evidence, metadata, policy), table, schema, where, values)
+            raise fields.refuse(f"{name}: {type(value).__name__} can't be compared in SQL")
+    table, schema = fields.required("table", str), fields.optional("schema", str, None)
+    return ExpectedRow(_source(fields, evidence.metadata, policy), table, schema, where, values)
+
+
+def subject(evidence: Evidence) -> str:
+    """The row: the database, the table and the condition."""
+    expected, metadata = evidence.expected, evidence.metadata
+    database = metadata.get("connection", "default")
+    if "db_path" in metadata:
+        database = path_subject(metadata["db_path"])
+    row = [database, expected.get("schema"), expected["table"], expected["where"]]
+    return f"row:{canonical(row)}"
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
@@ -81,7 +89,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         return error(why)
 
 
-def _check_file(claim: Claim, place: Place, context: Context) -> Verdict:
+def _check_file(claim: ExpectedRow, place: Place, context: Context) -> Verdict:
     """SQLite opens by name, so look before and after that it is the file inside the roots."""
     try:
         before = look(place, context.policy)
@@ -92,27 +100,27 @@ def _check_file(claim: Claim, place: Place, context: Context) -> Verdict:
     except (FileNotFoundError, NotADirectoryError):
         return failed(f"there is no database {place.path}")
     if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino):
-        return inconclusive(f"{place.path} was replaced meanwhile", transient=True)
+        return inconclusive(f"{place.path} was replaced while it was read", transient=True)
     return verdict
 
 
-def _source(evidence: Evidence, metadata: dict[str, Any], policy: Policy) -> str | Place:
+def _source(fields: Fields, metadata: dict[str, Any], policy: Policy) -> str | Place:
     if "db_path" in metadata:
         if "connection" in metadata:
-            raise refuse(evidence, "connection and db_path can't both be meant")
+            raise fields.refuse("connection and db_path can't be given together")
         place = locate(metadata["db_path"], policy)
         if place.root is None:
             raise EvidencePolicyError(
                 place.path, "a database named by evidence must be inside a root; register it"
             )
         return place
-    name = typed(evidence, "connection", metadata.get("connection", "default"), str)
+    name = fields.typed("connection", metadata.get("connection", "default"), str)
     if name not in policy.connections:
         raise EvidencePolicyError(f"the connection {name!r}", "the program did not register it")
     return name
 
 
-def _compare(claim: Claim, connection: Any, dialect: Dialect) -> Verdict:
+def _compare(claim: ExpectedRow, connection: Any, dialect: Dialect) -> Verdict:
     table, columns = columns_of(connection, dialect, claim.table, claim.schema)
     if not columns:
         return failed(f"there is no table {claim.table!r}")
@@ -148,11 +156,10 @@ def _compare(claim: Claim, connection: Any, dialect: Dialect) -> Verdict:
     answers = dict(zip(asked, rows[0], strict=False))
     for name, value in claim.where.items():
         if isinstance(value, int | float) and isinstance(answers.get(name), str | bytes):
-            return failed(f"{table} has no such row: {name} is a text")
+            return failed(f"{table} has no such row: {name} is text")
     for name, value in claim.values.items():
-        found = answers[name]
-        if not _same(found, value):
-            return failed(f"{name} is {str(found)[:100]!r}, not {str(value)[:100]!r}")
+        if not _same(answers[name], value):
+            return failed(f"{name} has another value")
     return verified()
 
 

@@ -1,57 +1,66 @@
-"""Taking a claim apart: what must be there, of which type."""
+"""Parsing a claim: which fields it may have, of which type."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence.claims import Evidence
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 T = TypeVar("T")
+D = TypeVar("D")
 
 
-def known_only(evidence: Evidence, expected: Mapping[str, Any], *names: str) -> None:
-    """Raise for anything claimed that the check would not look at."""
-    for name in expected:
-        if name not in names:
-            raise _malformed(evidence, f"{name!r} is not among {', '.join(names)}")
+class Fields:
+    """What a claim expects. Raises `InvalidEvidenceError` for a field that is not `known`."""
+
+    def __init__(self, evidence: Evidence, *known: str) -> None:
+        self._name = f"{evidence.evidence_type} {evidence.description!r}"
+        self._expected = evidence.expected
+        for name in self._expected:
+            if name not in known:
+                raise self.refuse(f"{name!r} is not among {', '.join(known)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._expected
+
+    def required(self, name: str, kind: type[T]) -> T:
+        """The value, of exactly this type: a bool is no int."""
+        if name not in self._expected:
+            raise self.refuse(f"expected[{name!r}] is missing")
+        return self.typed(name, self._expected[name], kind)
+
+    def optional(self, name: str, kind: type[T], default: D) -> T | D:
+        """The value, of exactly this type; the default if there is none."""
+        return self.required(name, kind) if name in self._expected else default
+
+    def typed(self, name: str, value: object, kind: type[T]) -> T:
+        """The value, if it is of exactly this type."""
+        if type(value) is not kind:
+            raise self.refuse(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+        return value
+
+    def sha256(self, name: str) -> str:
+        """A SHA-256 in hex, in lower case; upper case is the same digest."""
+        digest = self.required(name, str).lower()
+        if not _SHA256.fullmatch(digest):
+            raise self.refuse(f"{name} must be 64 hexadecimal digits")
+        return digest
+
+    def refuse(self, reason: str) -> InvalidEvidenceError:
+        """The error to raise for a malformed claim."""
+        return InvalidEvidenceError(self._name, reason)
 
 
-def required(evidence: Evidence, expected: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    """The value of exactly this type. A bool is no int."""
-    if name not in expected:
-        raise _malformed(evidence, f"expected[{name!r}] is missing")
-    return typed(evidence, name, expected[name], kind)
-
-
-def optional(
-    evidence: Evidence, expected: Mapping[str, Any], name: str, kind: type[T], default: T
-) -> T:
-    """The value of exactly this type, or the default where there is none."""
-    return typed(evidence, name, expected[name], kind) if name in expected else default
-
-
-def typed(evidence: Evidence, name: str, value: object, kind: type[T]) -> T:
-    """The value, if it is exactly of this type."""
-    if type(value) is not kind:
-        raise _malformed(evidence, f"{name} must be {kind.__name__}, not {type(value).__name__}")
-    return value
-
-
-def sha256_text(evidence: Evidence, expected: Mapping[str, Any], name: str) -> str:
-    """A SHA-256 in hex, in lower case; upper case is the same digest."""
-    digest = required(evidence, expected, name, str).lower()
-    if not _SHA256.fullmatch(digest):
-        raise _malformed(evidence, f"{name} must be 64 hexadecimal digits")
-    return digest
-
-
-def refuse(evidence: Evidence, reason: str) -> InvalidEvidenceError:
-    """The error to raise for a malformed claim."""
-    return _malformed(evidence, reason)
+def path_subject(path: str) -> str:
+    """What a claim on a path is about, however the path is spelled. Raises for what is no path."""
+    if not path:
+        raise ValueError("no path")
+    # "//x" is "/x" on every system we run on, but POSIX lets normpath keep it.
+    return f"path:{posixpath.normpath(re.sub('^//+', '/', path))}"
 
 
 def same(found: object, claimed: object) -> bool:
@@ -65,7 +74,3 @@ def same(found: object, claimed: object) -> bool:
     if isinstance(found, list | tuple) and isinstance(claimed, list | tuple):
         return len(found) == len(claimed) and all(map(same, found, claimed))
     return found == claimed
-
-
-def _malformed(evidence: Evidence, reason: str) -> InvalidEvidenceError:
-    return InvalidEvidenceError(f"{evidence.evidence_type} {evidence.description!r}", reason)

@@ -12,12 +12,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from holdfast.evidence.checks.fields import (
-    known_only,
-    refuse,
-    required,
-    sha256_text,
-)
+from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
@@ -27,23 +22,32 @@ from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of
 from holdfast.evidence.world.paths import Place, locate, look, open_file
 
 
-class Claim(NamedTuple):
-    """The claim, taken apart."""
+class ExpectedFile(NamedTuple):
+    """The claim, parsed."""
 
     place: Place
     sha256: str
     size: int | None
 
 
-def admit(evidence: Evidence, policy: Policy) -> Claim:
-    """The claim taken apart; see `holdfast.evidence.checks`."""
-    expected = evidence.expected
-    known_only(evidence, expected, "path", "sha256", "size")
-    size = required(evidence, expected, "size", int) if "size" in expected else None
+def admit(evidence: Evidence, policy: Policy) -> ExpectedFile:
+    """The claim, parsed."""
+    fields = Fields(evidence, "path", "sha256", "size")
+    size = fields.optional("size", int, None)
     if size is not None and size < 0:
-        raise refuse(evidence, "size can't be negative")
-    digest = sha256_text(evidence, expected, "sha256")
-    return Claim(locate(required(evidence, expected, "path", str), policy), digest, size)
+        raise fields.refuse("size can't be negative")
+    digest = fields.sha256("sha256")
+    return ExpectedFile(locate(fields.required("path", str), policy), digest, size)
+
+
+def subject(evidence: Evidence) -> str:
+    """The path."""
+    return path_subject(evidence.expected["path"])
+
+
+def facts(evidence: Evidence) -> dict[str, object]:
+    """The digest; and there is a file."""
+    return {"digest": str(evidence.expected.get("sha256")).lower(), "kind": "file"}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
@@ -52,12 +56,12 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     return from_its_base(_found(claim, context), evidence, claim.place)
 
 
-def _found(claim: Claim, context: Context) -> Verdict:
+def _found(claim: ExpectedFile, context: Context) -> Verdict:
     path = claim.place.path
     try:
         status = look(claim.place, context.policy)
         if not stat.S_ISREG(status.st_mode):
-            return failed(f"{path} is no regular file")
+            return failed(f"{path} is not a regular file")
         if claim.size not in (None, status.st_size):
             return failed(f"{path} has {status.st_size:,} bytes, not {claim.size:,}")
         if status.st_size > context.policy.max_file_bytes:
@@ -67,7 +71,7 @@ def _found(claim: Claim, context: Context) -> Verdict:
         if found is None:
             found = _hash(claim, context)
     except ChangedError:
-        return inconclusive(f"{path} changes while it is read", transient=True)
+        return inconclusive(f"{path} changed while it was read", transient=True)
     except (FileNotFoundError, NotADirectoryError):
         return failed(f"{path} does not exist")
     except TimeoutError:
@@ -81,7 +85,7 @@ def _found(claim: Claim, context: Context) -> Verdict:
     return verified()
 
 
-def _hash(claim: Claim, context: Context) -> str:
+def _hash(claim: ExpectedFile, context: Context) -> str:
     before = None if context.hashes is None else context.hashes.now()
     descriptor = open_file(claim.place, context.policy)
     try:

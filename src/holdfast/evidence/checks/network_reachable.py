@@ -9,7 +9,7 @@ import errno
 import socket
 from typing import Final
 
-from holdfast.evidence.checks.fields import known_only, required
+from holdfast.evidence.checks.fields import Fields
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
@@ -23,10 +23,14 @@ _UNREACHABLE: Final = frozenset(
 
 def admit(evidence: Evidence, policy: Policy) -> tuple[str, int]:
     """The host and the port claimed."""
+    fields = Fields(evidence, "host", "port")
+    return admit_host(fields.required("host", str), fields.required("port", int), policy)
+
+
+def subject(evidence: Evidence) -> str:
+    """The host and the port."""
     expected = evidence.expected
-    known_only(evidence, expected, "host", "port")
-    host = required(evidence, expected, "host", str)
-    return admit_host(host, required(evidence, expected, "port", int), policy)
+    return f"host:{expected['host'].rstrip('.').lower()}:{int(expected['port'])}"
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:

@@ -1,16 +1,16 @@
-"""process_exists: the process that was seen then is still running.
+"""process_exists: a process is still running.
 
     expected = {"pid": 4711, "start_time": "…"}
 
-`start_time` is what `process_evidence(pid)` writes down. Numbers of processes are used again, so
-without it nothing could be told.
+`start_time` is what `process_evidence(pid)` records. It tells the process from a later one with the
+same pid.
 """
 
 from __future__ import annotations
 
 import os
 
-from holdfast.evidence.checks.fields import known_only, refuse, required
+from holdfast.evidence.checks.fields import Fields
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Context
 from holdfast.evidence.policy import Policy
@@ -19,21 +19,24 @@ from holdfast.kernel.processes import start_of
 
 
 def admit(evidence: Evidence, policy: Policy) -> tuple[int, str]:
-    """The number and the start claimed."""
-    expected = evidence.expected
-    known_only(evidence, expected, "pid", "start_time")
-    pid = required(evidence, expected, "pid", int)
+    """The pid and the start time."""
+    fields = Fields(evidence, "pid", "start_time")
+    pid = fields.required("pid", int)
     if not 0 < pid < 1 << 31:
-        raise refuse(evidence, f"{pid} is no number of a process")
-    if "start_time" not in expected:
-        raise refuse(
-            evidence, "start_time is missing: pids are used again; use process_evidence(pid)"
-        )
-    return pid, required(evidence, expected, "start_time", str)
+        raise fields.refuse(f"{pid} is not a pid")
+    start = fields.optional("start_time", str, None)
+    if start is None:
+        raise fields.refuse("start_time is missing, and pids are reused; use process_evidence(pid)")
+    return pid, start
+
+
+def subject(evidence: Evidence) -> str:
+    """The process id."""
+    return f"process:{int(evidence.expected['pid'])}"
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
-    """FAILED if it has ended or another has its number; INCONCLUSIVE if the system does not say."""
+    """FAILED if it has ended or another has its number; INCONCLUSIVE if the system hides it."""
     pid, start = admit(evidence, context.policy)
     try:
         found = start_of(pid, context.remaining())
@@ -43,7 +46,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         return inconclusive(f"process {pid}: {error}")
     if found is None:
         if _is_hidden(pid):
-            return inconclusive(f"process {pid} may not be looked at")
+            return inconclusive(f"process {pid} may not be inspected")
         return failed(f"process {pid} has ended")
     return verified() if found == start else failed(f"process {pid} is another one now")
 

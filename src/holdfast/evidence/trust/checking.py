@@ -1,4 +1,4 @@
-"""Checking what was claimed in a run now, and noting down what was found."""
+"""Checking the claims of a run now: gather them, ask the verifier, let the rule decide, record it."""
 
 from __future__ import annotations
 
@@ -8,53 +8,51 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.errors import VerificationError
-from holdfast.evidence.checks import CHECKS
-from holdfast.evidence.claims import Evidence, EvidenceType
+from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.trust import records, rule
 from holdfast.evidence.trust.gathering import Gathering, Place
-from holdfast.evidence.trust.rule import Claim, Standing
+from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, checkpoint_id
 
 _log: Final = logging.getLogger("holdfast.evidence")
-_UNTOLD: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
+_UNDECIDED: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
 
 
 class Found(NamedTuple):
-    """What looking for the newest checkpoint that holds came to."""
+    """The newest checkpoint that verifies, and the newer ones that do not."""
 
     entry: Entry | None
-    rejected: list[tuple[Entry, Standing]]  # the newer ones with evidence, newest first
+    rejected: list[tuple[Entry, Standing]]  # those with evidence, newest first
 
 
 class Checker:
     """Checks what was claimed on a branch against the world as it is now.
 
-    Without a verifier nothing is looked at: what was found last counts.
+    Without a verifier the world is not looked at: the last recorded verdicts count. With
+    `record_errors=False`, claims that could not be checked at all leave no trace.
     """
 
-    def __init__(self, core: Core, verifier: EvidenceVerifier | None) -> None:
+    def __init__(
+        self, core: Core, verifier: EvidenceVerifier | None, *, record_errors: bool = True
+    ) -> None:
         self._core = core
         self._verifier = verifier
+        self._record_errors = record_errors
+
+    def check(self, entry: Entry) -> Standing:
+        """Check a checkpoint: everything that was claimed on its branch up to it."""
+        return self._check_first(self._core.journals.branch_of(entry))
 
     def check_own(self, entry: Entry) -> Standing:
         """Check the claims of one checkpoint alone, as when it has just been committed."""
-        return self._check_last([entry])
+        return self._check_first([entry])
 
-    def check(self, entry: Entry) -> Standing:
-        """Check whether a checkpoint holds: everything that was claimed on its branch up to it."""
-        return self._check_last(_oldest_first(self._core.journals.branch_of(entry)))
-
-    def check_beside(self, entry: Entry) -> Standing:
-        """Check what a step claimed itself, beside the run that it stands for. Notes nothing."""
-
-        def look(asked: Sequence[Claim]) -> list[Verdict]:
-            if self.looks:
-                return self.verdicts(asked, lambda claim: (entry.run, claim.seq))
-            return self.recorded([entry], asked)
-
+    def check_step(self, entry: Entry) -> Standing:
+        """Check what a step claimed itself, without its child run's claims. Records nothing."""
+        look = _Look(self._core, self._verifier, [entry])
         return next(rule.standings([records.claims_of(CheckpointInfo(entry))], look))
 
     def newest(
@@ -64,144 +62,113 @@ class Checker:
         *,
         unclaimed: bool = False,
     ) -> Found:
-        """The newest wanted checkpoint of a branch that holds now.
+        """The newest wanted checkpoint of a branch that verifies now.
 
         `branch` are its checkpoints, checked, newest first: what `journals.branch` reads, or what
-        the caller has read already. One that failed is passed over, and so is one that was checked and never held. Raises
-        `VerificationError` for one that can't be told now but held before, or was never checked,
-        and for one whose step stands for a run that was deleted, with its claims:
-        to go on from an older one would throw good work away. With `unclaimed`, one up to which
-        nothing was claimed at all will do, too, and what can't be told is never passed over: it
-        was there when it was claimed.
+        the caller has read already. One that failed is skipped, and so is one that was checked
+        and never verified. Raises `VerificationError` for one that can't be checked now but
+        verified before, or was never checked, and for one whose child run was deleted with its
+        claims: to resume from an older one would discard good work. With `unclaimed`, one without
+        any claim up to it will do, too, and one that can't be checked now is never skipped: what
+        it claims was true when it was claimed.
         """
-        branch = _oldest_first(branch)
-        at = {entry.seq: entry for entry in branch}
-        look = _Look(self, self._core, branch)
+        look = _Look(self._core, self._verifier, branch)
+        at = {entry.seq: entry for entry in look.branch}
         standings: list[Standing] = []
         rejected: list[tuple[Entry, Standing]] = []
-        held: Entry | None = None
-        untold: VerificationError | None = None
-        for standing in rule.standings(look.claims, look, lambda seq: wanted(at[seq])):
+        found: Entry | None = None
+        undecided: VerificationError | None = None
+        for standing in rule.standings(look.claims(), look, lambda seq: wanted(at[seq])):
             entry = at[standing.seq]
             standings.append(standing)
             if standing.holds or (unclaimed and not standing.against):
-                held = entry
+                found = entry
                 break
-            if standing.status in _UNTOLD and (
+            if standing.status in _UNDECIDED and (
                 unclaimed or records.ever_held(self._core, entry) is not False
             ):
-                untold = VerificationError(checkpoint_id(entry.run, entry.seq), standing.against)
+                name = checkpoint_id(entry.run, entry.seq)
+                undecided = VerificationError(name, standing.against)
                 break
             if standing.against:
-                _log.warning("%s@%d does not hold: %s", entry.run, entry.seq, reason(standing))
+                _log.warning("%s@%d: %s", entry.run, entry.seq, standing.reason)
                 rejected.append((entry, standing))
-        look.note(standings)
-        if untold is not None:
-            raise untold
-        return Found(held, rejected)
+        self._record(look, standings)
+        if undecided is not None:
+            raise undecided
+        return Found(found, rejected)
 
-    def _check_last(self, branch: list[Entry]) -> Standing:
-        look = _Look(self, self._core, branch)
-        last = branch[-1].seq
-        standing = next(rule.standings(look.claims, look, lambda seq: seq == last))
-        look.note([standing])
+    def _check_first(self, branch: Iterable[Entry]) -> Standing:
+        look = _Look(self._core, self._verifier, branch)
+        standing = next(rule.standings(look.claims(), look))
+        self._record(look, [standing])
         return standing
 
-    # --- for one look
+    def _record(self, look: _Look, standings: Sequence[Standing]) -> None:
+        """Append what was found, if the world was looked at."""
+        checked = look.checked
+        if not self._record_errors:
+            checked = [one for one in checked if one[1].status is not VerificationStatus.ERROR]
+            standings = standings if len(checked) == len(look.checked) else ()
+        if checked and self._verifier is not None:
+            digests = {entry.seq: entry.digest for entry in look.branch}
+            run = look.branch[0].run
+            self._core.drive(records.record(self._core, run, standings, checked, digests))
 
-    def verdicts(self, claims: Sequence[Claim], made_at: Callable[[Claim], Place]) -> list[Verdict]:
-        """One verdict for each claim. Those that need no snapshot are checked all at once."""
+
+class _Look:
+    """One look at the claims of a branch, given newest first: called with claims, gives verdicts."""
+
+    def __init__(
+        self, core: Core, verifier: EvidenceVerifier | None, branch: Iterable[Entry]
+    ) -> None:
+        self._core = core
+        self._verifier = verifier
+        self._gathering = Gathering(core, needed=verifier is not None)
+        # Oldest first, without the states: all of them at once may take a lot of memory.
+        self.branch = [entry._replace(body=b"") for entry in branch][::-1]
+        self.checked: list[tuple[BoundClaim, Verdict]] = []
+
+    def claims(self) -> list[rule.CheckpointClaims]:
+        """What was claimed with each checkpoint, oldest first."""
+        return [self._gathering.claims(entry) for entry in self.branch]
+
+    def __call__(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
+        verdicts = self._recall(claims) if self._verifier is None else self._ask(claims)
+        self.checked += zip(claims, verdicts, strict=True)
+        return verdicts
+
+    def _ask(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
+        """Ask the verifier. Claims that need no snapshot are checked all at once."""
         assert self._verifier is not None
-        groups: dict[Place | None, list[Claim]] = {}
+        groups: dict[Place | None, list[BoundClaim]] = {}
         for claim in claims:
-            place = made_at(claim) if _needs_snapshot(claim.evidence) else None
-            groups.setdefault(place, []).append(claim)
+            place = self._gathering.made_at(self.branch[0].run, claim)
+            groups.setdefault(place if needs_snapshot(claim.evidence) else None, []).append(claim)
         found: dict[tuple[int, str], Verdict] = {}
-        for place, group in groups.items():
-            snapshot = None if place is None else self._snapshot(*place)
+        for where, group in groups.items():
+            snapshot = None if where is None else self._snapshot(*where)
             given = self._verifier.check([c.evidence for c in group], snapshot=snapshot)
             found.update(zip((claim.key for claim in group), given, strict=True))
         return [found[claim.key] for claim in claims]
 
-    def recorded(self, branch: Sequence[Entry], claims: Sequence[Claim]) -> list[Verdict]:
-        """What was found about the claims last. What was never found to fail is taken for good."""
-        concerned: dict[int, set[str]] = {}
-        for claim in claims:
-            concerned.setdefault(claim.seq, set()).add(claim.evidence.digest)
-        asked = [(entry, concerned[entry.seq]) for entry in branch if entry.seq in concerned]
-        known = records.findings(self._core, branch[0].run, asked)
-        found = []
-        for claim in claims:
-            verdict = known[claim.seq].verdicts.get(claim.evidence.digest)
-            failed = verdict is not None and verdict.status is VerificationStatus.FAILED
-            fine = verified()._replace(evidence=claim.evidence.digest)
-            found.append(verdict if verdict is not None and failed else fine)
-            claim.evidence.judge(found[-1])
-        return found
-
-    def note(
-        self,
-        run: str,
-        standings: Sequence[Standing],
-        checked: Sequence[tuple[Claim, Verdict]],
-        digests: Mapping[int, bytes],
-    ) -> None:
-        """Append what was found, if the world was looked at."""
-        if checked and self._verifier is not None:
-            self._core.drive(records.record(self._core, run, standings, checked, digests))
-
-    @property
-    def looks(self) -> bool:
-        """Whether the world is looked at, rather than what was found before."""
-        return self._verifier is not None
-
     def _snapshot(self, run: str, seq: int) -> Mapping[str, Any] | None:
-        """What was recorded with a claim: a whole state, or what the step itself came to."""
+        """What was recorded with a claim: a whole state, or what the step itself returned."""
         state = self._core.journals.value(run, seq)
         return state if isinstance(state, Mapping) else None
 
-
-class _Look:
-    """One look at the claims of a branch, and what it found."""
-
-    def __init__(self, checker: Checker, core: Core, branch: Sequence[Entry]) -> None:
-        self._checker = checker
-        self._branch = branch
-        self._gathering = Gathering(core, needed=checker.looks)
-        self._checked: list[tuple[Claim, Verdict]] = []
-        self.claims = [self._gathering.claims(entry) for entry in branch]
-
-    def __call__(self, claims: Sequence[Claim]) -> list[Verdict]:
-        if self._checker.looks:
-            verdicts = self._checker.verdicts(claims, self._made_at)
-        else:
-            verdicts = self._checker.recorded(self._branch, claims)
-        self._checked += zip(claims, verdicts, strict=True)
-        return verdicts
-
-    def note(self, standings: Sequence[Standing]) -> None:
-        digests = {entry.seq: entry.digest for entry in self._branch}
-        run = self._branch[0].run if self._branch else ""
-        self._checker.note(run, standings, self._checked, digests)
-
-    def _made_at(self, claim: Claim) -> Place:
-        return self._gathering.made_at(self._branch[0].run, claim)
-
-
-def reason(standing: Standing) -> str:
-    """Why a checkpoint does not hold, in a line."""
-    more = len(standing.against) - 5
-    shown = "; ".join(map(str, standing.against[:5]))
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
-def _oldest_first(branch: Iterable[Entry]) -> list[Entry]:
-    """A branch, checked, without the states: all of them at once may take a lot of memory."""
-    return [entry._replace(body=b"") for entry in branch][::-1]
-
-
-def _needs_snapshot(evidence: Evidence) -> bool:
-    """Whether what was recorded with the claim can matter to its check."""
-    if evidence.evidence_type == EvidenceType.COMMAND_EXIT:
-        return "recorded" not in evidence.metadata
-    return evidence.evidence_type not in CHECKS
+    def _recall(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
+        """The last recorded verdicts. A claim that was never found false counts as verified."""
+        concerned: dict[int, set[str]] = {}
+        for claim in claims:
+            concerned.setdefault(claim.seq, set()).add(claim.evidence.digest)
+        asked = [(entry, concerned[entry.seq]) for entry in self.branch if entry.seq in concerned]
+        known = records.findings(self._core, self.branch[0].run, asked)
+        found = []
+        for claim in claims:
+            verdict = known[claim.seq].verdicts.get(claim.evidence.digest)
+            if verdict is None or verdict.status is not VerificationStatus.FAILED:
+                verdict = verified()._replace(evidence=claim.evidence.digest)
+            claim.evidence.judge(verdict)
+            found.append(verdict)
+        return found

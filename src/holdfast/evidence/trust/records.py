@@ -1,8 +1,8 @@
-"""How claims and verdicts stand in journals: claims in the checkpoint, verdicts beside the run.
+"""How claims and verdicts are stored: claims with the checkpoint, verdicts beside the run.
 
-A checkpoint's `meta` holds its claims under "evidence", and never a verdict. What was found is
-appended to the run's verdict journal, bound to the digests of the checkpoints and of the claims:
-a verdict on anything else is not shown. Nothing here is ever a reason to trust a checkpoint.
+A checkpoint's `meta` holds its claims under "evidence", and never a verdict. Verdicts are appended
+to the run's verdict journal, bound to the digests of the checkpoints and of the claims: a verdict
+on anything else is not shown. Nothing here is ever a reason to trust a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,31 +16,37 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
+from holdfast.evidence.claims import canonical
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust.rule import Claim, Claims, Standing
+from holdfast.evidence.trust.rule import BoundClaim, CheckpointClaims, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import EVIDENCE, Entry, Kind, Status, verdict_journal
-from holdfast.operations.subjects import canonical
+from holdfast.model import EVIDENCE, SUBJECTS, Entry, Kind, Status, verdict_journal
 
-MAX_EVIDENCE: Final = (
-    327_680  # characters: about a thousand digests of files; an item of DynamoDB holds 400,000
-)
-_FEW: Final = 8  # verdicts to read first: what is asked about was mostly just checked
+MAX_EVIDENCE: Final = 327_680
+"""Characters: about a thousand digests of files. An item of DynamoDB holds 400,000."""
+_FEW: Final = 8  # verdicts to read first: most questions are about what was just checked
 
 
 def evidence_meta(*packs: EvidencePack) -> dict[str, Any]:
     """What a checkpoint's `meta` keeps of its claims. Raises `InvalidEvidenceError` if it is large."""
-    claimed = [pack.to_dict() for pack in packs]
+    claimed = [pack.to_dict() | {SUBJECTS: _subjects(pack)} for pack in packs]
     size = len(json.dumps(claimed))
     if size > MAX_EVIDENCE:
         raise InvalidEvidenceError(
             "an evidence pack",
-            f"takes {size:,} characters, more than {MAX_EVIDENCE:,}; claim one file that lists the others",
+            f"takes {size:,} characters, more than {MAX_EVIDENCE:,}; "
+            "claim one file that lists the others",
         )
     return {EVIDENCE: claimed[0] if len(claimed) == 1 else claimed}
+
+
+def _subjects(pack: EvidencePack) -> list[str]:
+    """For a fork, which drops superseded claims without knowing any type of evidence."""
+    subjects = dict.fromkeys(claim.subject for claim in pack.evidence_list)
+    return [hashlib.sha256(subject.encode()).hexdigest()[:32] for subject in subjects]
 
 
 def pack_of(info: CheckpointInfo) -> EvidencePack | None:
@@ -49,11 +55,11 @@ def pack_of(info: CheckpointInfo) -> EvidencePack | None:
     return packs[0] if packs else None
 
 
-def claims_of(info: CheckpointInfo) -> Claims:
-    """Everything that a checkpoint answers for, not yet checked."""
+def claims_of(info: CheckpointInfo) -> CheckpointClaims:
+    """The claims recorded with a checkpoint, not yet checked."""
     own, before = info.meta.evidence, info.meta.inherited
     try:
-        return Claims(
+        return CheckpointClaims(
             info.seq,
             tuple(map(EvidencePack.from_dict, own)),
             tuple(map(EvidencePack.from_dict, before)),
@@ -84,7 +90,7 @@ def record(
     core: Core,
     run: str,
     found: Sequence[Standing],
-    checked: Iterable[tuple[Claim, Verdict]],
+    checked: Iterable[tuple[BoundClaim, Verdict]],
     digests: Mapping[int, bytes],
 ) -> Op[Entry]:
     """Append what was found, in one entry of the run's verdict journal.

@@ -1,10 +1,11 @@
-"""Which checkpoints hold: the rule alone, without a store, a clock or a look at the world.
+"""Where evidence decides: which claims bind a checkpoint, and what their verdicts mean for it.
 
-A checkpoint holds when for every subject that was claimed on its branch up to it the newest claim
-is verified. A later claim on a subject supersedes the earlier ones, which are not asked again: the
-file was rewritten, and the newer claim answers for it; that a directory is gone answers for all
-that was in it, and what stands in it later answers for that. Claims of one checkpoint on one
-subject stand beside each other. Where nothing was claimed at all, nothing is verified.
+The rule alone: no store, no clock, no look at the world. A checkpoint verifies if, for every
+subject claimed on its branch up to it, the newest claim is verified. A later claim supersedes
+earlier ones on its subject, which are not checked again: the file was rewritten, and the newer
+claim covers it. A claim that a directory is gone supersedes the claims on everything in it, and is
+superseded by a later claim on anything in it. Claims of one checkpoint on one subject all count.
+Without any claim, nothing is verified.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 
 
-class Claims(NamedTuple):
+class CheckpointClaims(NamedTuple):
     """What was claimed with one checkpoint of a branch.
 
-    A fork's first checkpoint also answers for what was claimed before it, in its origin: those
-    claims come `before` its own, oldest first, and its own supersede them.
+    A fork's first checkpoint also inherits the claims of its origin: `before` its own, oldest
+    first, and its own supersede them.
     """
 
     seq: int
@@ -29,78 +30,115 @@ class Claims(NamedTuple):
     before: Sequence[EvidencePack] = ()
 
 
-class Claim(NamedTuple):
-    """One claim, and the checkpoint that it was made with: that says what was recorded then."""
+class BoundClaim(NamedTuple):
+    """A claim, and the checkpoint it was made with, whose state its check may need."""
 
     seq: int
     evidence: Evidence
 
     @property
     def key(self) -> tuple[int, str]:
-        """Tells it from every other claim of the branch."""
+        """Identifies it on the branch."""
         return self.seq, self.evidence.digest
 
 
-class Due(NamedTuple):
-    """The claims of one checkpoint that nothing supersedes, and how many of them must verify."""
+class Requirement(NamedTuple):
+    """The claims of one pack that nothing supersedes, and how many of them must verify."""
 
-    claims: tuple[Claim, ...]
+    claims: tuple[BoundClaim, ...]
     required: int
 
 
 class Standing(NamedTuple):
-    """How a checkpoint stands.
+    """What the claims say of a checkpoint.
 
-    VERIFIED: it holds. FAILED: it does not. INCONCLUSIVE or ERROR: it can't be told now. PENDING:
-    nothing was claimed on its branch, or not all of it was checked yet.
+    VERIFIED: it may be trusted. FAILED: it may not. INCONCLUSIVE or ERROR: it can't be checked
+    now. PENDING: nothing was claimed on its branch, or not everything was checked yet.
     """
 
     seq: int
     status: VerificationStatus
-    against: tuple[Evidence, ...] = ()  # why: claims without which it does not hold
+    against: tuple[Evidence, ...] = ()  # why: the claims it needs that are not verified
 
     @property
     def holds(self) -> bool:
         """Whether it may be trusted."""
         return self.status is VerificationStatus.VERIFIED
 
+    @property
+    def reason(self) -> str:
+        """Why it may not be trusted, in a line."""
+        failed = self.status is VerificationStatus.FAILED
+        shown = "; ".join(map(str, self.against[:5]))
+        more = f"; and {len(self.against) - 5} more" if len(self.against) > 5 else ""
+        return f"{'verification failed' if failed else 'could not be verified'}: {shown}{more}"
+
 
 Verdicts = Mapping[tuple[int, str], Verdict]
-"""What was found, by `Claim.key`."""
+"""Verdicts by `BoundClaim.key`."""
 
-Check = Callable[[Sequence[Claim]], Sequence[Verdict]]
-"""Looks at the world now: one verdict for each claim, in their order."""
+Check = Callable[[Sequence[BoundClaim]], Sequence[Verdict]]
+"""Checks claims now: one verdict for each, in their order."""
 
 
-def due(branch: Sequence[Claims]) -> list[Due]:
-    """What must be checked for the last checkpoint of a branch, which comes oldest first.
+def standings(
+    branch: Sequence[CheckpointClaims], check: Check, only: Callable[[int], bool] | None = None
+) -> Iterator[Standing]:
+    """What the checkpoints of a branch are worth now, newest first; `only` some, by their seq.
 
-    Of a pack that requires only some of its claims, those that were superseded count as kept.
+    `branch` is oldest first. Each claim is checked once, when it is first needed, together with
+    the others: stop at the first checkpoint that verifies, and nothing beyond it is checked. What
+    failed fails every checkpoint back to the one it was claimed with.
     """
-    found: list[Due] = []
+    verdicts: dict[tuple[int, str], Verdict] = {}
+    failed: list[Requirement] = []
+    claimed = [claims for claims in branch if claims.packs or claims.before]
+    for seq, _, _ in reversed(branch):
+        if only is not None and not only(seq):
+            continue
+        failed = [one for one in failed if one.claims[0].seq <= seq]
+        if failed:
+            yield _standing(seq, failed, verdicts)
+            continue
+        while claimed and claimed[-1].seq > seq:
+            claimed.pop()
+        needed = binding(claimed)
+        missing = [c for claims, _ in needed for c in claims if c.key not in verdicts]
+        if missing:
+            verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
+        failed = [one for one in needed if _has_failed(one, verdicts)]
+        yield _standing(seq, needed, verdicts)
+
+
+def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
+    """What must verify for the last checkpoint of a branch, which is oldest first.
+
+    Of a pack that requires only some of its claims, superseded ones count as verified.
+    """
+    found: list[Requirement] = []
     newer = Newer()
     for seq, packs in _successive(branch):
         for pack in packs:
             claims = pack.evidence_list
-            asked = tuple(Claim(seq, claim) for claim in claims if not newer.answers_for(claim))
-            required = pack.required - (len(claims) - len(asked))
+            bound = tuple(BoundClaim(seq, c) for c in claims if not newer.supersedes(c))
+            required = pack.required - (len(claims) - len(bound))
             if required > 0:
-                found.append(Due(asked, required))
+                found.append(Requirement(bound, required))
         newer.add(claim for pack in packs for claim in pack.evidence_list)
     return found[::-1]
 
 
 class Newer:
-    """What newer claims are about: they answer for what older ones said of it."""
+    """The subjects of newer claims, which supersede older claims on them."""
 
     def __init__(self, claims: Iterable[Evidence] = ()) -> None:
         self._subjects: set[str] = set()
         self._gone: set[str] = set()
-        self._inhabited: set[str] = set()  # the directories that something stands in
+        self._inhabited: set[str] = set()  # directories that something is claimed to be in
         self.add(claims)
 
     def add(self, claims: Iterable[Evidence]) -> None:
-        """Answer for what these are about, too."""
+        """Supersede older claims on the subjects of these, too."""
         for claim in claims:
             self._subjects.add(claim.subject)
             if claim.is_absence:
@@ -111,8 +149,8 @@ class Newer:
                     break  # and so are those above it
                 self._inhabited.add(directory)
 
-    def answers_for(self, claim: Evidence) -> bool:
-        """Whether an older claim need not be asked about any more."""
+    def supersedes(self, claim: Evidence) -> bool:
+        """Whether an older claim no longer counts."""
         if claim.subject in self._subjects:
             return True
         if claim.is_absence:
@@ -128,8 +166,8 @@ def _above(subject: str) -> Iterator[str]:
             yield subject
 
 
-def _successive(branch: Sequence[Claims]) -> Iterator[tuple[int, Sequence[EvidencePack]]]:
-    """The packs that stand beside each other, newest first."""
+def _successive(branch: Sequence[CheckpointClaims]) -> Iterator[tuple[int, Sequence[EvidencePack]]]:
+    """The packs, newest first; those given together do not supersede each other."""
     for seq, packs, before in reversed(branch):
         if packs:
             yield seq, packs
@@ -137,52 +175,18 @@ def _successive(branch: Sequence[Claims]) -> Iterator[tuple[int, Sequence[Eviden
             yield seq, (older,)
 
 
-def standing(branch: Sequence[Claims], verdicts: Verdicts) -> Standing:
-    """How the last checkpoint of a branch stands by these verdicts; what has none is PENDING."""
-    return _standing(branch[-1].seq, due(branch), verdicts)
-
-
-def standings(
-    branch: Sequence[Claims], check: Check, only: Callable[[int], bool] | None = None
-) -> Iterator[Standing]:
-    """How the checkpoints of a branch stand now, or `only` some by their seq, the newest first.
-
-    Each claim is checked when it is first needed, together with the others, and once: whoever
-    stops at the first that holds pays for nothing beyond it. What failed fails every checkpoint
-    back to the one it was claimed with, which need not be asked about one by one.
-    """
-    verdicts: dict[tuple[int, str], Verdict] = {}
-    failed: list[Due] = []
-    claimed = [claims for claims in branch if claims.packs or claims.before]
-    for seq, _, _ in reversed(branch):
-        if only is not None and not only(seq):
-            continue
-        failed = [one for one in failed if one.claims[0].seq <= seq]
-        if failed:
-            yield _standing(seq, failed, verdicts)
-            continue
-        while claimed and claimed[-1].seq > seq:
-            claimed.pop()
-        asked = due(claimed)
-        missing = [c for claims, _ in asked for c in claims if c.key not in verdicts]
-        if missing:
-            verdicts.update(zip((claim.key for claim in missing), check(missing), strict=True))
-        failed = [one for one in asked if _has_failed(one, verdicts)]
-        yield _standing(seq, asked, verdicts)
-
-
-def _has_failed(one: Due, verdicts: Verdicts) -> bool:
-    """Whether it can't be satisfied any more: what can't be told yet may make up for what failed."""
+def _has_failed(one: Requirement, verdicts: Verdicts) -> bool:
+    """Whether it can't be satisfied any more, even if everything undecided verifies."""
     found = [_status(claim, verdicts) for claim in one.claims]
     return len(found) - found.count(VerificationStatus.FAILED) < one.required
 
 
-def _standing(seq: int, asked: Sequence[Due], verdicts: Verdicts) -> Standing:
-    if not asked:
+def _standing(seq: int, needed: Sequence[Requirement], verdicts: Verdicts) -> Standing:
+    if not needed:
         return Standing(seq, VerificationStatus.PENDING)
     against: list[Evidence] = []
     doubts = [VerificationStatus.VERIFIED]
-    for claims, required in asked:
+    for claims, required in needed:
         found = [_status(claim, verdicts) for claim in claims]
         if found.count(VerificationStatus.VERIFIED) >= required:
             continue
@@ -192,20 +196,20 @@ def _standing(seq: int, asked: Sequence[Due], verdicts: Verdicts) -> Standing:
             if status is not VerificationStatus.VERIFIED
         ]
         doubts += found
-    failed = any(_has_failed(one, verdicts) for one in asked)
+    failed = any(_has_failed(one, verdicts) for one in needed)
     status = VerificationStatus.FAILED if failed else max(doubts, key=_DOUBT.index)
     return Standing(seq, status, tuple(against))
 
 
 _DOUBT: Final = (
     VerificationStatus.VERIFIED,
-    VerificationStatus.FAILED,  # among others that are enough, or may be
+    VerificationStatus.FAILED,  # but the others are enough, or may be
     VerificationStatus.PENDING,
     VerificationStatus.INCONCLUSIVE,
     VerificationStatus.ERROR,
 )
 
 
-def _status(claim: Claim, verdicts: Verdicts) -> VerificationStatus:
+def _status(claim: BoundClaim, verdicts: Verdicts) -> VerificationStatus:
     found = verdicts.get(claim.key)
     return VerificationStatus.PENDING if found is None else found.status

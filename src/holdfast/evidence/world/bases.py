@@ -1,40 +1,30 @@
-"""Which directory a relative path was claimed in, for whoever looks from another one."""
+"""Which directory a relative path was claimed in, for a check in another working directory."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from holdfast.evidence.claims import Evidence, EvidenceType
-from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, inconclusive
 from holdfast.evidence.world.paths import Place
 
 BASE: Final = "base"
-"""In a claim's metadata: where it was made. It is compared and shown, and never looked into."""
+"""In a claim's metadata: where it was made. It is compared and shown, never opened."""
 
-_FILES: Final = (EvidenceType.ARTIFACT_EXISTS, EvidenceType.FILE_SHA256)
 _LONGEST: Final = 200
 
 
 def with_base(claim: Evidence, policy: Policy) -> Evidence:
-    """The claim, saying which directory its relative path begins in where no policy says it."""
-    if policy.directories or claim.evidence_type not in _FILES:
+    """The claim, naming the directory that its relative path starts in, if no policy says so."""
+    if policy.directories or not claim.subject.startswith("path:") or BASE in claim.metadata:
         return claim
-    expected, metadata = claim.expected, claim.metadata
-    path = expected.get("path")
-    if not isinstance(path, str) or path.startswith("/") or BASE in metadata:
+    if claim.expected["path"].startswith("/"):
         return claim
-    told = {**metadata, BASE: str(Path.cwd())}
-    return Evidence(claim.evidence_type, claim.description, expected, told)
-
-
-def pack_with_base(pack: EvidencePack, policy: Policy) -> EvidencePack:
-    """The pack with each of its claims saying it."""
-    return replace(pack, evidence_list=[with_base(one, policy) for one in pack.evidence_list])
+    metadata = {**claim.metadata, BASE: str(Path.cwd())}
+    return Evidence(claim.evidence_type, claim.description, claim.expected, metadata)
 
 
 def from_its_base(verdict: Verdict, evidence: Evidence, place: Place) -> Verdict:
@@ -48,6 +38,6 @@ def from_its_base(verdict: Verdict, evidence: Evidence, place: Place) -> Verdict
     if base in (here, os.path.realpath(here)):
         return verdict
     return inconclusive(
-        f"{place.path} was claimed in {base[:_LONGEST]}, and this is {here}: go there, or give "
+        f"{place.path} was claimed in {base[:_LONGEST]}, and this is {here}: run it there, or give "
         "the verifier a base_path"
     )
