@@ -34,7 +34,17 @@ from holdfast.workflow import WorkflowEngine
 from tests.engine import test_hostile_evidence as hostile
 from tests.engine.desk import Desk
 from tests.graph import test_evidence as graphs
-from tests.workflow import test_evidence as flows
+from tests.workflow.evidence import (
+    test_child_runs,
+    test_claims,
+    test_forks,
+    test_going_back,
+    test_parallel,
+    test_status,
+    test_strategies,
+    test_undecided,
+)
+from tests.workflow.evidence.support import by_run
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 Test = Callable[["Tools"], None]
@@ -358,8 +368,8 @@ def compares_with_all_results(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost(tools: Tools) -> None:
-    flows.test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
-        tools.engine, tools.desk, flows.by_run, "b", "bc"
+    test_going_back.test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
+        tools.engine, tools.desk, by_run, "b", "bc"
     )
 
 
@@ -380,46 +390,52 @@ CAUGHT_BY: dict[Mutate, Test] = {
     starts_from_zero: lost,
     goes_back_one_step_at_most: lost,
     takes_doubt_for_failure: of_store(
-        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+        test_undecided.test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried
     ),
     takes_doubt_for_failure_the_second_time: of_store(
-        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+        test_undecided.test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried
     ),
     takes_doubt_for_proof: of_store(
-        flows.test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried
+        test_undecided.test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried
     ),
     asks_superseded_claims_again: of_engine(
-        flows.test_a_file_that_is_rewritten_by_a_later_step_is_no_failure
+        test_going_back.test_a_file_that_is_rewritten_by_a_later_step_is_no_failure
     ),
     looks_at_the_newest_claims_only: lost,
     forgets_the_claims_of_runs_within: lambda tools: (
-        flows.test_what_was_claimed_in_runs_within_is_checked_and_repaired_there(
+        test_child_runs.test_claims_of_child_runs_are_checked_and_repaired_there(
             tools.engine, tools.desk, "i2", ["i2", "m2", "o2"]
         )
     ),
     forgets_what_a_fork_inherits: lambda tools: (
-        graphs.test_a_fork_answers_for_what_its_origin_claimed(tools.store, tools.desk)
+        graphs.test_a_fork_is_checked_for_the_claims_of_its_origin(tools.store, tools.desk)
     ),
     calls_what_is_unclaimed_verified: lambda tools: (
         hostile.test_nothing_claimed_is_never_called_verified(tools.desk)
     ),
     refuses_what_is_unclaimed: of_engine(
-        flows.test_where_nothing_was_claimed_nothing_is_passed_over
+        test_going_back.test_checkpoints_without_claims_are_not_skipped
     ),
     claims_before_it_says_that_it_goes_back: of_store(
-        flows.test_the_rollback_is_written_with_the_claim_before_anything_is_run_again
+        test_going_back.test_the_rollback_is_written_with_the_claim_before_anything_is_run_again
     ),
-    gives_no_reasons: of_store(flows.test_each_checkpoint_passed_over_is_told_with_its_reason),
-    tells_nobody: of_store(flows.test_each_checkpoint_passed_over_is_told_with_its_reason),
-    takes_repairs_for_doing_anew: of_engine(flows.test_a_repaired_step_keeps_its_idempotency_key),
+    gives_no_reasons: of_store(
+        test_going_back.test_each_skipped_checkpoint_is_reported_with_its_reason
+    ),
+    tells_nobody: of_store(
+        test_going_back.test_each_skipped_checkpoint_is_reported_with_its_reason
+    ),
+    takes_repairs_for_doing_anew: of_engine(
+        test_strategies.test_a_repaired_step_keeps_its_idempotency_key
+    ),
     forgets_that_it_was_gone_back_in: of_store(
-        flows.test_a_repair_does_not_forget_that_the_run_was_gone_back_in
+        test_strategies.test_a_repair_remembers_that_the_run_was_rolled_back
     ),
     looks_though_it_waits: of_store(
-        flows.test_a_run_that_waits_for_an_answer_is_not_looked_at_until_it_comes
+        test_status.test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes
     ),
     repairs_what_is_being_undone: of_store(
-        flows.test_a_run_that_is_cancelled_is_undone_without_a_look_at_its_evidence
+        test_status.test_a_cancelled_run_is_undone_without_checking_its_evidence
     ),
     loses_claims_of_states_that_are_not_saved: lambda tools: (
         graphs.test_claims_of_nodes_that_are_not_saved_by_themselves_are_kept(
@@ -427,48 +443,50 @@ CAUGHT_BY: dict[Mutate, Test] = {
         )
     ),
     loses_claims_at_the_end: lambda tools: (
-        flows.test_a_file_rewritten_by_a_step_that_is_not_saved_by_itself_is_no_failure(
+        test_strategies.test_a_file_rewritten_by_a_step_that_is_not_saved_by_itself_is_no_failure(
             tools.store, tools.desk, "marked"
         )
     ),
     claims_without_checking: of_engine(
-        flows.test_a_claim_that_is_not_so_fails_the_step_and_is_retried
+        test_claims.test_a_claim_that_does_not_verify_fails_the_step_which_is_retried
     ),
     lets_doubt_pass_when_the_step_is_finished: of_engine(
-        flows.test_a_partial_pack_is_not_satisfied_by_what_can_not_be_told
+        test_claims.test_a_partial_pack_is_not_satisfied_by_undecided_checks
     ),
     refuses_only_what_was_done: lambda tools: (
         graphs.test_a_node_that_could_never_be_verified_is_not_called(tools.store, tools.desk)
     ),
     overlooks_what_is_not_there: of_engine(
-        flows.test_a_declared_output_that_is_not_there_fails_the_step
+        test_claims.test_a_declared_output_that_is_not_there_fails_the_step
     ),
     claims_what_is_read_when_the_step_is_finished: of_engine(
-        flows.test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it
+        test_going_back.test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it
     ),
     keeps_the_claims_of_failed_attempts: of_engine(
-        flows.test_a_failed_attempt_leaves_no_claim_behind
+        test_claims.test_a_failed_attempt_leaves_no_claim_behind
     ),
     checks_before_the_transaction: lambda tools: (
-        flows.test_with_a_transaction_evidence_is_checked_by_the_resume_only(
+        test_claims.test_with_a_transaction_evidence_is_checked_by_the_resume_only(
             tools.desk, tools.desk.place
         )
     ),
     names_arguments_when_the_step_is_finished: of_engine(
-        flows.test_a_step_that_changes_its_arguments_is_not_taken_for_another
+        test_parallel.test_a_step_that_changes_its_arguments_is_still_the_same_step
     ),
     restores_steps_whatever_they_are_called_with: of_store(
-        flows.test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again
+        test_forks.test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again
     ),
-    never_tries_again: of_engine(flows.test_a_claim_that_is_not_so_fails_the_step_and_is_retried),
+    never_tries_again: of_engine(
+        test_claims.test_a_claim_that_does_not_verify_fails_the_step_which_is_retried
+    ),
     believes_a_finished_run_within: of_engine(
-        flows.test_outputs_of_a_subworkflow_step_are_made_again_by_the_run_within
+        test_child_runs.test_outputs_of_a_subworkflow_step_are_made_again_by_the_child_run
     ),
     gives_other_inputs_the_old_run_within: of_engine(
-        flows.test_a_run_within_that_is_called_with_something_else_after_a_repair_is_another
+        test_child_runs.test_a_child_run_with_other_inputs_after_a_repair_is_a_new_run
     ),
     compares_with_all_results: of_engine(
-        flows.test_the_result_of_a_step_is_what_its_claim_is_compared_with_then_and_later
+        test_claims.test_a_claim_is_compared_with_the_result_of_its_step_then_and_later
     ),
 }
 

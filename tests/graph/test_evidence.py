@@ -514,7 +514,7 @@ def test_a_node_that_could_never_be_verified_is_not_called(store: hf.Store, desk
 
 
 @every_store
-def test_a_fork_answers_for_what_its_origin_claimed(store: hf.Store, desk: Desk) -> None:
+def test_a_fork_is_checked_for_the_claims_of_its_origin(store: hf.Store, desk: Desk) -> None:
     app = line(desk, "abcd").compile()
     stopped(app, store, desk, "c")
     with hf.SyncCheckpointer(store) as cp:

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.workflow import (
+    WorkflowEngine,
+)
+from tests.engine.desk import Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    place = tmp_path / "desk"
+    place.mkdir()
+    return Desk(place)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """What a journal is kept in can't matter much here."""
+    kind = getattr(request, "param", "sqlite")
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[kind]
+
+
+@pytest.fixture
+def memory() -> WorkflowEngine:
+    """For what the kind of store can't matter to."""
+    return WorkflowEngine("memory://")
