@@ -180,3 +180,14 @@ def test_another_flow_reads_the_latest_state_by_name(url: str) -> None:
             assert orders.state == {"rate": 1.1}
 
     asyncio.run(main())
+
+
+def test_a_list_without_a_limit_has_everything(cp: hf.SyncCheckpointer) -> None:
+    for n in range(25):
+        cp.save("run", {"n": n})
+        cp.save(f"run-{n}", {"n": n})
+    assert len(cp.list_checkpoints("run")) == 20
+    assert [c.seq for c in cp.list_checkpoints("run", limit=None)] == list(range(25, 0, -1))
+    assert len(cp.runs(limit=None)) == 26
+    assert len(cp.runs(limit=None, prefix="run-", after="run-2")) == 12
+    assert [run.run_id for run in cp.runs(limit=2)] == ["run", "run-0"]

@@ -223,14 +223,18 @@ class Reader:
         return encoding
 
 
-def all_runs(store: Store, where: RunFilter = RunFilter(), *, after: str = "") -> Iterator[Entry]:
-    """The heads of all runs that match, ordered by id, read a page at a time."""
-    while True:
-        page = store.runs(where, after=after)
+def all_runs(
+    store: Store, where: RunFilter = RunFilter(), *, after: str = "", limit: int | None = None
+) -> Iterator[Entry]:
+    """The heads of the runs that match, ordered by id, all or `limit`, read a page at a time."""
+    while limit is None or limit > 0:
+        wanted = PAGE if limit is None else min(limit, PAGE)
+        page = store.runs(where, after=after, limit=wanted)
         yield from page
-        if len(page) < PAGE:
+        if len(page) < wanted:
             return
         after = page[-1].run
+        limit = None if limit is None else limit - wanted
 
 
 def is_stub(entry: Entry) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
@@ -19,7 +20,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.reader import all_runs, state_seq
+from holdfast.kernel.reader import all_runs, is_live, state_seq
 from holdfast.model import (
     CARRY_STATE,
     SHORTENED,
@@ -94,7 +95,7 @@ def list_checkpoints(
     core: Core,
     run_id: str,
     *,
-    limit: int = 20,
+    limit: int | None = 20,
     after: int | None = None,
     oldest_first: bool = False,
     step: str | None = None,
@@ -103,31 +104,28 @@ def list_checkpoints(
 ) -> list[CheckpointInfo]:
     """The run's checkpoints, newest first, without their states; an unknown run has none.
 
-    Those that a rollback left behind are listed too: history is never rewritten. Give the last
-    `seq` of one page as `after` for the next: paging is stable while others save.
+    At most `limit`; None means all. Those that a rollback left behind are listed too: history is
+    never rewritten. Give the last `seq` of one page as `after` for the next: paging is stable
+    while others save.
     """
     check_id("run_id", run_id)
-    check_limit(limit)
+    if limit is not None:
+        check_limit(limit)
     if status not in (None, "completed", "failed", "paused"):
         raise ValueError(f"status must be completed, failed or paused, not {status!r}")
-    found: list[CheckpointInfo] = []
     with outages_named(run_id):
-        page = min(max(limit, 1), PAGE)
-        for entry in core.journals.entries(
+        page = PAGE if limit is None else min(max(limit, 1), PAGE)
+        entries = core.journals.entries(
             run_id, newest_first=not oldest_first, after=after, page=page
-        ):
-            if len(found) >= limit:
-                break
-            if entry.kind not in CARRY_STATE or entry.status == Status.DELETED:
-                continue
-            if (step is not None and entry.step != step) or (
-                type is not None and entry.type != type
-            ):
-                continue
-            info = CheckpointInfo(entry)
-            if status is None or info.status == status:
-                found.append(info)
-    return found
+        )
+        found = (
+            info
+            for info in map(CheckpointInfo, filter(is_live, entries))
+            if step in (None, info.step)
+            and type in (None, info.type)
+            and status in (None, info.status)
+        )
+        return list(islice(found, limit))
 
 
 def runs(
@@ -152,11 +150,7 @@ def runs(
         raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
     where = RunFilter(status, flow, thread_id, owner, type, prefix)
     with outages_named():
-        heads: Iterable[Entry]
-        if limit is None:
-            heads = all_runs(core.journals.store, where, after=after)
-        else:
-            heads = core.journals.store.runs(where, after=after, limit=limit)
+        heads = all_runs(core.journals.store, where, after=after, limit=limit)
         return [run_info(head) for head in heads]
 
 

@@ -12,9 +12,10 @@ from typing import Any, Final
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
 from holdfast.kernel.core import Core
-from holdfast.model import CARRY_STATE, Entry, Status
+from holdfast.kernel.reader import is_live
+from holdfast.model import Entry
 from holdfast.operations.copying import Progress, named_runs, unseen
-from holdfast.seams import new_id
+from holdfast.operations.transfer import replacing
 
 COLUMNS: Final = {
     "checkpoint_id": "VARCHAR", "run_id": "VARCHAR", "sequence": "BIGINT",
@@ -57,21 +58,13 @@ def export_checkpoints(
     if writer is None:
         raise ValueError(f"{target.name}: the name must end in {', '.join(_WRITERS)}")
     names = named_runs(core, run_ids)
-    partial = target.with_name(f".{new_id()}{target.suffix}")
     count = 0
-    try:
-        with writer(partial) as add:
-            for name in names:
-                for entry in core.journals.entries(name, bodies=True):
-                    if entry.kind in CARRY_STATE and entry.status != Status.DELETED:
-                        add(_row(core, entry, states))
-                        count += 1
-                progress(name)
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(target) as partial, writer(partial) as add:
+        for name in names:
+            for entry in filter(is_live, core.journals.entries(name, bodies=True)):
+                add(_row(core, entry, states))
+                count += 1
+            progress(name)
     return count
 
 

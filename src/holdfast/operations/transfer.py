@@ -1,7 +1,8 @@
 """Runs in files: export and import. Everything here blocks.
 
-A run keeps its ids, seqs and digests wherever it goes. Its states are encoded anew when they come back,
-and `verify` says "rewritten" for them. An interrupted import is finished by starting it again.
+A run keeps its ids, seqs and digests wherever it goes. Its states are encoded anew when they come
+back, and `verify` says "rewritten" for them. An interrupted import is finished by starting it
+again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -71,21 +73,28 @@ def export_runs(
     opening, between, closing = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}[
         form
     ]
-    target = Path(path).absolute()
-    partial = target.with_name(f".{target.name}.{new_id()}")
     count = 0
+    with replacing(path) as partial, partial.open("xb") as file:
+        before = opening
+        for name in names:
+            for line in _section(core.journals, name):
+                file.write(before + line)
+                before = between
+                count += 1
+            count -= 2  # the lines that begin and end it
+            progress(name)
+        file.write(closing)
+    return count
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new file to write to, which takes the place of `path` if all went well, durably."""
+    target = Path(path).absolute()
+    partial = target.with_name(f".{new_id()}{target.suffix}")
     try:
-        with partial.open("xb") as file:
-            before = opening
-            for name in names:
-                for line in _section(core.journals, name):
-                    file.write(before + line)
-                    before = between
-                    count += 1
-                count -= 2  # the lines that begin and end it
-                progress(name)
-            file.write(closing)
-            file.flush()
+        yield partial
+        with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.replace(target)
     except OSError as error:
@@ -94,7 +103,6 @@ def export_runs(
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
         partial.unlink(missing_ok=True)
-    return count
 
 
 def _section(journals: Journals, run_id: str) -> Iterator[bytes]:
