@@ -88,7 +88,7 @@ def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) ->
         yield step("sub").subworkflow(inner)
         yield step("last").python(act, ("last",))
 
-    engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05))
+    engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.5))
     with pytest.raises(hf.CheckpointSaveError):
         asyncio.run(engine.run(outer, workflow_id="run"))
     kinds = [entry.kind for entry in store.read("run")]

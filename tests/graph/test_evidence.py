@@ -45,6 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
     kind = getattr(request, "param", "sqlite")
     url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[kind]
     opened = hf.open_store(url)
+    gc.freeze()  # the collector need not look at what earlier tests left alive
     yield opened
     gc.collect()
     assert not live._runs, "a run is still held to be carried out here"

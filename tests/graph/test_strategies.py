@@ -176,7 +176,7 @@ def flaky(store: Flaky, calls: Calls, down: str) -> CompiledGraph[State]:
 
 def test_a_run_stops_when_it_cannot_be_saved_and_goes_on_later(store: Flaky) -> None:
     calls = Calls()
-    with hf.SyncCheckpointer(store, deadline=0.05) as cp:
+    with hf.SyncCheckpointer(store, deadline=0.5) as cp:
         app = flaky(store, calls, "b")
         with pytest.raises(hf.CheckpointSaveError, match="down"):
             run(app.run(State(), store=cp, run_id="run"))
@@ -189,7 +189,7 @@ def test_a_run_may_go_on_while_it_cannot_be_saved_and_says_so(
     store: Flaky, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = Calls()
-    with hf.SyncCheckpointer(store, deadline=0.05) as cp:
+    with hf.SyncCheckpointer(store, deadline=0.5) as cp:
         app = flaky(store, calls, "bc")
         failed, saved = [], []
 
@@ -213,7 +213,7 @@ def test_a_run_may_go_on_while_it_cannot_be_saved_and_says_so(
 
 def test_a_run_that_could_not_be_saved_to_the_end_still_has_its_result(store: Flaky) -> None:
     calls = Calls()
-    with hf.SyncCheckpointer(store, deadline=0.05, on_save_failure="warn") as cp:
+    with hf.SyncCheckpointer(store, deadline=0.5, on_save_failure="warn") as cp:
         final = run(flaky(store, calls, "cd").run(State(), store=cp, run_id="run"))
         assert final.log == list("abcd")
         assert cp.degraded is not None
@@ -225,7 +225,7 @@ def test_a_run_that_could_not_be_saved_to_the_end_still_has_its_result(store: Fl
 def test_a_run_that_cannot_be_opened_is_not_run(store: Flaky) -> None:
     calls = Calls()
     store.down = True
-    with hf.SyncCheckpointer(store, deadline=0.05) as cp:
+    with hf.SyncCheckpointer(store, deadline=0.5) as cp:
         app = calls.line("ab").compile()
         with pytest.raises(hf.CheckpointSaveError):
             run(app.run(State(), store=cp, run_id="run", checkpoint_failure_fatal=False))

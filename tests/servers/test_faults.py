@@ -123,7 +123,7 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed(kind: Kind) -> N
     url = kind.new_url(server.url)  # type: ignore[attr-defined]
     done = threading.Event()
     acknowledged: dict[str, int] = {}
-    kills = times(kind, "kills", 20)
+    kills = times(kind, "kills", 6)
 
     def work(name: int) -> None:
         n = 0

@@ -32,6 +32,7 @@ def engine(store: hf.Store) -> WorkflowEngine:
 @pytest.fixture(autouse=True)
 def nothing_pending() -> Iterator[None]:
     """What is never awaited or never retrieved is reported by the collector, and fails the test."""
+    gc.freeze()  # it need not look at what earlier tests left alive: that takes most of the time
     yield
     gc.collect()
     with pytest.raises(RuntimeError):
