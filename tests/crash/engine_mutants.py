@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.resume import takeover
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.run import hold, record
 from holdfast.engine.run.hold import Hold
 from holdfast.kernel.appending import append_if
@@ -111,9 +112,9 @@ def forgets_what_to_undo() -> None:
 
 
 def does_every_item_again() -> None:
-    def restore(self: Any, history: History) -> int:
+    def restore(self: Any, history: History, *, wary: bool = False) -> int:
         history.entries = [e for e in history.entries if "[" not in str(e.step)]
-        return really(self, history)
+        return really(self, history, wary=wary)
 
     really = WorkflowProgram.restore
     WorkflowProgram.restore = restore  # type: ignore[method-assign]
@@ -124,7 +125,7 @@ def forgets_a_cancel() -> None:
 
     def take_note(self: Any, entry: Entry, drafts: list[Draft]) -> None:
         really(self, entry, drafts)
-        self.absorbed[:] = [e for e in self.absorbed if meta(e).get("action") != "cancel"]
+        self.absorbed[:] = [e for e in self.absorbed if Meta(e).action != "cancel"]
 
     Hold._take_note = take_note  # type: ignore[method-assign]
 

@@ -272,7 +272,7 @@ def test_a_save_that_fails_stops_the_run_unless_it_is_told_not_to(
         assert runs == ["a"]
         result = await app.run(State(), store=cp, run_id="run-2", checkpoint_failure_fatal=False)
         assert result == State("at-c", ["a", "b", "c"])
-        assert "run-2 goes on without its checkpoint" in caplog.text
+        assert "run-2 continues without its checkpoint" in caplog.text
         assert cp.degraded is not None
 
     wait(scenario())

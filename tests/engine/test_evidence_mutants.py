@@ -14,7 +14,7 @@ from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
-from holdfast.engine.resume import history, takeover, trust
+from holdfast.engine.resume import takeover, trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.trust import Retreat
 from holdfast.engine.run import execute, record
@@ -31,6 +31,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import WorkflowEngine
+from holdfast.workflow.workflow_program import WorkflowProgram
 from tests.engine import test_hostile_evidence as hostile
 from tests.engine.desk import Desk
 from tests.graph import test_evidence as graphs
@@ -219,11 +220,10 @@ def tells_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_repairs_for_doing_anew(patch: pytest.MonkeyPatch) -> None:
-    def epoch_of(entry: Any) -> int:
-        epoch: int = history.meta(entry).get("epoch", 0)
-        return entry.seq if entry.kind == Kind.ROLLBACK else epoch
+    def epoch_of(self: History, entry: Any) -> int:
+        return entry.seq if entry.kind == Kind.ROLLBACK else self.meta(entry).epoch
 
-    patch.setattr(history, "_epoch_of", epoch_of)
+    patch.setattr(History, "_epoch_of", epoch_of)
 
 
 def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def forgets_that_it_was_gone_back_in(patch: pytest.MonkeyPatch) -> None:
 
 
 def looks_though_it_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(takeover, "_still_waits", lambda history: False)
+    patch.setattr(History, "still_waits", False)
 
 
 def repairs_what_is_being_undone(patch: pytest.MonkeyPatch) -> None:
@@ -297,8 +297,8 @@ def claims_what_is_read_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> 
 def keeps_the_claims_of_failed_attempts(patch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
 
-    def info(*args: Any) -> Any:
-        made = real(*args)
+    def info(*args: Any, **options: Any) -> Any:
+        made = real(*args, **options)
         made._claimed = kept
         return made
 
@@ -327,14 +327,12 @@ def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None
 
 
 def restores_steps_whatever_they_are_called_with(patch: pytest.MonkeyPatch) -> None:
-    real = takeover._fresh
+    real = WorkflowProgram.restore
 
-    def fresh(*args: Any) -> Any:
-        program = real(*args)
-        program.wary = False
-        return program
+    def restore(self: WorkflowProgram, history: History, **options: Any) -> int:
+        return real(self, history)
 
-    patch.setattr(takeover, "_fresh", fresh)
+    patch.setattr(WorkflowProgram, "restore", restore)
 
 
 def never_tries_again(patch: pytest.MonkeyPatch) -> None:

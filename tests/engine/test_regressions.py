@@ -14,8 +14,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec import values
-from holdfast.codec.meta import dump_meta
-from holdfast.engine.resume.history import meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
@@ -405,7 +404,7 @@ def test_a_state_of_a_graph_that_nobody_recorded_is_refused(facts: dict[str, Any
             app.run_sync({}, store=cp, run_id="g")
         opening = cp.core.journals.opening("g")
         assert opening is not None
-        stored = meta(opening) | {"next_steps": ["a"]} | facts
+        stored = {**Meta(opening).fields} | {"next_steps": ["a"]} | facts
         draft = Draft(Kind.CHECKPOINT.value, "running", values.encode({}), meta=dump_meta(stored))
         cp.core.drive(append(cp.core, "g", draft))
         with pytest.raises((hf.CheckpointCorruptedError, hf.FlowChangedError)):
@@ -452,4 +451,4 @@ def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
 
     for number in range(20):
         engine.run_sync(whole, workflow_id=f"r{number}")
-    assert len(whole.metas) + len(part.metas) < 5
+    assert len(whole.info.metas) + len(part.info.metas) < 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from holdfast.errors import CheckpointCorruptedError
@@ -18,6 +19,7 @@ D = TypeVar("D")
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
+_NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Key(Generic[T, D]):
@@ -92,7 +94,28 @@ class Meta:
     checkpoints = Key(list, _NONE)  # of a verdict: the seqs it is about
     after = Key(str, "")  # of a tombstone: the digest of the entry before it, in hex
 
+    # the entries of flows
+    shape = Key(str, None)  # changes when the structure of a graph or pipeline does
+    visits = Key(dict, _NO_FIELDS)  # by node of a loop: how often the run came to it
+    since = Key(dict, _NO_FIELDS)  # by step of a loop: when the run first came to it
+    before = Key(list, None)  # of a pipeline: the steps that ran last
+    kind = Key(str, "python")  # of a workflow's step
+    built = Key(bool, False)  # the body of a `for_each` returned a step
+    undo = Key(bool, False)  # the step says how to undo it
+    called_with = Key(str, None)  # a hash of the step's arguments
+    failed = Key(bool, False)  # of a decision: it says how a failure is handled
+    undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
+    of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"
+    cancel = Key(bool, False)  # of a rollback's beginning: the run was cancelled
+    others = Key(list, _NONE)  # of a run's failure: the steps that failed beside it
+    cause = Key(str, None)  # of a run's failure: the step behind the flow's own error
+
     # runs
+    inputs_hash = Key(str, None)  # of an opening
+    structure = Key(dict, _NO_FIELDS)  # of an opening: what the flow was made of
+    epoch = Key(int, 0)  # the seq of the rollback after which steps are executed anew
+    anew = Key(bool, False)  # of a rollback: the whole run is executed again
+    expired = Key(bool, False)  # of an answer: nobody gave one in time
     parent = Key(str, None)  # RUN@STEP that a child run is
     source = Key(str, None)  # what `holdfast run` was called with: shown, never imported
     rolled_back = Key(list, _NONE)  # the undo steps that were executed

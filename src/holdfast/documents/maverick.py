@@ -196,7 +196,7 @@ def _recorded(core: Core, entry: Entry) -> CheckpointData:
     return CheckpointData(
         checkpoint_id=str(entry.step),
         workflow_name=history.opening.flow or "",
-        inputs_hash=history.begun_with.get("inputs_hash", ""),
+        inputs_hash=history.meta(history.opening).inputs_hash or "",
         step_results=tuple(steps_in(history, up_to=entry.seq)),
         saved_at=to_datetime(entry.at),
     )

@@ -17,7 +17,7 @@ from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError, Stored, Task
 from holdfast.engine.resume import trust
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import WORKER, this_process
 from holdfast.engine.resume.takeover import (
     Make,
@@ -80,11 +80,11 @@ async def start(
     """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
     check_id("run_id", run_id)
     program = make()
-    check_id("flow", program.flow)
+    check_id("flow", program.flow.name)
     encoding = compose.encode(core, run_id, inputs, root="inputs")
     facts = {
-        **program.stamp,
-        "structure": program.structure(),
+        **program.flow.stamp,
+        "structure": program.flow.structure,
         "inputs_hash": inputs_hash(inputs),
         "parent": link.parent,
         "source": link.source,
@@ -95,7 +95,7 @@ async def start(
         Status.RUNNING.value,
         encoding,
         parent=None,
-        flow=program.flow,
+        flow=program.flow.name,
         thread=link.thread,
         owner=link.owner,
         meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
@@ -108,11 +108,10 @@ async def start(
 
     with live.starting(core, run_id):
         entry = await drive(core, append_if(core, run_id, decide), options)
-        program.run_id = run_id
-        program.begin(Stored(encoding, core.journals.decode))
+        program.begin(run_id, Stored(encoding, core.journals.decode))
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-        run = Run(program, hold, options, parent=parent, hands_over=hands_over, child=_child)
-        return Prepared(run, ev.RunStarted(run_id, program.flow))
+        run = Run(program, hold, options, parent=parent, hands_over=hands_over)
+        return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 
 
 async def resume(
@@ -153,7 +152,7 @@ async def _take_over(
     program = claimed.program
     hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
     behind = resumption(claimed.history)
-    run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over, child=_child)
+    run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over)
 
     async def again(stale: StaleStepError) -> Prepared:
         with live.claiming(core, run_id):
@@ -165,7 +164,7 @@ async def _take_over(
                 rejected=back.rejected if written else (),
             )  # fmt: skip
 
-    started = ev.RunStarted(run_id, program.flow, True, claimed.restored)
+    started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
     return Prepared(run, started, rejected + claimed.rejected, again)
 
 
@@ -193,26 +192,26 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
     Raises `RunActiveError` if another has taken it up again since.
     """
     program = make()
-    history = History(core, run_id, whole=program.replays)
+    history = History(core, run_id, whole=program.flow.replays)
     if history.head.status != Status.COMPLETED:
         raise RunActiveError(run_id, history.head.status)
     check_begun(program, history, inputs)
     end = history.entries[-1]
-    if not program.keeps_result or not end.size:
+    if not program.flow.replays or not end.size:
         program.restore(history)
         return program.result
     return program.revive_result(history.value(end))
 
 
-async def _child(parent: Run, task: Task, hands_over: bool) -> Any:
-    """Carry out the run that a step of another stands for: start it, go on with it, or look it up."""
+async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
+    """Execute the child run of a step: start it, resume it, or look its result up."""
     assert task.child is not None
     core = parent.core
     make, inputs = task.child
     options = parent.options
     see = partial(look, core, options=options)
     run_id, known = await see(partial(_find_child, core, parent, task))
-    task.within = run_id
+    task.child_id = run_id
     status = None if known is None else known.status
     if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
         raise RunCancelledError(run_id)
@@ -259,12 +258,12 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
         if known is None:
             break
         history = History(core, run_id, whole=False)
-        wanted, found = f"{parent.run_id}@{task.key}", history.begun_with.get("parent")
+        wanted, found = f"{parent.run_id}@{task.key}", history.meta(history.opening).parent
         if found != wanted:
             raise RunMismatchError(run_id, "parent", str(found), wanted)
         if parent.behind.repairs and began_otherwise(make(), history, inputs):
             continue
-        if known.status != Status.FAILED or not meta(history.head).get("rolled_back"):
+        if known.status != Status.FAILED or not history.rolled_back:
             break
     return run_id, known
 

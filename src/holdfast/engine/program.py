@@ -1,6 +1,6 @@
-"""What a front door tells the engine: which steps are ready, what they come to, how to restore.
+"""What a flow is to the engine: which tasks are ready, how values are recorded, how to restore.
 
-The engine executes tasks, records their outcomes and hands back what was recorded. It knows
+The engine executes tasks, records their values and hands back what was recorded. It knows
 nothing else about workflows, graphs or pipelines.
 """
 
@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypedDict
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Claiming, Paths
@@ -36,8 +36,8 @@ class Policy:
     executor: Executor | None = None  # for a sync function; a thread of ours unless given
     inline: bool = False  # call a sync function right on the event loop: it is quick
     commit: Callable[[Any, Any], object] | None = None  # (cursor, result), with the checkpoint
-    marked: bool = False  # saved also where only marked steps are
-    claims: Claiming | None = None  # about the world, when it is finished
+    marked: bool = False  # saved even if only marked steps are
+    claims: Claiming | None = None  # about the world, checked when it is finished
 
     def __post_init__(self) -> None:
         if is_async(self.commit):
@@ -90,7 +90,7 @@ def policy_of(verb: str, options: StepOptions, **more: Any) -> Policy:
 
 
 class Child(NamedTuple):
-    """A run of its own that a step waits for."""
+    """A child run that a step waits for."""
 
     program: Callable[[], Program]
     inputs: Mapping[str, Any]
@@ -100,7 +100,7 @@ class Child(NamedTuple):
 class Task:
     """One step, ready to be executed."""
 
-    key: str  # unique in the run and the same after a resume: what its outcome is recorded under
+    key: str  # unique in the run, the same after a resume: its outcome is recorded under it
     name: str
     fn: Callable[..., Any] | None = None
     args: Sequence[Any] = ()
@@ -110,12 +110,12 @@ class Task:
     child: Child | None = None
     fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt
     recorded: bool = True  # False: only waited for
-    called_with: str | None = None  # names its arguments, where that is to be recorded
-    within: str | None = None  # the id of the run that it stands for, once that is known
+    called_with: str | None = None  # a hash of its arguments, if that is to be recorded
+    child_id: str | None = None  # of the child run that it waits for, once known
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine that is to be awaited."""
+        """Whether its function is async."""
         try:
             return _is_async(self.fn)
         except TypeError:  # can't be hashed
@@ -124,7 +124,7 @@ class Task:
 
 @dataclass(slots=True)
 class Record:
-    """What goes into the journal: an outcome, a decision or a question."""
+    """What goes into the journal: a value, a decision or a question."""
 
     kind: Kind
     step: str
@@ -137,7 +137,7 @@ class Record:
 
 
 class Stored:
-    """A value as it is recorded. Each look at it gives a copy of its own."""
+    """A value as it is recorded; `value` decodes a new copy each time."""
 
     __slots__ = ("_decode", "_encoding")
 
@@ -157,100 +157,61 @@ class StaleStepError(HoldfastError):
     seq: int
 
 
+class FlowInfo(NamedTuple):
+    """What all programs of one flow have in common."""
+
+    name: str
+    version: str
+    structure: dict[str, Any]  # what the flow is made of, as JSON: compared when a run is resumed
+    stamp: dict[str, Any]  # what every entry says about the flow that made it
+    replays: bool  # restoring needs every recorded result, rather than the newest state
+    metas: dict[Any, str]  # metadata of entries as text, shared by all runs: see `Recorder`
+
+
+class Ready(NamedTuple):
+    """What a flow asks for next."""
+
+    tasks: list[Task]  # to be executed now, each given out once
+    records: Sequence[Record] = ()  # decisions and questions, to be recorded before anything else
+    skipped: Sequence[tuple[str, str, str]] = ()  # steps: key, name and why
+    done: bool = False  # the flow has ended, and `result` is its result
+
+
 class Program(ABC):
     """One execution of a flow. Used by one run, in one thread at a time."""
 
-    flow: str
-    version: str
-    run_id: str = ""  # the engine says which run this is
-    wary: bool = False  # the engine says whether recorded steps must be called as they were
-    metas: dict[Any, str]
-    """What entries of this flow say beside their values, kept for all its runs: see `Recorder`."""
-    replays: ClassVar[bool]
-    """Whether it needs every recorded result to be restored, rather than the newest state."""
+    flow: FlowInfo
 
     @abstractmethod
-    def structure(self) -> dict[str, Any]:
-        """What the flow is made of, as JSON: compared when a run is resumed."""
-
-    @property
-    def stamp(self) -> dict[str, Any]:
-        """What every entry says about the flow it was made by."""
-        return {"flow_version": self.version}
-
-    @abstractmethod
-    def check(self, run_id: str, history: History) -> None:
-        """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
+    def check(self, history: History) -> None:
+        """Raise `FlowChangedError` if a run with this history can't continue with this flow."""
 
     def comparable(self, given: Any, recorded: Any) -> Any:
         """The inputs given on resume, as they would have been recorded at the start."""
         return given
 
     @abstractmethod
-    def begin(self, inputs: Stored) -> None:
+    def begin(self, run_id: str, inputs: Stored) -> None:
         """Start from the beginning."""
 
     @abstractmethod
-    def restore(self, history: History) -> int:
-        """Start from what was recorded; returns how many finished steps that spares."""
+    def restore(self, history: History, *, wary: bool = False) -> int:
+        """Start from what was recorded; returns the number of finished steps.
 
-    @abstractmethod
-    def ready(self) -> list[Task]:
-        """The tasks that can be executed now, each given out once. Runs the flow's own code.
-
-        Raises what that raises: the run fails with it. A wary one raises `StaleStepError`.
+        If it is `wary`, recorded steps must be called with the arguments they had.
         """
 
     @abstractmethod
-    def take_records(self) -> list[Record]:
-        """Decisions and questions that came up in `ready`, to be recorded before anything else."""
+    def ready(self) -> Ready:
+        """Run the flow's own code until it needs something, and say what.
 
-    def unfolds(self, task: Task, value: Any) -> bool:
-        """Whether what a task returned is more to do, rather than a result to record."""
-        return False
-
-    def outcome_of(self, task: Task, value: Any) -> Any:
-        """What is recorded as the outcome of a task that returned this. Changes nothing."""
-        return value
-
-    @abstractmethod
-    def record(self, task: Task, value: Any) -> Record:
-        """How the value that a task returned is recorded."""
-
-    @abstractmethod
-    def revive(self, task: Task, stored: Stored) -> Any:
-        """The recorded value as the flow is to see it; another copy each time."""
-
-    @abstractmethod
-    def accept(self, task: Task, value: Any) -> None:
-        """The task's outcome is recorded, and revived: go on with it."""
-
-    @abstractmethod
-    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
-        """Makes copies of a recorded value for those who look on."""
-
-    def failure(self, task: Task, error: StepFailedError) -> list[Record]:
-        """What to record of a failed task, so that the flow's answer to it is not asked for again."""
-        return []
-
-    @abstractmethod
-    def refuse(self, task: Task, error: StepFailedError) -> None:
-        """The task failed for good: go on with that, or raise it."""
-
-    @property
-    @abstractmethod
-    def done(self) -> bool:
-        """Whether the flow has come to its end."""
+        Raises what that raises: the run fails with it. A wary program raises `StaleStepError`.
+        """
 
     @property
     @abstractmethod
     def result(self) -> Any:
-        """What it came to, once it is done."""
-
-    @property
-    def keeps_result(self) -> bool:
-        """Whether the result must be recorded, because the newest checkpoint is not it."""
-        return True
+        """The flow's result, once it is done."""
 
     def revive_result(self, data: Any) -> Any:
         """The recorded result as the caller is to see it."""
@@ -259,31 +220,56 @@ class Program(ABC):
     @property
     @abstractmethod
     def state(self) -> Any:
-        """What it has come to so far: errors carry it."""
+        """The state so far: errors carry it."""
 
-    parked = False
-    """Whether it waits for a run of its own that waits for someone."""
+    # --- the outcome of a task
 
-    def park(self, task: Task) -> None:
-        """The run that a task stands for waits for someone."""
-        raise NotImplementedError(f"{self.flow} has no runs within")
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        """What is recorded if a task returned this. Changes nothing.
 
-    def take_skipped(self) -> list[tuple[str, str, str]]:
-        """The steps that were left out in `ready`: key, name and why."""
-        return []
+        Raises `TypeError` for a value that is more to do, rather than a result.
+        """
+        return value
+
+    @abstractmethod
+    def record(self, task: Task, value: Any) -> Record | None:
+        """How the value that a task returned is recorded; None if it is more to do."""
+
+    @abstractmethod
+    def revive(self, task: Task, stored: Stored) -> Any:
+        """The recorded value as the flow is to see it; a new copy each time."""
+
+    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
+        """Makes copies of the recorded value for events and transactions."""
+        return partial(self.revive, task, stored)
+
+    @abstractmethod
+    def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
+        """Continue with the revived value of a recorded task, or the value of another."""
+
+    @abstractmethod
+    def refuse(self, task: Task, error: StepFailedError) -> Sequence[Record]:
+        """The task failed for good: raise the error, or continue with it.
+
+        Returns what to record, so that the flow is not asked again how it handles the failure.
+        """
+
+    # --- people
 
     def questions(self) -> list[str]:
         """The keys of the questions it waits for."""
         return []
 
     def answer(self, key: str, value: Any) -> None:
-        """An answer came, as it is stored; `questions.FAIL` where nobody answered in time."""
-        raise NotImplementedError(f"{self.flow} asked no question {key!r}")
+        """An answer came, as it is stored; `questions.FAIL` if nobody answered in time."""
+        raise NotImplementedError(f"{self.flow.name} asked no question {key!r}")
+
+    # --- when the run fails or is cancelled
 
     def at_failure(self, task: Task | None) -> list[Record]:
         """What else to record when the run fails in this task."""
         return []
 
     def compensations(self) -> list[Task]:
-        """What undoes the finished steps, in the order to do it in."""
+        """The tasks that undo the finished steps, in the order to execute them."""
         return []

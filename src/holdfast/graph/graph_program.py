@@ -25,11 +25,7 @@ class GraphProgram(WalkingProgram):
     # --- Program
 
     def revive(self, task: Task, stored: Stored) -> Any:
-        self._stored[task.key] = stored
         return revived(stored.value(), self._kind)
-
-    def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
-        return lambda: revived(stored.value(), self._kind)
 
     @property
     def result(self) -> Any:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from holdfast.codec import values
-from holdfast.engine.program import Policy, Record, Stored, Task
-from holdfast.engine.resume.history import History, meta
+from holdfast.codec.meta import Meta
+from holdfast.engine.program import Policy, Ready, Record, Stored, Task
+from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram, visit_key
@@ -22,7 +23,7 @@ from holdfast.errors import (
     StepFailedError,
     UnresolvedError,
 )
-from holdfast.model import CheckpointType, Entry, Kind, Status
+from holdfast.model import CheckpointType, Kind, Status
 from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
@@ -55,24 +56,24 @@ class PipelineProgram(WalkingProgram):
 
     # --- Program
 
-    def restore(self, history: History) -> int:
+    def restore(self, history: History, *, wary: bool = False) -> int:
         for entry in history.entries:
-            if entry.kind == Kind.DECISION and meta(entry).get("failed"):
+            if entry.kind == Kind.DECISION and history.meta(entry).failed:
                 self._fail(str(entry.step), history.value(entry))
             elif entry.kind == Kind.RESULT:
                 self._times[versions.key_of(self._plan, entry)] = entry.at
             elif entry.status == Status.FAILED:  # what is resumed is tried again
                 self._failed.clear()
-        return super().restore(history)
+        return super().restore(history, wary=wary)
 
-    def ready(self) -> list[Task]:
-        tasks = super().ready()
+    def ready(self) -> Ready:
+        ready = super().ready()
         due, self._due = self._due, []
-        tasks += [self._step(walk, key, name) for walk, key, name in due]
-        if self._ended_at == FAILURE and not tasks and not self._busy:
+        ready.tasks.extend(self._step(walk, key, name) for walk, key, name in due)
+        if self._ended_at == FAILURE and not ready.tasks and not self._busy:
             assert self._main is not None
             raise EndedWithFailureError(self.run_id, ", ".join(self._main.before))
-        return tasks
+        return ready
 
     def record(self, task: Task, value: Any) -> Record:
         made = super().record(task, value)
@@ -80,35 +81,32 @@ class PipelineProgram(WalkingProgram):
             return replace(made, step=task.key.removesuffix(_FALLBACK))
         return made
 
-    def revive(self, task: Task, stored: Stored) -> Any:
-        self._stored[task.key] = stored
+    def revive(self, task: Task, stored: Stored) -> None:
+        """Nothing: steps are given data of the state, which has no type."""
 
     def show(self, task: Task, stored: Stored) -> Callable[[], Any]:
         in_branch = bool(self._busy[task.key][0].path)
         return lambda: stored.value() if in_branch else stored.value()["steps"][task.name]
 
-    def accept(self, task: Task, value: Any) -> None:
+    def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
         if task.key.endswith(_DELAY):
             walk, _ = self._busy.pop(task.key)
             self._due.append((walk, task.key.removesuffix(_DELAY), task.name))
             return
-        super().accept(task, value)
+        super().accept(task, value, stored)
 
-    def failure(self, task: Task, error: StepFailedError) -> list[Record]:
-        if self._answer_to_failure(task) is None:
-            return []
-        return [Record(Kind.DECISION, task.key, describe(error), {"failed": True}, task.name)]
-
-    def refuse(self, task: Task, error: StepFailedError) -> None:
-        if self._answer_to_failure(task) is None:
-            super().refuse(task, error)
+    def refuse(self, task: Task, error: StepFailedError) -> Sequence[Record]:
+        if not self._handles_failure(task):
+            return super().refuse(task, error)
         walk, _ = self._busy.pop(task.key)
-        self._fail(task.key, describe(error))
+        failed = describe(error)
+        self._fail(task.key, failed)
         self._due.append((walk, task.key.removesuffix(_FALLBACK), task.name))
+        return [Record(Kind.DECISION, task.key, failed, {"failed": True}, task.name)]
 
     def at_failure(self, task: Task | None) -> list[Record]:
         walk = self._busy[task.key][0] if task is not None and task.key in self._busy else None
-        before = {} if walk is None else {"after": list(walk.before)}
+        before = {} if walk is None else {"before": list(walk.before)}
         return [replace(r, meta={**r.meta, **before}) for r in super().at_failure(task)]
 
     @property
@@ -206,7 +204,7 @@ class PipelineProgram(WalkingProgram):
         walk.before = tuple(dict.fromkeys(name for branch in branches for name in branch.before))
         target = FAILURE if FAILURE in places else fork.join if fork.join in places else "end"
         if not walk.path:
-            facts = {"next_steps": [target], "after": list(walk.before), **self.facts(walk)}
+            facts = {"next_steps": [target], "before": list(walk.before), **self.facts(walk)}
             self._notes.append(self._whole(walk, fork.merge_key, facts))
         self._walks.append((walk, [target], fork.merge_key))
         return None
@@ -216,12 +214,11 @@ class PipelineProgram(WalkingProgram):
         timed = self._plan.loop.max_loop_time_seconds is not None
         return facts | ({"since": dict(walk.since)} if timed and walk.since else {})
 
-    def remember(self, walk: Walk, entry: Entry) -> None:
-        super().remember(walk, entry)
-        told = meta(entry)
-        node = versions.node_of(self._plan, entry)
-        walk.before = tuple(told.get("after", [node] if node in self._plan.nodes else ()))
-        walk.since = dict(told.get("since", {}))
+    def remember(self, walk: Walk, meta: Meta, node: str) -> None:
+        super().remember(walk, meta, node)
+        only = [node] if node in self._plan.nodes else []
+        walk.before = tuple(only if meta.before is None else meta.before)
+        walk.since = dict(meta.since)
 
     def _arrive(self, walk: Walk, name: str) -> Task | None:
         if walk.fork is None:
@@ -293,13 +290,13 @@ class PipelineProgram(WalkingProgram):
         step = key.removesuffix(_FALLBACK)
         self._failed[step] = told | {"again": step != key}
 
-    def _answer_to_failure(self, task: Task) -> Step | None:
-        """The step, if it has an answer to what failed."""
+    def _handles_failure(self, task: Task) -> bool:
+        """Whether the step says what to do about its failure."""
         step = self._plan.steps[task.name]
         failed = self._failed.get(task.key.removesuffix(_FALLBACK))
         falls_back = step.on_failure is not None and failed is None
         passed_over = step.continue_on_error and not (failed and failed["again"])
-        return step if falls_back or passed_over else None
+        return falls_back or bool(passed_over)
 
     def _decided(self, name: str, state: dict[str, Any]) -> list[str]:
         """Where the first path leads whose condition holds."""

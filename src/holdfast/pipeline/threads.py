@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.run import live
 from holdfast.engine.walking import time_travel, versions
 from holdfast.errors import (
@@ -95,16 +95,17 @@ def _skipping(
     entry, outputs = standing(core, history.head)
     state = versions.state_of(plan, history, entry).value()
     state["steps"] |= {name_of(output): history.value(output) for output in outputs}
-    before = [] if entry is None else meta(entry).get("after") or [versions.node_of(plan, entry)]
+    meta = None if entry is None else Meta(entry)
+    before = [] if entry is None or meta is None else meta.before or [versions.node_of(plan, entry)]
     facts: dict[str, Any] = {
         "flow_version": plan.version,
         "shape": plan.shape,
         "next_steps": [step],
-        "after": [name for name in before if name in plan.steps],
+        "before": [name for name in before if name in plan.steps],
     }
     for name in ("visits", "since"):
-        if entry is not None and name in meta(entry):
-            facts[name] = meta(entry)[name]
+        if meta is not None and name in meta.fields:
+            facts[name] = meta.fields[name]
     kept = Draft(
         Kind.CHECKPOINT.value,
         Status.OPEN.value,
@@ -132,4 +133,4 @@ def standing(core: Core, entry: Entry) -> tuple[Entry | None, list[Entry]]:
 
 def name_of(entry: Entry) -> str:
     """The step whose output an entry carries."""
-    return str(meta(entry).get("step_name") or entry.step)
+    return str(Meta(entry).step_name or entry.step)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
+import types
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 
 from holdfast.codec.revive import revive
 from holdfast.engine.functions import hints_of
+from holdfast.engine.program import FlowInfo
 from holdfast.model import check_id
 
 P = ParamSpec("P")
@@ -41,7 +44,9 @@ class Workflow(Generic[P, R]):
         self.version = str(version)
         self.migrate = {str(old): change for old, change in migrate.items()}
         self.signature = inspect.signature(fn)
-        self.metas: dict[Any, str] = {}
+        structure = {"parameters": list(self.signature.parameters), "code": _hash_of_code(fn)}
+        stamp = {"flow_version": self.version}
+        self.info = FlowInfo(self.name, self.version, structure, stamp, True, {})
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -104,3 +109,13 @@ def workflow(
     if callable(name):
         return Workflow(name, name.__name__, "1", {})
     return lambda fn: Workflow(fn, name or fn.__name__, str(version), migrate or {})
+
+
+def _hash_of_code(fn: Callable[..., Any]) -> str:
+    """Changes when the flow's own code does, and not when a comment or a step's function does."""
+
+    def parts(code: types.CodeType) -> str:
+        constants = [parts(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+        return repr((code.co_code, code.co_names, code.co_varnames, constants))
+
+    return hashlib.sha256(parts(inspect.unwrap(fn).__code__).encode()).hexdigest()[:16]

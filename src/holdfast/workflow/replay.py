@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from holdfast.engine.claims import CALLED_WITH
-from holdfast.engine.resume.history import History, fact, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
@@ -47,7 +46,7 @@ class Replay:
             self.last = entry.seq
             self._take(entry, history)
             if entry.kind == Kind.RESULT:
-                versions[str(entry.step)] = str(meta(entry).get("flow_version"))
+                versions[str(entry.step)] = str(history.meta(entry).flow_version)
         old: dict[str, dict[str, Any]] = {}
         for key, recorded_by in versions.items():
             if recorded_by != version and key in self.found:
@@ -73,23 +72,19 @@ class Replay:
         return sum(1 for known in self.found.values() if known.kind not in (DECISION, QUESTION))
 
     def _take(self, entry: Entry, history: History) -> None:
-        key, facts, found = str(entry.step), meta(entry), self.found
-        kind = fact(entry, "kind", str, "python")
+        key, meta, found = str(entry.step), history.meta(entry), self.found
         if entry.kind == Kind.RESULT:
             value = Outcome(history.value(entry))
-            called_with = fact(entry, CALLED_WITH, str, None)
-            built = fact(entry, "built", bool, False)
-            found[key] = Recorded(kind, value, entry.seq, built, called_with)
-        elif entry.kind == Kind.DECISION and "undone" not in facts:
+            found[key] = Recorded(meta.kind, value, entry.seq, meta.built, meta.called_with)
+        elif entry.kind == Kind.DECISION and meta.undone is None:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
         elif entry.kind == Kind.QUESTION:
             found[key] = Recorded(QUESTION, Outcome(), entry.seq)
-        elif entry.kind == Kind.FAIL and facts.get("of") == "step":
+        elif entry.kind == Kind.FAIL and meta.of == "step":
             failed = Outcome(error=failure_in(entry, history.value(entry)))
-            found[key] = Recorded(kind, failed, entry.seq)
-        elif entry.kind == Kind.FAIL and facts.get("of") == "run":
-            others = fact(entry, "others", list, [])
-            for failed_step in (facts.get("step"), facts.get("cause"), *others):
+            found[key] = Recorded(meta.kind, failed, entry.seq)
+        elif entry.kind == Kind.FAIL and meta.of == "run":
+            for failed_step in (meta.step, meta.cause, *meta.others):
                 if isinstance(failed_step, str):
                     self._try_again(failed_step)
 

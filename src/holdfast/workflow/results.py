@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.engine.resume.history import History, meta
+from holdfast.codec.meta import Meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, Status
@@ -75,11 +76,11 @@ def steps_in(history: History, *, up_to: int | None = None) -> list[StepResult]:
     for entry in history.of(Kind.RESULT, Kind.FAIL):
         if up_to is not None and entry.seq > up_to:
             break
-        facts = meta(entry)
+        meta = history.meta(entry)
         if entry.kind == Kind.RESULT:
-            found.append(_step(entry, facts, True, history.value(entry), None))
-        elif facts.get("of") == "step":
-            found.append(_step(entry, facts, False, None, _words(entry, history)))
+            found.append(_step(entry, meta, True, history.value(entry), None))
+        elif meta.of == "step":
+            found.append(_step(entry, meta, False, None, _words(entry, history)))
     return found
 
 
@@ -88,8 +89,6 @@ def _words(entry: Entry, history: History) -> str:
     return f"{failed.error_type}: {failed.message}"
 
 
-def _step(
-    entry: Entry, facts: dict[str, Any], success: bool, output: Any, error: str | None
-) -> StepResult:
+def _step(entry: Entry, meta: Meta, success: bool, output: Any, error: str | None) -> StepResult:
     spent = round(1000 * (entry.duration or 0))
-    return StepResult(str(entry.step), facts.get("kind", "python"), success, output, spent, error)
+    return StepResult(str(entry.step), meta.kind, success, output, spent, error)

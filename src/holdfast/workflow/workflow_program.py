@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
-import types
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
-from holdfast.engine.program import PLAIN, Program, Record, Stored, Task
-from holdfast.engine.resume.history import History, fact
+from holdfast.engine.program import PLAIN, Program, Ready, Record, Stored, Task
+from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.errors import FlowChangedError, StepFailedError
 from holdfast.model import Kind
@@ -25,28 +23,22 @@ from holdfast.workflow.keys import Mismatch
 class WorkflowProgram(Program):
     """One execution of a workflow."""
 
-    replays: ClassVar[bool] = True
-
     def __init__(self, flow: Workflow[Any, Any]) -> None:
         self._flow = flow
         self._code = Interpreter(flow.name, WorkflowProgram)
-        self.flow = flow.name
-        self.version = flow.version
-        self.metas = flow.metas
-        self._parked: set[str] = set()
+        self.flow = flow.info
         self._code_changed = False
 
-    def structure(self) -> dict[str, Any]:
-        return {"parameters": list(self._flow.signature.parameters), "code": _code_of(self._flow)}
-
-    def check(self, run_id: str, history: History) -> None:
+    def check(self, history: History) -> None:
         entries = (history.opening, *history.entries)
-        ran = {fact(entry, "flow_version", str, self.version) for entry in entries}
-        unknown = sorted(ran - {self.version} - set(self._flow.migrate))
+        ran = {history.meta(entry).flow_version or self.flow.version for entry in entries}
+        unknown = sorted(ran - {self.flow.version} - set(self._flow.migrate))
         if unknown:
             raise FlowChangedError(
-                run_id,
-                (f"it ran version {unknown[0]} of {self.flow!r}, and this is {self.version}",),
+                history.run,
+                (
+                    f"it ran version {unknown[0]} of {self.flow.name!r}, and this is {self.flow.version}",
+                ),
                 f"Say what becomes of its results: @workflow(..., migrate={{{unknown[0]!r}: change}}).",
             )
 
@@ -60,18 +52,19 @@ class WorkflowProgram(Program):
         more = {n: v for n, v in given.items() if n not in recorded and v != defaults.get(n, given)}
         return wanted | more
 
-    def begin(self, inputs: Stored) -> None:
-        self._code.run_id, self._code.wary = self.run_id, self.wary
+    def begin(self, run_id: str, inputs: Stored) -> None:
+        self._code.run_id = run_id
         self._code.begin(self._flow.start(inputs.value()))
 
-    def restore(self, history: History) -> int:
-        recorded_code = fact(history.opening, "structure", dict, {}).get("code")
-        self._code_changed = recorded_code != _code_of(self._flow)
-        self._code.replay.read(history, self.version, self._flow.migrate)
-        self.begin(history.inputs)
+    def restore(self, history: History, *, wary: bool = False) -> int:
+        self._code.wary = wary
+        recorded_code = history.meta(history.opening).structure.get("code")
+        self._code_changed = recorded_code != self.flow.structure["code"]
+        self._code.replay.read(history, self.flow.version, self._flow.migrate)
+        self.begin(history.run, history.inputs)
         return self._code.replay.finished_steps
 
-    def ready(self) -> list[Task]:
+    def ready(self) -> Ready:
         code = self._code
         code.task = asyncio.current_task()
         token = DECIDING.set(code)
@@ -86,33 +79,32 @@ class WorkflowProgram(Program):
         unused = code.replay.unused() if code.tasks or code.outcome else []
         if unused:
             raise FlowChangedError(
-                self.run_id,
+                code.run_id,
                 (f"migrate= returned a result for {unused[0]!r}, a step the flow did not ask for",),
                 "Name the steps in migrate= as the flow does.",
             )
-        tasks, code.tasks = code.tasks, []
-        return tasks
+        ready = Ready(code.tasks, code.notes, code.skipped, code.outcome is not None)
+        code.tasks, code.notes, code.skipped = [], [], []
+        return ready
 
-    def take_records(self) -> list[Record]:
-        notes, self._code.notes = self._code.notes, []
-        return notes
+    def outcome_of(self, task: Task, value: Any) -> Any:
+        if self._code.unfolds(task.key, value):
+            raise TypeError(
+                f"{task.name!r} returned a step instead of doing the work: say .outputs(...) there"
+            )
+        return value
 
-    def take_skipped(self) -> list[tuple[str, str, str]]:
-        skipped, self._code.skipped = self._code.skipped, []
-        return skipped
-
-    def unfolds(self, task: Task, value: Any) -> bool:
-        return self._code.unfolds(task.key, value)
-
-    def record(self, task: Task, value: Any) -> Record:
+    def record(self, task: Task, value: Any) -> Record | None:
         _, step = self._code.waiting[task.key]
+        if is_flow(value):
+            if self._code.unfolds(task.key, value):
+                return None
+            raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
         if task.key in self._code.built:
             facts["built"] = True
-        if is_flow(value):
-            raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
         return Record(Kind.RESULT, task.key, value, facts, task.name)
 
     def revive(self, task: Task, stored: Stored) -> Any:
@@ -123,26 +115,13 @@ class WorkflowProgram(Program):
         _, step = self._code.waiting[task.key]
         return lambda: typed(step, task.key, stored.value())
 
-    def accept(self, task: Task, value: Any) -> None:
+    def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
         self._code.finish(task, Outcome(value))
 
-    def failure(self, task: Task, error: StepFailedError) -> list[Record]:
+    def refuse(self, task: Task, error: StepFailedError) -> Sequence[Record]:
+        self._code.finish(task, Outcome(error=error))
         facts = {"of": "step", "kind": task.kind}
         return [Record(Kind.FAIL, task.key, describe(error), facts, task.name)]
-
-    def refuse(self, task: Task, error: StepFailedError) -> None:
-        self._code.finish(task, Outcome(error=error))
-
-    def park(self, task: Task) -> None:
-        self._parked.add(task.key)
-
-    @property
-    def parked(self) -> bool:  # type: ignore[override]
-        return bool(self._parked)
-
-    @property
-    def done(self) -> bool:
-        return self._code.outcome is not None
 
     @property
     def result(self) -> Any:
@@ -182,18 +161,10 @@ class WorkflowProgram(Program):
                 "hf.random() and hf.uuid(), and do what depends on the world in a step."
             )
         return FlowChangedError(
-            self.run_id, (f"recorded next is {recorded!r}, the flow asks for {asked!r}",), advice
+            self._code.run_id,
+            (f"recorded next is {recorded!r}, the flow asks for {asked!r}",),
+            advice,
         )
-
-
-def _code_of(flow: Workflow[Any, Any]) -> str:
-    """Changes when the flow's own code does, and not when a comment or a step's function does."""
-
-    def parts(code: types.CodeType) -> str:
-        constants = [parts(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
-        return repr((code.co_code, code.co_names, code.co_varnames, constants))
-
-    return hashlib.sha256(parts(inspect.unwrap(flow.fn).__code__).encode()).hexdigest()[:16]
 
 
 def _arguments(undo: Any, value: Any) -> tuple[Any, ...]:

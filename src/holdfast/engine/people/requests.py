@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import last_holder
 from holdfast.engine.run import live
 from holdfast.errors import (
@@ -89,7 +89,7 @@ def answer(
         return _answered(found, standing, encoding, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
-    if meta(entry).get("by") == DEADLINE:
+    if Meta(entry).by == DEADLINE:
         raise QuestionError(
             run_id, entry.step, "its deadline has passed; what was to happen then was recorded"
         )
@@ -185,7 +185,7 @@ def _expire(core: Core, question: Question) -> Op[None]:
 def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
     """What is recorded of an answer. A run that waited for it can go on; one that failed, or that
     someone wants to be paused, stays so."""
-    waited = head.kind == Kind.QUESTION or meta(head).get("reason") in ("questions", "child")
+    waited = head.kind == Kind.QUESTION or Meta(head).reason in ("questions", "child")
     status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
     return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
 
@@ -242,7 +242,7 @@ def _now(core: Core) -> datetime:
 def _standing(run_id: str, head: Entry | None) -> Entry:
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError(run_id)
-    if head.status in _OVER or (head.kind == Kind.FAIL and meta(head).get("rolled_back")):
+    if head.status in _OVER or (head.kind == Kind.FAIL and Meta(head).rolled_back):
         raise RunFinishedError(run_id, head.status)
     return head
 
@@ -261,7 +261,7 @@ def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
     within = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
     return any(head.status not in _OVER for head in within) or any(
-        meta(e).get("undo") for e in entries if e.kind == Kind.RESULT
+        Meta(e).undo for e in entries if e.kind == Kind.RESULT
     )
 
 
@@ -286,7 +286,7 @@ def _pick(dialog: Dialog, key: str | None) -> Question:
 
 def _by_whom(answered: Entry) -> str:
     when = to_datetime(answered.at).isoformat(sep=" ", timespec="seconds")
-    by = meta(answered).get("by")
+    by = Meta(answered).by
     if by == DEADLINE:
         return f"when its deadline had passed, at {when}"
     return f"by {by!r} at {when}" if by else f"at {when}"

@@ -1,58 +1,78 @@
-"""What a journal says about a run that is to go on."""
+"""What a journal says about a run that is to be continued."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from copy import copy
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.reader import is_live
 from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Kind, Status
 from holdfast.operations.reading import outages_named
 
-T = TypeVar("T")
-D = TypeVar("D")
-
 _UNHEARD = 1000  # entries: a request is heard with the next save
-_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
-
-REJECTED = "rejected"
-"""In the `meta` of a rollback: the checkpoints that could not be trusted any more, and why."""
 
 
 class History:
     """The entries that led to a run's head, oldest first. Reading it blocks.
 
-    With `whole`, from the opening on; else from the newest whole state on.
+    With `whole`, from the opening on; otherwise from the newest whole state on.
     """
 
     def __init__(self, core: Core, run: str, *, whole: bool) -> None:
         self._core = core
         self.run = run
         self._whole = whole
+        self._metas: dict[int, Meta] = {}  # by seq
         with outages_named(run):
             self._read(core.journals, run, whole)
 
     def _read(self, journals: Journals, run: str, whole: bool) -> None:
         head = journals.checked_head(run)
-        opening = None if head is None or head.status == Status.DELETED else journals.opening(run)
-        if head is None or opening is None:
+        if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         self.head = head
-        self.opening = opening
         first = 0
         if not whole:
             states = (e.seq for e in journals.branch_of(head) if e.kind == Kind.CHECKPOINT)
             first = next(states, 0)
         self._requests = _requests_before(journals, run, first) if first else []
-        self.entries = [e for e in journals.trail(run, start=first) if e.seq > opening.seq]
+        trail = journals.trail(run, start=first)
+        opening = trail[0] if trail and trail[0].kind == Kind.OPEN else journals.opening(run)
+        if opening is None:
+            raise CheckpointNotFoundError(run)
+        self.opening = opening
+        self.entries = [e for e in trail if e.seq > opening.seq]
+
+    def read_on(self, before: int) -> History:
+        """The history up to the seq `before`, with what was appended since this one was read."""
+        with outages_named(self.run):
+            news = self._core.journals.trail(self.run, start=self.head.seq + 1)
+        if not self._whole or any(e.kind in (Kind.OPEN, Kind.TOMBSTONE) for e in news):
+            found = History(self._core, self.run, whole=self._whole)
+        else:
+            back = next((e for e in news if e.kind == Kind.ROLLBACK), None)
+            last = self.head.seq if back is None else -1 if back.parent is None else back.parent
+            found = copy(self)
+            found.head = news[-1] if news else self.head
+            found.entries = [*(e for e in self.entries if e.seq <= last), *news]
+        found.entries = [e for e in found.entries if e.seq < before]
+        return found
+
+    def meta(self, entry: Entry) -> Meta:
+        """The metadata of one of its entries, parsed once."""
+        found = self._metas.get(entry.seq)
+        if found is None:
+            found = self._metas[entry.seq] = Meta(entry)
+        return found
 
     @property
     def inputs(self) -> Stored:
@@ -60,33 +80,48 @@ class History:
         return self.stored(self.opening)
 
     @property
-    def begun_with(self) -> dict[str, Any]:
-        """What its opening says about the flow and the inputs."""
-        return meta(self.opening)
-
-    @property
     def epoch(self) -> int:
-        """The seq of the newest rollback, or 0: what is done after it is done anew.
+        """The seq of the newest rollback, or 0: steps after it are executed anew.
 
-        Where checkpoints could not be trusted, steps are repaired rather than done anew.
+        A rollback from checkpoints that did not verify does not count: it repairs steps.
         """
-        return max(map(_epoch_of, self.entries), default=0)
+        return max(map(self._epoch_of, self.entries), default=0)
+
+    def _epoch_of(self, entry: Entry) -> int:
+        if entry.kind == Kind.ROLLBACK and self.meta(entry).rejected is None:
+            return entry.seq
+        return self.meta(entry).epoch
 
     @property
     def repairs(self) -> bool:
-        """Whether the run went back because checkpoints could not be trusted."""
-        return any(REJECTED in meta(entry) for entry in self.of(Kind.ROLLBACK))
+        """Whether the run went back because checkpoints did not verify."""
+        return any(self.meta(e).rejected is not None for e in self.of(Kind.ROLLBACK))
 
     @property
     def may_claim(self) -> bool:
         """Whether anything may have been claimed about the world, as far as is known here."""
-        claims = any(word in e.meta for e in self.entries for word in (EVIDENCE, INHERITED, CHILD))
-        return claims or not self._whole
+        if not self._whole:
+            return True
+        texts = (entry.meta for entry in self.entries)
+        return any(EVIDENCE in text or INHERITED in text or CHILD in text for text in texts)
 
     @property
     def ending(self) -> bool:
-        """Whether nothing is to be done any more but to undo steps."""
+        """Whether nothing is left to do but to undo steps."""
         return self.rolling_back() is not None or self.wanted() == "cancel"
+
+    @property
+    def still_waits(self) -> bool:
+        """Whether the run paused for answers that have not come."""
+        head = self.head
+        if head.status != Status.PAUSED:
+            return False
+        return head.kind == Kind.QUESTION or self.meta(head).reason == "questions"
+
+    @property
+    def rolled_back(self) -> bool:
+        """Whether the run failed, and its steps were undone."""
+        return self.head.kind == Kind.FAIL and bool(self.meta(self.head).rolled_back)
 
     def branch(self) -> Iterable[Entry]:
         """The live checkpoints of the run, newest first; read again only if not all are here."""
@@ -94,9 +129,15 @@ class History:
             return self._core.journals.branch_of(self.head)
         return [entry for entry in reversed(self.entries) if is_live(entry)]
 
-    def of(self, *kinds: Kind) -> Iterator[Entry]:
+    def since(self, seq: int) -> list[Entry]:
+        """The entries from this seq on; without bodies if they have to be read again."""
+        if self._whole:
+            return [entry for entry in self.entries if entry.seq >= seq]
+        return self._core.journals.trail(self.run, start=seq, bodies=False)
+
+    def of(self, *kinds: Kind) -> list[Entry]:
         """The entries of these kinds."""
-        return (e for e in self.entries if e.kind in kinds)
+        return [e for e in self.entries if e.kind in kinds]
 
     def stored(self, entry: Entry) -> Stored:
         """What an entry carries, as it is recorded."""
@@ -109,103 +150,72 @@ class History:
         return self.stored(entry).value() if entry.size else None
 
     def answers(self) -> dict[str, Any]:
-        """What was answered, by question; FAIL where the deadline passed instead.
+        """The answers by question; FAIL where the deadline passed instead.
 
-        Where the run failed for that, it is asked again.
+        If the run failed because of that, the question is asked again.
         """
         found: dict[str, Any] = {}
         for entry in self.of(Kind.QUESTION, Kind.ANSWER, Kind.FAIL):
-            facts, key = meta(entry), str(entry.step)
+            meta, key = self.meta(entry), str(entry.step)
             if entry.kind == Kind.QUESTION:
                 found.pop(key, None)
             elif entry.kind == Kind.ANSWER:
-                found[key] = answer_in(entry, self.value(entry))
-            elif facts.get("of") == "run":
-                for failed in (facts.get("step"), facts.get("cause")):
+                found[key] = answer_in(meta, self.value(entry))
+            elif meta.of == "run":
+                for failed in (meta.step, meta.cause):
                     if found.get(str(failed)) is FAIL:
                         del found[str(failed)]
         return found
 
     def deaths(self) -> int:
-        """How many workers died since the run last made progress: attempts that left no trace."""
-        workers = 1
+        """How many holders died since the run last made progress: attempts that left no trace."""
+        holders = 1
         for entry in self.entries:
-            if _is_stop(entry):
-                workers = 0
+            if entry.status in _STOPPED:
+                holders = 0
             elif entry.kind == Kind.CLAIM:
-                workers += 1
+                holders += 1
             elif entry.kind in _PROGRESS:
-                workers = min(workers, 1)
-        return workers
+                holders = min(holders, 1)
+        return holders
 
     def failed_attempts(self) -> dict[str, int]:
         """How often each step failed since the run last stopped, by step."""
         attempts: dict[str, int] = {}
         for entry in self.entries:
-            if _is_stop(entry):
+            if entry.status in _STOPPED:
                 attempts.clear()
-            elif entry.kind == Kind.FAIL and meta(entry).get("of") == "attempt":
+            elif entry.kind == Kind.FAIL and self.meta(entry).of == "attempt":
                 attempts[str(entry.step)] = attempts.get(str(entry.step), 0) + 1
         return attempts
 
     def wanted(self) -> str | None:
-        """ "cancel" where someone asked for it and nobody has got to it yet."""
+        """ "cancel" if someone asked for it and no holder has got to it yet."""
         asked = (*self._requests, *self.of(Kind.REQUEST))
-        return "cancel" if any(meta(e).get("action") == "cancel" for e in asked) else None
+        return "cancel" if any(self.meta(e).action == "cancel" for e in asked) else None
 
     def rolling_back(self) -> Entry | None:
-        """The failure that the run was being rolled back for, if it was."""
-        found = None
-        for entry in self.of(Kind.FAIL):
-            found = entry if meta(entry).get("of") == "rollback" else found
-        return found
+        """The failure for which the run was being rolled back, if it was."""
+        found = (e for e in reversed(self.of(Kind.FAIL)) if self.meta(e).of == "rollback")
+        return next(found, None)
 
 
-def _epoch_of(entry: Entry) -> int:
-    if entry.kind == Kind.ROLLBACK and REJECTED not in meta(entry):
-        return entry.seq
-    return fact(entry, "epoch", int, 0)
+_STOPPED = (Status.PAUSED, Status.FAILED, Status.OPEN)  # nobody executed the run from there on
+_PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
 
 
-def answer_in(entry: Entry, value: Any) -> Any:
-    """What an answer's entry says: its value, or FAIL where the deadline passed instead."""
-    return FAIL if meta(entry).get("expired") else value
-
-
-def fact(entry: Entry, name: str, kind: type[T], default: D) -> T | D:
-    """One of an entry's extra fields. Raises `CheckpointCorruptedError` where it is none of this kind."""
-    found = meta(entry).get(name)
-    if found is None:
-        return default
-    if not isinstance(found, kind):
-        words = f"its {name} is no {kind.__name__}"
-        raise CheckpointCorruptedError(entry.run, entry.seq, words)
-    return found
-
-
-def meta(entry: Entry) -> dict[str, Any]:
-    """An entry's extra fields."""
-    try:
-        fields = json.loads(entry.meta) if entry.meta else {}
-    except (ValueError, RecursionError) as error:
-        raise CheckpointCorruptedError(entry.run, entry.seq, f"its metadata: {error}") from None
-    if not isinstance(fields, dict):
-        raise CheckpointCorruptedError(entry.run, entry.seq, "its metadata is no object")
-    return fields
+def answer_in(meta: Meta, value: Any) -> Any:
+    """What an answer's entry says: its value, or FAIL if the deadline passed instead."""
+    return FAIL if meta.expired else value
 
 
 def _requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
-    """What was asked for before this: a checkpoint that was under way then stands behind it."""
+    """Requests that came before a checkpoint which was on its way to the store then."""
     found = []
     before = journals.entries(run, newest_first=True, bodies=False, after=seq)
     for entry in islice(before, _UNHEARD):
         if entry.kind in (Kind.ROLLBACK, Kind.CLAIM, Kind.OPEN):
-            break  # what was asked for before that was heard then
+            break  # what was requested before that was heard then
         if entry.kind == Kind.REQUEST:
             found.append(entry)
     return found
-
-
-def _is_stop(entry: Entry) -> bool:
-    """Whether nobody was carrying the run out from here on: it had stopped, or was forked or gone back."""
-    return entry.status in (Status.PAUSED, Status.FAILED, Status.OPEN)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.checkpoint import RunInfo, to_datetime
-from holdfast.engine.resume.history import meta
+from holdfast.codec.meta import Meta
 from holdfast.engine.run import live
 from holdfast.engine.run.hold import ABSORBED
 from holdfast.errors import RunActiveError
@@ -116,7 +116,7 @@ def last_holder(core: Core, run: str) -> tuple[Entry | None, Holder | None]:
     if last is None:
         return None, None
     taken = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)
-    return last, None if taken is None else Holder.parse(meta(taken).get(WORKER))
+    return last, None if taken is None else Holder.parse(Meta(taken).worker)
 
 
 def refuse_if_held(core: Core, run: str) -> None:

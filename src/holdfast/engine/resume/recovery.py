@@ -13,11 +13,11 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
+from holdfast.codec.meta import Meta
 from holdfast.engine import launch
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
-from holdfast.engine.resume.history import meta
 from holdfast.engine.resume.holders import SILENT_SECONDS, is_at_work, last_holder, silent_since
 from holdfast.engine.run import live
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
@@ -113,7 +113,7 @@ def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
     if live.is_executed_here(head.run):
         return None
     opening = core.journals.opening(head.run)
-    if opening is None or meta(opening).get("parent"):
+    if opening is None or Meta(opening).parent:
         return None
     last, holder = last_holder(core, head.run)
     last = last or opening

@@ -1,4 +1,4 @@
-"""Taking a run over: whether that may be, from which checkpoint on, and making it ours."""
+"""Taking a run over: whether that is allowed, from which checkpoint on, and claiming it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import WORKER, refuse_if_held, this_process
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.loop import Resumption
@@ -32,17 +32,17 @@ from holdfast.model import Entry, Kind, Status
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 3  # how often a worker that is still saving may be faster than we are
+_PATIENCE: Final = 3  # how often a holder that is still saving may be faster than we are
 _ATTEMPTS: Final = 20  # to take over a run that others keep changing
 
 Make = Callable[[], Program]
-"""Makes a flow's program anew: it is used for one attempt to carry a run out."""
+"""Makes a flow's program anew: each is used for one attempt to execute a run."""
 
 
 class Claimed(NamedTuple):
-    """A run that is ours, or one that only waits."""
+    """A run that this process holds, or one that only waits for answers."""
 
-    history: History  # what stood before it was
+    history: History  # up to the claim
     program: Program
     restored: int  # steps
     seq: int
@@ -51,54 +51,55 @@ class Claimed(NamedTuple):
 
 async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> Claimed:
     """Take a run over at the newest checkpoint that can be trusted."""
-    facts = {**make().stamp, WORKER: str(this_process())}
+    flow, wary = make().flow, options.trust != "skip"
+    facts = {**flow.stamp, WORKER: str(this_process())}
     ours = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
     behind_any = partial(append_if, core, run_id, partial(_behind_any, ours))
-    read = partial(History, core, run_id, whole=make().replays)
     for attempt in range(1, _ATTEMPTS + 1):
-        history: History = await look(core, read, options)
-        program = _fresh(make, run_id, options)
+        history = await look(core, partial(History, core, run_id, whole=flow.replays), options)
+        program = make()
         todo = await _consider(core, program, history, inputs, options)
         if todo.look_again:
             continue
         if todo.wait:
-            return Claimed(history, program, program.restore(history), history.head.seq)
+            restored = program.restore(history, wary=wary)
+            return Claimed(history, program, restored, history.head.seq)
         retreat = todo.retreat
         if retreat is None:
-            restored = program.restore(history)
+            restored = program.restore(history, wary=wary)
             entry = await drive(core, behind_any(), options)
             if entry.seq == history.head.seq + 1:
                 return Claimed(history, program, restored, entry.seq)
-            break  # its worker was still saving; from here on it can't
+            break  # its holder was still saving; from here on it can't
         drafts = [*retreat.drafts, ours]
         written = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
         if written is not None:
             entry = written
             break
-        if attempt >= _PATIENCE:  # its worker is too fast for us: it must not go on
+        if attempt >= _PATIENCE:  # its holder is too fast for us: it must stop
             await drive(core, behind_any(), options)
     else:
         raise RunActiveError(run_id, history.head.status)
-    history = await look(core, read, options)
-    history.entries = [e for e in history.entries if e.seq < entry.seq]
-    program = _fresh(make, run_id, options)
+    history = await look(core, partial(history.read_on, entry.seq), options)
+    program = make()
     check_flow(program, history, inputs)
     rejected = () if retreat is None else retreat.rejected
-    return Claimed(history, program, program.restore(history), entry.seq, rejected)
+    restored = program.restore(history, wary=wary)
+    return Claimed(history, program, restored, entry.seq, rejected)
 
 
 class _Todo(NamedTuple):
-    """What is to be done about a run as it stands: to claim it, where nothing else is said."""
+    """What to do about a run as it is: claim it, unless something else is set."""
 
-    look_again: bool = False  # it does not stand there any more
+    look_again: bool = False  # it has changed
     wait: bool = False  # for answers
-    retreat: trust.Retreat | None = None  # before it goes on
+    retreat: trust.Retreat | None = None  # before it continues
 
 
 async def _consider(
     core: Core, program: Program, history: History, inputs: Any, options: Options
 ) -> _Todo:
-    """What to do about a run. Raises what is wrong with going on, before anything is claimed."""
+    """What to do about a run. Raises if it can't be continued, before anything is claimed."""
     run_id, head = history.run, history.head
     completed = head.status == Status.COMPLETED
     if not completed:
@@ -108,7 +109,7 @@ async def _consider(
         if requests.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
-    if _still_waits(history):
+    if history.still_waits:
         return _Todo(wait=True)
     retreat = await look(core, partial(trust.examine, core, history, options), options)
     if completed and retreat is not None:
@@ -117,19 +118,12 @@ async def _consider(
         newest = await look(core, partial(core.journals.head_seq, run_id), options)
         if newest == head.seq:
             raise RunFinishedError(run_id, head.status)
-        return _Todo(look_again=True)  # another took it up again, and put right what was wrong
+        return _Todo(look_again=True)  # another process resumed it and repaired it meanwhile
     return _Todo(retreat=retreat)
 
 
-def _fresh(make: Make, run_id: str, options: Options) -> Program:
-    program = make()
-    program.run_id = run_id
-    program.wary = options.trust != "skip"
-    return program
-
-
 def _behind_any(claim: Draft, head: Entry | None) -> Draft:
-    """A claim fences off whoever wrote before it, as long as there is something to go on with."""
+    """A claim behind whatever the head is fences off whoever wrote before it."""
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError("" if head is None else head.run)
     if head.status in (Status.COMPLETED, Status.CANCELLED):
@@ -138,54 +132,54 @@ def _behind_any(claim: Draft, head: Entry | None) -> Draft:
 
 
 async def drive(core: Core, op: Op[T], options: Options) -> T:
-    """Carry an operation out in the colour of the run."""
+    """Execute an operation, sync or async as the run is."""
     return core.drive(op) if options.blocking else await core.drive_async(op)
 
 
 async def look(core: Core, read: Callable[[], T], options: Options) -> T:
-    """Read, which blocks, without keeping the event loop waiting."""
+    """Call what blocks without keeping the event loop waiting."""
     return read() if options.blocking else await core.off_loop(read)
 
 
 def _check(program: Program, history: History, inputs: Any) -> None:
-    """Refuse to resume what can't be, before anything is claimed."""
+    """Raise if the run can't be resumed, before anything is claimed."""
     run_id, head = history.run, history.head
     if head.status == Status.CANCELLED:
         raise RunFinishedError(run_id, head.status)
-    if head.kind == Kind.FAIL and meta(head).get("rolled_back"):
+    if history.rolled_back:
         raise RunFinishedError(run_id, "failed and rolled back")
     check_flow(program, history, inputs)
 
 
 def check_flow(program: Program, history: History, inputs: Any = None) -> None:
-    """Raise `FlowChangedError` if the run can't go on with this flow, `InputMismatchError`."""
+    """Raise `FlowChangedError` or `InputMismatchError` if the run can't continue with this flow."""
     check_begun(program, history, inputs)
-    program.check(history.run, history)
+    program.check(history)
 
 
 def check_begun(program: Program, history: History, inputs: Any) -> None:
-    """Raise unless the run was begun by this flow, with these inputs; None is any."""
-    run_id, begun = history.run, history.begun_with
-    if "inputs_hash" not in begun:
+    """Raise unless the run was started by this flow, with these inputs; None is any."""
+    run_id, begun = history.run, history.meta(history.opening)
+    if begun.inputs_hash is None:
         raise FlowChangedError(
             run_id, ("it was not started by a flow",), "Load its state and start a flow with it."
         )
-    if history.opening.flow != program.flow:
+    if history.opening.flow != program.flow.name:
         raise FlowChangedError(
             run_id,
-            (f"it began as {history.opening.flow!r}, not {program.flow!r}",),
+            (f"it began as {history.opening.flow!r}, not {program.flow.name!r}",),
             "Resume it with the flow of that name.",
         )
     if inputs is not None:
         actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
-        if actual != begun["inputs_hash"]:
-            mismatch = InputMismatchError(begun["inputs_hash"], actual)
+        if actual != begun.inputs_hash:
+            mismatch = InputMismatchError(begun.inputs_hash, actual)
             mismatch.add_note(f"different: {_differences(inputs, history.inputs.value())}")
             raise mismatch
 
 
 def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
-    """Whether the run was begun with other inputs."""
+    """Whether the run was started with other inputs."""
     try:
         check_begun(program, history, inputs)
     except InputMismatchError:
@@ -210,12 +204,12 @@ def _differences(given: Any, recorded: Any) -> str:
 
 
 def resumption(history: History) -> Resumption:
-    """What a run that goes on has behind it."""
+    """What happened in a run that is resumed."""
     failed = history.rolling_back()
     undone = {
-        str(entry.step): facts["undone"]
+        str(entry.step): why
         for entry in history.of(Kind.DECISION)
-        if "undone" in (facts := meta(entry))
+        if (why := history.meta(entry).undone) is not None
     }
     return Resumption(
         epoch=history.epoch,
@@ -225,19 +219,12 @@ def resumption(history: History) -> Resumption:
         wanted=history.wanted(),
         failure=None if failed is None else _recorded_failure(history, failed),
         undone=undone,
-        waits=_still_waits(history),
+        waits=history.still_waits,
         repairs=history.repairs,
     )
 
 
 def _recorded_failure(history: History, entry: Entry) -> BaseException:
-    if meta(entry).get("cancel"):
+    if history.meta(entry).cancel:
         return RunCancelledError(history.run)
     return failure_in(entry, history.value(entry))
-
-
-def _still_waits(history: History) -> bool:
-    """Whether there is nothing to do but wait on: what is asked was not answered."""
-    head = history.head
-    asked = head.kind == Kind.QUESTION or meta(head).get("reason") == "questions"
-    return head.status == Status.PAUSED and asked

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
-from holdfast.engine.resume.history import REJECTED, History, meta
+from holdfast.engine.resume.history import History
 from holdfast.errors import VerificationError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.model import EVIDENCE, Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
 
-ANEW: Final = "anew"
 _MOST: Final = 20  # reasons that a rollback keeps: the event stream tells all
 
 
@@ -37,9 +36,9 @@ class Retreat(NamedTuple):
     def draft(self) -> Draft:
         """The entry that says so."""
         told = [[one.seq, one.step, one.reason] for one in self.rejected[:_MOST]]
-        facts = {REJECTED: told, "rejections": len(self.rejected)}
+        facts: dict[str, Any] = {"rejected": told, "rejections": len(self.rejected)}
         facts |= {"epoch": self.epoch} if self.epoch else {}
-        facts |= {ANEW: True} if self.anew else {}
+        facts |= {"anew": True} if self.anew else {}
         target = None if self.to is None else self.to.seq
         step = None if self.to is None else self.to.step
         return Draft(
@@ -65,7 +64,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
         found.entry,
         tuple(_rejection(entry, standing.reason) for entry, standing in found.rejected),
         history.epoch,
-        _kept(core, found.entry, oldest),
+        _kept(core, history, found.entry, oldest),
     )
 
 
@@ -74,7 +73,9 @@ def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retre
     (entry,) = (e for e in history.entries if e.seq == stale.seq)
     before = None if entry.parent is None else core.journals.entry(history.run, entry.parent)
     why = "its step is called with other arguments now"
-    return Retreat(before, (_rejection(entry, why),), history.epoch, _kept(core, before, entry))
+    return Retreat(
+        before, (_rejection(entry, why),), history.epoch, _kept(core, history, before, entry)
+    )
 
 
 def begin_anew(
@@ -86,7 +87,7 @@ def begin_anew(
     so any more: nobody can tell which part of the run within is to answer for it. Raises
     `VerificationError` where that can't be told now. Blocks.
     """
-    begun = any(ANEW in meta(entry) for entry in within.of(Kind.ROLLBACK))
+    begun = any(within.meta(entry).anew for entry in within.of(Kind.ROLLBACK))
     if options.trust == "skip" or (begun and within.head.status != Status.COMPLETED):
         return None
     past = core.journals.entries(parent, newest_first=True)
@@ -108,35 +109,34 @@ def begin_anew(
     return Retreat(None, (_rejection(newest, standing.reason),), within.epoch, anew=True)
 
 
-def _kept(core: Core, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:
+def _kept(core: Core, history: History, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:
     """What a repair neither decides nor asks again: what does not depend on a rejected checkpoint.
 
     That is what was decided, asked, answered and failed with before the oldest of them, and what
     was answered later to a question that had been asked by then. Blocks.
     """
-    journals = core.journals
-    kept: list[int] = []
+    kept: list[Entry] = []
     asked: set[str | None] = set()  # and not answered
     start = 0 if to is None else to.seq + 1
-    for entry in journals.trail(oldest.run, start=start, bodies=False):
+    for entry in history.since(start):
         early = entry.seq < oldest.seq
         if _outlives_steps(entry) if early else _answers(entry, asked):
-            kept.append(entry.seq)
+            kept.append(entry)
         if entry.kind == Kind.QUESTION and early:
             asked.add(entry.step)
         elif entry.kind in (Kind.QUESTION, Kind.ANSWER):
             asked.discard(entry.step)
-    found = (journals.entry(oldest.run, seq) for seq in kept)
+    found = (e if e.body else core.journals.entry(e.run, e.seq) for e in kept)
     return tuple(copy_of(core, entry) for entry in found if entry is not None)
 
 
 def _outlives_steps(entry: Entry) -> bool:
     decided = entry.kind in (Kind.DECISION, Kind.QUESTION, Kind.ANSWER)
-    return decided or (entry.kind == Kind.FAIL and meta(entry).get("of") in ("step", "run"))
+    return decided or (entry.kind == Kind.FAIL and Meta(entry).of in ("step", "run"))
 
 
 def _answers(entry: Entry, asked: set[str | None]) -> bool:
-    given = entry.kind == Kind.ANSWER and not meta(entry).get("expired")
+    given = entry.kind == Kind.ANSWER and not Meta(entry).expired
     return given and entry.step in asked
 
 

@@ -1,4 +1,4 @@
-"""Putting what a run comes to into its journal, when its strategy says so."""
+"""Recording a run in its journal, when its strategy says so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.codec.meta import dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.claims import CALLED_WITH
 from holdfast.engine.options import Options
-from holdfast.engine.program import Program, Record
+from holdfast.engine.program import FlowInfo, Record
 from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
@@ -25,24 +25,24 @@ _OF_ONE_RUN: Final = (CHILD, CALLED_WITH)  # in `meta`: hardly ever the same in 
 
 
 class Recorder:
-    """Records for one run. What is not to be saved yet is kept, and goes before what is."""
+    """Records one run. Drafts that are not to be saved yet are kept, and go before the next."""
 
     def __init__(
         self,
         hold: Hold,
-        program: Program,
+        flow: FlowInfo,
         options: Options,
         emit: Callable[[ev.Event], None],
         epoch: int = 0,
     ) -> None:
-        self.degraded: HoldfastError | None = None  # the save that failed, and was passed over
+        self.degraded: HoldfastError | None = None  # the save that failed, if it was not fatal
         self._hold = hold
         self._core = hold.core
         self._run = hold.run
         self._options = options
         self._emit = emit
-        self._stamp = program.stamp | ({"epoch": epoch} if epoch else {})
-        self._metas = {} if epoch else program.metas
+        self._stamp = flow.stamp | ({"epoch": epoch} if epoch else {})
+        self._metas = {} if epoch else flow.metas
         self._kept: list[Draft] = []
         settings = hold.core.settings
         self._waits = settings.durability == "sync"
@@ -60,20 +60,20 @@ class Recorder:
     ) -> list[Entry]:
         """Save the drafts when the strategy says so; returns what is durable now and was not.
 
-        What is `urgent` is saved now, whatever the strategy, and is durable on return. What
-        `waits` is durable on return if it is saved at all. What `work` does to the user's own
-        tables is committed with the drafts. Raises `LeaseLostError`, and `CheckpointSaveError`
-        where that is to stop the run.
+        `urgent` drafts are saved now, whatever the strategy, and are durable on return; with
+        `waits`, they are durable on return if they are saved at all. What `work` does to the user's
+        own tables is committed with the drafts. Raises `LeaseLostError`, and `CheckpointSaveError`
+        if that is to stop the run.
         """
         if self._keeps and not urgent:
             self._keep(drafts)
             return []
         if not drafts and not (urgent and self._kept):
             return []
-        if work is None:
-            self._keep(drafts)
-            drafts = ()
-        todo, self._kept = self._kept, []
+        todo: Sequence[Draft] = drafts
+        if self._kept or work is not None:
+            self._keep(() if work is not None else drafts)
+            todo, self._kept = self._kept, []
         try:
             saved = await self._hold.append(todo, wait=urgent or waits or self._waits)
             if work is not None:
@@ -89,17 +89,23 @@ class Recorder:
             self.degraded = self._core.degraded = None
         return saved
 
-    def forget_unsaved(self) -> None:
-        """The run is over: what its strategy does not save need not be saved any more.
+    async def save_and_announce(
+        self, drafts: Sequence[Draft], *, urgent: bool = False, waits: bool = False
+    ) -> None:
+        """`save`, with an event for each checkpoint that is durable now."""
+        self.announce(await self.save(drafts, urgent=urgent, waits=waits))
 
-        Unless something was claimed in it: that may supersede what was claimed, and saved, before.
+    def forget_unsaved(self) -> None:
+        """The run is over: drop what its strategy does not save.
+
+        Unless something was claimed in it: that may supersede claims that were saved before.
         """
         claims = any(word in draft.meta for draft in self._kept for word in (EVIDENCE, CHILD))
         if not self._options.strategy.saves_all and not claims:
             self._kept = []
 
-    def draft(self, record: Record) -> Draft:
-        """What a record is in the journal. Raises `SerializeError`, `StateTooLargeError`."""
+    def draft(self, record: Record, duration: float | None = None) -> Draft:
+        """A record as an entry to be. Raises `SerializeError`, `StateTooLargeError`."""
         root = "state" if record.kind == Kind.CHECKPOINT else f"result of {record.step}"
         return Draft(
             record.kind.value,
@@ -108,6 +114,7 @@ class Recorder:
             step=record.step,
             step_index=record.index,
             type=record.type,
+            duration=duration,
             meta=self._meta_of(record),
         )
 
@@ -126,13 +133,13 @@ class Recorder:
         return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
 
     def _keep(self, drafts: Sequence[Draft]) -> None:
-        """Of whole states the newest is enough, but for what was claimed with the others."""
+        """Of whole states only the newest is kept, and those with claims."""
         if any(draft.kind == Kind.CHECKPOINT for draft in drafts):
             self._kept = [d for d in self._kept if d.kind not in CARRY_STATE or EVIDENCE in d.meta]
         self._kept += drafts
 
     def announce(self, saved: Iterable[Entry]) -> None:
-        """Tell of the checkpoints that are durable now."""
+        """Emit an event for each checkpoint that is durable now."""
         if not self._options.listening or self._options.quiet:
             return
         for entry in saved:
@@ -141,7 +148,7 @@ class Recorder:
                 self._emit(ev.CheckpointSaved(self._run, name, entry.step, entry.seq))
 
     def _meta_of(self, record: Record) -> str:
-        """What the entry says beside its value: the same again and again in a flow's runs."""
+        """The entry's metadata: the same again and again in a flow's runs."""
         shared = record.meta.keys().isdisjoint(_OF_ONE_RUN)
         key: Any = (record.step, record.name, *record.meta.items()) if shared else None
         try:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.people.questions import Inquiry
-from holdfast.engine.program import Policy
+from holdfast.engine.program import FlowInfo, Policy
 
 END: Final = "__end__"
 
@@ -58,7 +58,6 @@ class Plan:
     migrate: Mapping[str, Callable[[Any], Any] | None] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 10_000
-    metas: dict[Any, str] = field(default_factory=dict)
     ends: tuple[str, ...] = (END,)  # what ends the run when it is come to
 
     flow_word: ClassVar[str] = "graph"
@@ -169,8 +168,15 @@ class Plan:
         node = self.nodes.get(join)
         return (node.merge if node is not None else None) or self.merge
 
+    @cached_property
+    def info(self) -> FlowInfo:
+        """What the engine knows about the flow."""
+        stamp = {"flow_version": self.version, "shape": self.shape}
+        return FlowInfo(self.flow, self.version, self.structure, stamp, False, {})
+
+    @cached_property
     def structure(self) -> dict[str, Any]:
-        """What the graph is made of, as JSON."""
+        """What the flow is made of, as JSON."""
         return {
             "entry": self.entry,
             "nodes": sorted(self.nodes),
@@ -184,14 +190,14 @@ class Plan:
     @cached_property
     def shape(self) -> str:
         """Changes when the structure does."""
-        text = json.dumps(self.structure(), sort_keys=True)
+        text = json.dumps(self.structure, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def changes(plan: Plan, old: dict[str, Any]) -> list[str]:
+def changes(plan: Plan, old: Mapping[str, Any]) -> list[str]:
     """What is different about a plan and a structure that was recorded, in the plan's words."""
     found = []
-    new, node, edge = plan.structure(), plan.node_word, plan.edge_word
+    new, node, edge = plan.structure, plan.node_word, plan.edge_word
     before, after = set(old.get("nodes", ())), set(new["nodes"])
     found += [f"{node} {name!r} is gone" for name in sorted(before - after)]
     found += [f"{node} {name!r} is new" for name in sorted(after - before)]

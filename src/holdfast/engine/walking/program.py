@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Program, Record, Stored, Task
+from holdfast.engine.program import Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
-from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.model import CARRY_STATE, Kind, Status
 
 
 class Walk:
@@ -52,17 +54,13 @@ class WalkingProgram(Program):
     joined is for the front door to say: see the abstract methods.
     """
 
-    replays: ClassVar[bool] = False
-
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self.flow = plan.flow
-        self.version = plan.version
-        self.metas = plan.metas
+        self.flow = plan.info
+        self.run_id = ""
         self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
         self._busy: dict[str, tuple[Walk, Fork | None]] = {}
         self._next: dict[str, list[str]] = {}
-        self._stored: dict[str, Stored] = {}
         self._recorded: dict[str, tuple[Stored, list[str]]] = {}
         self._steps = 0
         self._notes: list[Record] = []  # questions, and what else came up, that are to be recorded
@@ -97,7 +95,7 @@ class WalkingProgram(Program):
 
     def undecided(self, walk: Walk, after: str) -> list[str]:
         """Where to go after a node that could not say so when it was done. Raises if it still can't."""
-        raise NotImplementedError(f"{self.flow} always says where to go after {after!r}")
+        raise NotImplementedError(f"{self.flow.name} always says where to go after {after!r}")
 
     def moved(self, walk: Walk, name: str, stored: Stored) -> Stored:
         """The walk's state after a node, of which this was recorded."""
@@ -114,27 +112,21 @@ class WalkingProgram(Program):
         visits = {name: count for name, count in walk.visits.items() if name in self._plan.loops}
         return {"visits": visits} if visits else {}
 
-    def remember(self, walk: Walk, entry: Entry) -> None:
-        """Take over what `facts` said."""
-        walk.visits = versions.visits_of(self._plan, entry)
+    def remember(self, walk: Walk, meta: Meta, node: str) -> None:
+        """Restore what `facts` recorded after a node."""
+        walk.visits = versions.visits_of(self._plan, meta)
 
     # --- Program
 
-    def structure(self) -> dict[str, Any]:
-        return self._plan.structure()
-
-    @property
-    def stamp(self) -> dict[str, Any]:
-        return {"flow_version": self.version, "shape": self._plan.shape}
-
-    def check(self, run_id: str, history: History) -> None:
+    def check(self, history: History) -> None:
         versions.check(self._plan, history)
 
-    def begin(self, inputs: Stored) -> None:
+    def begin(self, run_id: str, inputs: Stored) -> None:
+        self.run_id = run_id
         self._main = Walk(inputs)
         self._walks.append((self._main, [self._plan.entry], ""))
 
-    def restore(self, history: History) -> int:
+    def restore(self, history: History, *, wary: bool = False) -> int:
         self.run_id = history.run
         plan = self._plan
         walk = self._main = Walk(versions.state_of(plan, history, None))
@@ -146,14 +138,15 @@ class WalkingProgram(Program):
                 self._known.discard(str(entry.step))  # where it is asked again, that is recorded
             if entry.kind not in CARRY_STATE:
                 continue
-            stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, entry)
+            meta = history.meta(entry)
+            stored, then = versions.state_of(plan, history, entry), versions.next_of(plan, meta)
             if entry.kind == Kind.RESULT:
                 self._recorded[versions.key_of(plan, entry)] = (stored, then)
                 self._steps = max(self._steps, (entry.step_index or 0) + 1)
             else:
-                walk.state, targets, after = stored, then, versions.node_of(plan, entry)
+                walk.state, targets, after = stored, then, versions.node_of(plan, entry, meta)
                 self._recorded.clear()
-                self.remember(walk, entry)
+                self.remember(walk, meta, after)
                 counted = entry.step_index is not None and entry.status != Status.FAILED
                 self._steps = (entry.step_index or 0) + counted
         gone = [name for name in targets if name not in plan.ends and name not in plan.nodes]
@@ -166,18 +159,15 @@ class WalkingProgram(Program):
         self._walks.append((walk, targets, after))
         return self._steps
 
-    def ready(self) -> list[Task]:
+    def ready(self) -> Ready:
         tasks: list[Task] = []
         while self._walks:
             walk, targets, after = self._walks.pop(0)
             task = self._go(walk, targets, after)
             if task is not None:
                 tasks.append(task)
-        return tasks
-
-    def take_records(self) -> list[Record]:
         notes, self._notes = self._notes, []
-        return notes
+        return Ready(tasks, notes, done=self._end is not None)
 
     def questions(self) -> list[str]:
         return list(self._asked)
@@ -194,7 +184,7 @@ class WalkingProgram(Program):
 
     def record(self, task: Task, value: Any) -> Record:
         walk, fork = self._busy[task.key]
-        recorded = self.outcome_of(task, value)
+        recorded = self.outcome(walk, task, value)
         targets = [fork.join] if fork is not None else self.targets(walk, task, recorded)
         self._next[task.key] = targets
         index, self._steps = self._steps, self._steps + 1
@@ -206,14 +196,15 @@ class WalkingProgram(Program):
         facts |= self.facts(walk)
         return Record(Kind.CHECKPOINT, task.name, recorded, facts, index=index)
 
-    def accept(self, task: Task, value: Any) -> None:
+    def accept(self, task: Task, value: Any, stored: Stored | None = None) -> None:
         walk, _ = self._busy.pop(task.key)
-        walk.state = self.moved(walk, task.name, self._stored.pop(task.key))
+        assert stored is not None, "every step of a walk is recorded"
+        walk.state = self.moved(walk, task.name, stored)
         walk.at_hand = value
         walk.before = (task.name,)
         self._walks.append((walk, self._next.pop(task.key), task.name))
 
-    def refuse(self, task: Task, error: StepFailedError) -> None:
+    def refuse(self, task: Task, error: StepFailedError) -> Sequence[Record]:
         error.name = task.name
         raise error
 
@@ -228,14 +219,6 @@ class WalkingProgram(Program):
         before = walk.state.value()
         failed = Record(Kind.CHECKPOINT, task.name, before, facts, index=self._steps)
         return [replace(failed, status=Status.FAILED)]
-
-    @property
-    def done(self) -> bool:
-        return self._end is not None
-
-    @property
-    def keeps_result(self) -> bool:
-        return False
 
     # --- walking
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.program import Stored
 from holdfast.engine.resume import takeover
-from holdfast.engine.resume.history import History, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.resume.takeover import Make
 from holdfast.engine.run import live
 from holdfast.engine.walking import versions
@@ -104,7 +104,7 @@ def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted
         refused = wanted.validate(revived(state.value(), plan.state)) is False
         if refused:
             raise ValueError("validate= refused the state; nothing was run")
-    moved = place.next_steps not in (None, versions.next_of(plan, place.entry))
+    moved = place.next_steps not in (None, _next_of(plan, place.entry))
     if not wanted.elsewhere and wanted.override is None:
         return []
     drafts = []
@@ -121,8 +121,8 @@ def _edited(core: Core, plan: Plan, run_id: str, place: _Place, state: Stored) -
     """A checkpoint that stands for a point of the run as someone wants it to be."""
     there = place.entry
     steps = 0 if there is None else (there.step_index or 0) + (there.status != Status.FAILED)
-    next_steps = place.next_steps or versions.next_of(plan, there)
-    visits = {} if there is None else versions.visits_of(plan, there)
+    next_steps = place.next_steps or _next_of(plan, there)
+    visits = {} if there is None else versions.visits_of(plan, Meta(there))
     facts = {"flow_version": plan.version, "shape": plan.shape, "next_steps": next_steps}
     return Draft(
         Kind.CHECKPOINT.value,
@@ -146,7 +146,7 @@ def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool)
         return _after(found) if after else _before(core, plan, found)
     standing = core.journals.branch_of(history.head)
     newest = next((entry for entry in standing if entry.kind == Kind.CHECKPOINT), None)
-    skips = node is not None and node not in versions.next_of(plan, newest)
+    skips = node is not None and node not in _next_of(plan, newest)
     if wanted.replay or wanted.after_node is not None or (over and skips):
         where = None if node is None else f"after {plan.node_word} {node!r}"
         raise CheckpointNotFoundError(history.run, where)
@@ -196,12 +196,16 @@ def _input(core: Core, plan: Plan, entry: Entry) -> Entry | None:
     return None
 
 
+def _next_of(plan: Plan, entry: Entry | None) -> list[str]:
+    return versions.next_of(plan, None if entry is None else Meta(entry))
+
+
 def _path(entry: Entry) -> str:
     return str(entry.step).rpartition("/")[0]
 
 
 def _parent(core: Core, plan: Plan, entry: Entry) -> Entry | None:
-    if entry.parent is None and "origin" not in meta(entry):
+    if entry.parent is None and Meta(entry).origin is None:
         return None
     parent = None if entry.parent is None else core.journals.entry(entry.run, entry.parent)
     if parent is None:  # it was deleted, or stayed in the run that this one is a fork of

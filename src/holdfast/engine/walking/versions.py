@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.program import Stored
-from holdfast.engine.resume.history import History, fact, meta
+from holdfast.engine.resume.history import History
 from holdfast.engine.walking.plan import Plan, changes
 from holdfast.errors import FlowChangedError
 from holdfast.model import CARRY_STATE, Entry, Kind
@@ -18,24 +19,23 @@ _NAMES: Final = re.compile(r"(^|/|>(?!merge$))([^#/>]+)")
 
 def check(plan: Plan, history: History) -> None:
     """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
-    marks = [e for e in (history.opening, *history.entries) if "flow_version" in meta(e)]
-    version = fact(marks[-1], "flow_version", str, None) if marks else None
-    shape = meta(marks[-1]).get("shape") if marks else None
+    metas = [history.meta(e) for e in (*reversed(history.entries), history.opening)]
+    newest = next((meta for meta in metas if meta.flow_version is not None), metas[-1])
     states = [e for e in history.entries if e.kind in CARRY_STATE]
     if not any(e.kind == Kind.CHECKPOINT for e in states):
         states.insert(0, history.opening)
     for entry in states:
-        made_by = fact(entry, "flow_version", str, plan.version)
+        made_by = history.meta(entry).flow_version or plan.version
         if made_by != plan.version and made_by not in plan.migrate:
             found = [f"it ran version {made_by} of {plan.flow!r}, and this is {plan.version}"]
             raise _changed(plan, history, found, made_by)
-    if version != plan.version or shape == plan.shape:
+    if newest.flow_version != plan.version or newest.shape == plan.shape:
         return
-    began = history.begun_with
+    began = history.meta(history.opening)
     found = [f"its {plan.node_word}s and {plan.edge_word}s are not those it ran with"]
-    if began.get("shape") == shape:
-        found = changes(plan, fact(history.opening, "structure", dict, {})) or found
-    raise _changed(plan, history, found, version)
+    if began.shape == newest.shape:
+        found = changes(plan, began.structure) or found
+    raise _changed(plan, history, found, plan.version)
 
 
 def _changed(plan: Plan, history: History, found: list[str], version: str) -> FlowChangedError:
@@ -51,28 +51,26 @@ def state_of(plan: Plan, history: History, entry: Entry | None) -> Stored:
     """The state an entry carries, as this version has it; None is the run's beginning."""
     entry = history.opening if entry is None else entry
     stored = history.stored(entry)
-    version = fact(entry, "flow_version", str, plan.version)
+    version = history.meta(entry).flow_version or plan.version
     change = None if version == plan.version else plan.migrate.get(version)
     return stored if change is None else _Changed(stored, change)
 
 
-def next_of(plan: Plan, entry: Entry | None) -> list[str]:
-    """What was to run after an entry; None is the run's beginning."""
-    if entry is None:
+def next_of(plan: Plan, meta: Meta | None) -> list[str]:
+    """The nodes that were to run after an entry; None is the run's beginning."""
+    if meta is None:
         return [plan.entry]
-    names = map(str, fact(entry, "next_steps", list, []))
-    return [plan.rename.get(name, name) for name in names]
+    return [plan.rename.get(name, name) for name in map(str, meta.next_steps)]
 
 
-def visits_of(plan: Plan, entry: Entry) -> dict[str, int]:
+def visits_of(plan: Plan, meta: Meta) -> dict[str, int]:
     """How often the run had come to each node that it may come to again."""
-    visits: dict[str, int] = fact(entry, "visits", dict, {})
-    return {plan.rename.get(name, name): count for name, count in visits.items()}
+    return {plan.rename.get(name, name): count for name, count in meta.visits.items()}
 
 
-def node_of(plan: Plan, entry: Entry) -> str:
+def node_of(plan: Plan, entry: Entry, meta: Meta | None = None) -> str:
     """The node that an entry was recorded after."""
-    name = str(meta(entry).get("step_name") or entry.step or "")
+    name = str((meta or Meta(entry)).step_name or entry.step or "")
     return plan.rename.get(name, name)
 
 

@@ -1,0 +1,131 @@
+"""How a run ends: completed, failed, cancelled or timed out; and undoing its steps if it must."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from holdfast.engine import events as ev
+from holdfast.engine.options import Strategy
+from holdfast.engine.run.failures import describe
+from holdfast.errors import (
+    CheckpointSaveError,
+    HoldfastError,
+    RunCancelledError,
+    RunError,
+    RunTimeoutError,
+    StepFailedError,
+    UnansweredError,
+)
+from holdfast.kernel import compose
+from holdfast.model import Kind, Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.program import Task
+    from holdfast.engine.run.loop import Run
+
+
+async def complete(run: Run) -> Any:
+    """Record the end of the run, with its result unless the newest checkpoint is the result."""
+    program = run.program
+    encoding, result = None, program.result
+    if program.flow.replays or not run.options.strategy.saves_all:
+        try:
+            encoding = compose.encode(run.core, run.run_id, result, root="result")
+            result = program.revive_result(run.core.journals.decode(encoding))
+        except HoldfastError as error:
+            return await fail(run, error)
+    end = run.recorder.note(Kind.COMPLETE, Status.COMPLETED, program.flow.stamp)
+    run.recorder.forget_unsaved()
+    await run.recorder.save_and_announce([end._replace(encoding=encoding)], urgent=True)
+    run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began))
+    return result
+
+
+async def time_out(run: Run) -> None:
+    """Pause the run, with everything saved that is finished. Raises `RunTimeoutError`."""
+    assert run.options.timeout is not None
+    note = run.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": "timeout"})
+    await run.recorder.save_and_announce([note], urgent=True)
+    late = RunTimeoutError(run.run_id, run.options.timeout)
+    late.state = run.program.state
+    run.emit(ev.RunFailed(run.run_id, late))
+    raise late
+
+
+async def cancel(run: Run) -> Any:
+    """Undo the finished steps and end the run. Raises `RunCancelledError`."""
+    error = RunCancelledError(run.run_id)
+    error.state = run.program.state
+    undone = await roll_back(run, error)
+    end = run.recorder.note(Kind.CANCEL, Status.CANCELLED, {"rolled_back": undone})
+    await run.recorder.save_and_announce([end], urgent=True)
+    run.emit(ev.RunCancelled(run.run_id))
+    raise error
+
+
+async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
+    """Undo the finished steps that say how, record the failure and raise it."""
+    if isinstance(error, RunError) and error.state is None:
+        error.state = run.program.state
+    failed = error if isinstance(error, StepFailedError) else None
+    step = error.step if isinstance(error, StepFailedError | UnansweredError) else None
+    step = step if task is None else task.key
+    drafts = []
+    if run.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
+        drafts = [run.recorder.draft(record) for record in run.program.at_failure(task)]
+    try:
+        undone = await roll_back(run, error)
+        others = [other.step for other in failed.others] or None if failed else None
+        facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
+        facts["cause"] = _step_behind(error)
+        end = run.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
+        await run.recorder.save_and_announce([*drafts, end], urgent=True)
+    except CheckpointSaveError as unsaved:
+        raise unsaved from error  # that it failed could not even be recorded
+    run.emit(ev.RunFailed(run.run_id, error, step))
+    raise error
+
+
+async def roll_back(run: Run, error: BaseException) -> list[str] | None:
+    """Undo the finished steps that say how; returns their keys, or None if none do.
+
+    The beginning and each undone step are recorded, so that a crash in the middle neither forgets
+    the rest nor undoes anything twice.
+    """
+    tasks = run.program.compensations()
+    if not tasks:
+        return None
+    names = tuple(task.name for task in tasks)
+    undone = dict(run.behind.undone)
+    if run.behind.failure is None:
+        facts = {"of": "rollback", "cancel": isinstance(error, RunCancelledError) or None}
+        begun = run.recorder.note(Kind.FAIL, Status.RUNNING, facts, value=describe(error))
+        await run.recorder.save([begun], urgent=True)
+    run.emit(ev.RollbackStarted(run.run_id, names))
+    await run.hand_over()
+    run.undoing = True
+    run.steps.calm_down()
+    for task in tasks:
+        if task.key in undone:
+            continue
+        for done in await run.steps.execute([task]):
+            undone[task.key] = "" if done.error is None else str(done.error)
+        note = run.recorder.note(
+            Kind.DECISION, Status.RUNNING, {"undone": undone.get(task.key, "")}, step=task.key
+        )
+        await run.recorder.save([note], urgent=True)
+    errors = {key: why for key, why in undone.items() if why}
+    run.emit(ev.RollbackCompleted(run.run_id, names, errors))
+    if errors:
+        error.add_note("not everything could be undone: " + "; ".join(errors.values()))
+    return [task.key for task in tasks]
+
+
+def _step_behind(error: BaseException) -> str | None:
+    """The step whose failure the flow turned into an error of its own."""
+    behind = error.__cause__ or error.__context__
+    known = (StepFailedError, UnansweredError)
+    if isinstance(error, known) or not isinstance(behind, known):
+        return None
+    return behind.step
