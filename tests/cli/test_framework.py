@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.cli import _docs, _show
+from holdfast.cli import _show
 from holdfast.cli._exits import Exit, code_of
 from holdfast.cli._session import Command
 from holdfast.cli.main import SECTIONS, holdfast
+from tests.cli import reference
 from tests.cli.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
@@ -65,8 +66,8 @@ def test_every_module_is_a_command_that_is_listed() -> None:
 
 def test_the_reference_page_is_what_the_help_says() -> None:
     page = (ROOT / "docs/reference/cli.md").read_text()
-    assert page == _docs.page(), (
-        "make it anew: python -m holdfast.cli._docs > docs/reference/cli.md"
+    assert page == reference.page(), (
+        "make it anew: python -m tests.cli.reference > docs/reference/cli.md"
     )
     for name in NAMES:
         assert f"## holdfast {name}\n" in page

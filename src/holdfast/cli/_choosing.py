@@ -1,18 +1,14 @@
 """Options that several commands choose runs with."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
-from holdfast.cli._session import all_runs, find_run
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.cli._session import all_runs, find_run, run_argument
 
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -29,8 +25,6 @@ def age(text: str) -> timedelta:
 
 def chosen_by(command: Callable[..., None]) -> Callable[..., None]:
     """`RUN...`, `--all`, `--thread` and `--owner`."""
-    from holdfast.cli._session import run_argument
-
     for option in (
         click.option("--owner", metavar="ID", help="All runs of this owner."),
         click.option("--thread", "thread_id", metavar="ID", help="All runs of this thread."),

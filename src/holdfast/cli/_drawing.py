@@ -3,8 +3,6 @@
 Written here because the usual library for it, with what it needs, is larger than holdfast itself.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -15,9 +13,16 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Final, Self
 
 _CODES: Final = {
-    "bold": "1", "dim": "2", "strike": "9", "red": "31", "green": "32", "yellow": "33",
-    "blue": "34", "magenta": "35", "cyan": "36",
-}  # fmt: skip
+    "bold": "1",
+    "dim": "2",
+    "strike": "9",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 _CLEAR: Final = "\r\x1b[2K"
 _NARROWEST: Final = 8
 _BETWEEN: Final = "  "
@@ -32,7 +37,7 @@ class Text:
     def __init__(self, text: str = "", style: str = "") -> None:
         self.pieces: list[tuple[str, str]] = [(text, style)] if text else []
 
-    def add(self, more: str | Text, style: str = "") -> Self:
+    def add(self, more: "str | Text", style: str = "") -> Self:
         """Put something behind it."""
         if isinstance(more, Text):
             self.pieces += more.pieces
@@ -51,7 +56,7 @@ class Text:
         """With the styles, if there is to be colour."""
         return "".join(_painted(text, style) if colour else text for text, style in self.pieces)
 
-    def folded(self, width: int) -> Iterator[Text]:
+    def folded(self, width: int) -> Iterator["Text"]:
         """Pieces of it that are at most so wide."""
         line, room = Text(), width
         for text, style in self.pieces:

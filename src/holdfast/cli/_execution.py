@@ -1,10 +1,10 @@
 """Executes a run and prints its events."""
 
-from __future__ import annotations
-
+import asyncio
 import dataclasses
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -13,13 +13,15 @@ from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
 from holdfast.cli._flows import Planning
 from holdfast.cli._session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from holdfast.engine.events import Event
-    from holdfast.engine.people.questions import Question
-    from holdfast.kernel.core import Core
+from holdfast.codec import readable, values
+from holdfast.engine import events as ev
+from holdfast.engine import launch
+from holdfast.engine.door import open_checkpointer
+from holdfast.engine.events import Event, RunFailed
+from holdfast.engine.people.questions import Question
+from holdfast.engine.people.requests import questions
+from holdfast.kernel.core import Core
+from holdfast.urls import masked
 
 
 def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
@@ -28,8 +30,6 @@ def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
     `resume` is the command that continues it. With `--json`, both are JSON lines on standard
     output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
-    import asyncio
-
     printer = EventPrinter(session, run_id, resume)
     try:
         asyncio.run(_stream(session, plan, printer))
@@ -39,12 +39,7 @@ def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
     raise SystemExit(printer.exit)
 
 
-async def _stream(session: Session, plan: Planning, printer: EventPrinter) -> None:
-    from holdfast.engine import launch
-    from holdfast.engine.door import open_checkpointer
-    from holdfast.engine.events import RunFailed
-    from holdfast.urls import masked
-
+async def _stream(session: Session, plan: Planning, printer: "EventPrinter") -> None:
     place = open_checkpointer(session.url if session.own is None else session.own)
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
@@ -75,9 +70,6 @@ class EventPrinter:
 
     def print(self, event: Event, core: Core) -> None:
         """Print one event. Only the run's own events decide the exit code."""
-        from holdfast.engine import events as ev
-        from holdfast.engine.people.requests import questions
-
         own = event.run_id == self.run_id
         if own and isinstance(event, ev.RunFailed | ev.RunCancelled):
             self.exit = Exit.FAILED
@@ -124,8 +116,6 @@ def document(event: Event) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """A value as JSON has it, in the form that stores for people have."""
-    from holdfast.codec import readable, values
-
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, BaseException):
@@ -135,8 +125,6 @@ def plain(value: Any) -> Any:
 
 def in_a_line(event: Event) -> tuple[str, str]:
     """An event in one line, and its style; an empty line for events that are not shown."""
-    from holdfast.engine import events as ev
-
     match event:
         case ev.RunStarted(run_id=run_id, flow=flow, resumed=resumed, restored=restored):
             after = f", {_show.plural(restored, 'step')} restored" if resumed else ""

@@ -1,7 +1,5 @@
 """What a command's exit code means, and how errors become one."""
 
-from __future__ import annotations
-
 import re
 from enum import IntEnum
 

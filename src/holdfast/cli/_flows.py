@@ -1,7 +1,5 @@
 """Flows that are named on the command line: finding them, starting them, going on with them."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json
@@ -11,24 +9,29 @@ import typing
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session, find_run
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.engine.door import StoreLike
-    from holdfast.engine.launch import Prepared
-    from holdfast.engine.options import Trust
-    from holdfast.engine.resume.takeover import Make
-    from holdfast.evidence import EvidenceVerifier
-    from holdfast.kernel.core import Core
-    from holdfast.pipeline import Pipeline
-    from holdfast.workflow.flow import Workflow
+from holdfast.codec.meta import Meta
+from holdfast.engine import launch
+from holdfast.engine.door import StoreLike
+from holdfast.engine.functions import hints_of
+from holdfast.engine.launch import Prepared
+from holdfast.engine.options import Options, Trust
+from holdfast.engine.resume.takeover import Make
+from holdfast.errors import InvalidFlowError
+from holdfast.evidence import EvidenceVerifier
+from holdfast.graph import CompiledGraph, Graph
+from holdfast.kernel.core import Core
+from holdfast.pipeline import Pipeline
+from holdfast.urls import project_settings
+from holdfast.workflow.flow import Workflow
+from holdfast.workflow.workflow_program import WorkflowProgram
 
 
 class Flow(NamedTuple):
@@ -47,9 +50,6 @@ class Flow(NamedTuple):
         self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
     ) -> Prepared:
         """Open a new run."""
-        from holdfast.engine import launch
-        from holdfast.engine.options import Options
-
         options = Options(listening=True, verifier=self.verifier)
         belongs = launch.Link(thread or (run_id if self.threaded else None), **link)
         return await launch.start(core, self.make, run_id, inputs, options, belongs)
@@ -58,9 +58,6 @@ class Flow(NamedTuple):
         self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
     ) -> Prepared:
         """Take a run over where it stands."""
-        from holdfast.engine import launch
-        from holdfast.engine.options import Options
-
         options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
         return await launch.resume(core, self.make, run_id, None, options)
 
@@ -80,9 +77,6 @@ def load(name: str) -> Flow:
 
 
 def _described(file: str, functions: str) -> Pipeline:
-    from holdfast.errors import InvalidFlowError
-    from holdfast.pipeline import Pipeline
-
     try:
         return Pipeline.from_file(file, registry=_named(functions) if functions else None)
     except FileNotFoundError:
@@ -121,10 +115,11 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
             return flow
     known = ", ".join(repr(flow.name) for flow in flows)
     raise NotFoundError(
-        f"the run is of flow {wanted!r}, " + (f"and known are only {known}; " if known else "")
+        f"the run is of flow {wanted!r}, "
+        + (f"and known are only {known}; " if known else "")
         + f"name it with --flow {source or 'module:name'}, or under [tool.holdfast] in pyproject.toml: "
         f'flows = ["{source or "module:name"}"]'
-    )  # fmt: skip
+    )
 
 
 def load_all(names: Sequence[str]) -> list[Flow]:
@@ -179,8 +174,6 @@ def _holds(session: Session, run: str) -> bool:
 
 def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     """The MODULE:NAME that `holdfast run` started a run by, if it did."""
-    from holdfast.codec.meta import Meta
-
     opening = cp.core.journals.opening(run_id)
     source = None if opening is None else Meta(opening).source
     return source if source and _SOURCE.fullmatch(source) else None
@@ -188,8 +181,6 @@ def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
 
 def way_on(session: Session, run_id: str, *flows: str | None) -> str:
     """The command that goes on with a run, with all that it needs here."""
-    from holdfast.urls import project_settings
-
     configured = project_settings()[1].get("flows", [])
     needed = [flow for flow in flows if flow is not None and flow not in configured]
     if not configured and not needed:
@@ -280,20 +271,10 @@ def _module(where: str) -> Any:
 
 
 def _is_flow(value: object) -> bool:
-    from holdfast.graph import CompiledGraph
-    from holdfast.pipeline import Pipeline
-    from holdfast.workflow.flow import Workflow
-
     return isinstance(value, Workflow | CompiledGraph | Pipeline)
 
 
 def _flow(found: Any, name: str) -> Flow:
-    from holdfast.engine.functions import hints_of
-    from holdfast.graph import CompiledGraph, Graph
-    from holdfast.pipeline import Pipeline
-    from holdfast.workflow.flow import Workflow
-    from holdfast.workflow.workflow_program import WorkflowProgram
-
     if isinstance(found, Graph):
         found = found.compile()
     if isinstance(found, Workflow):
@@ -308,9 +289,15 @@ def _flow(found: Any, name: str) -> Flow:
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
     if isinstance(found, Pipeline):
         return Flow(
-            found.name, found.program, found.state_from, {}, found.verifier,
-            threaded=True, store=found.kept_in, takes_any=True,
-        )  # fmt: skip
+            found.name,
+            found.program,
+            found.state_from,
+            {},
+            found.verifier,
+            threaded=True,
+            store=found.kept_in,
+            takes_any=True,
+        )
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )

@@ -1,7 +1,5 @@
 """A form for a person, made from the JSON Schema of an answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, Final
@@ -88,8 +86,10 @@ def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, require
     hint = "" if kind in ("string", *_NUMBERS) else " (JSON)"
     return click.prompt(
         f"{title}{hint}{' (may be empty)' if optional else ''}",
-        default=default, value_proc=read, show_default=bool(default),
-    )  # fmt: skip
+        default=default,
+        value_proc=read,
+        show_default=bool(default),
+    )
 
 
 def _kind(schema: Mapping[str, Any]) -> str | None:

@@ -1,12 +1,12 @@
 """A bar for work that takes long, where somebody looks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
 from holdfast.cli._drawing import LiveLine, bar
+from holdfast.errors import CheckpointNotFoundError
 
 T = TypeVar("T")
 
@@ -34,9 +34,6 @@ def side_by_side(
 
     A run that was deleted meanwhile has none.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
-    from holdfast.errors import CheckpointNotFoundError
 
     def results(run: str) -> list[T]:
         try:

@@ -1,15 +1,12 @@
 """Asking something of a run, whoever carries it out."""
 
-from __future__ import annotations
-
 from holdfast.cli import _show
 from holdfast.cli._session import Session, find_run
+from holdfast.engine.people import requests
 
 
 def request(session: Session, run: str, action: str, reason: str) -> None:
     """Ask a run to pause or to cancel, and say what it is doing now."""
-    from holdfast.engine.people import requests
-
     with session.opened() as cp:
         run_id = find_run(cp, run).run_id
         cp.core.drive(requests.request(cp.core, run_id, action, reason))

@@ -1,7 +1,5 @@
 """What every command has: its common options, the store, and ids that may be shortened."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shlex
@@ -9,17 +7,19 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
-
-if TYPE_CHECKING:
-    from holdfast.checkpoint import RunInfo
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.engine.door import StoreLike
+from holdfast.engine.door import StoreLike, open_checkpointer
+from holdfast.engine.resume.holders import standing
+from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.model import checkpoint_id
+from holdfast.urls import default_url, local_path, masked
 
 _CANDIDATES: Final = 10
 _PAGE: Final = 500
@@ -65,14 +65,10 @@ class Session:
     @property
     def url(self) -> str:
         """The store that is meant."""
-        from holdfast.urls import default_url
-
         return self.where or default_url()
 
     def adopt(self, own: StoreLike) -> None:
         """Use the store that a flow brings along, unless another was named."""
-        from holdfast.engine.door import open_checkpointer
-
         if own is None or self.where is not None:
             return
         self.own = own
@@ -84,8 +80,6 @@ class Session:
     @contextmanager
     def opened(self, *, new: bool = False, **options: Any) -> Iterator[SyncCheckpointer]:
         """The store, open. One that is not there is an error, unless it may be `new`."""
-        from holdfast.checkpointer import SyncCheckpointer
-
         if not new:
             self.require_store()
         store: Any = self.url
@@ -100,8 +94,6 @@ class Session:
 
     def require_store(self) -> None:
         """Looking must not create anything. Raises where there is no such file or directory."""
-        from holdfast.urls import local_path
-
         path = local_path(self.url)
         if path is not None and not path.exists():
             raise _no_store(str(path))
@@ -115,8 +107,6 @@ class Session:
 
     def command(self, name: str, *arguments: str) -> str:
         """A command on the same store, as it is typed. No secret of its URL is shown for that."""
-        from holdfast.urls import default_url, masked
-
         where, note = [], ""
         if self.where is not None and self.where != default_url():
             shown = masked(self.where)
@@ -147,8 +137,6 @@ def run_argument(
 
 def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """The runs that may be meant; none where the store can't be looked at."""
-    from holdfast.errors import HoldfastError
-
     try:
         with Session(ctx.params.get("store"), False).opened() as cp:
             runs = cp.runs(prefix=incomplete, limit=_PAGE)
@@ -189,9 +177,6 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """What a run is really doing, in a word, and what JSON says about who carries it out."""
-    from holdfast.engine.resume.holders import standing
-    from holdfast.errors import CheckpointCorruptedError
-
     try:
         found = standing(cp.core, run)
     except CheckpointCorruptedError:  # whoever looks closer is told
@@ -202,8 +187,6 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
 
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after."""
-    from holdfast.model import checkpoint_id
-
     if where.isascii() and where.isdigit() and len(where) <= 18:
         return checkpoint_id(run, int(where))
     other, _, seq = where.rpartition("@")
@@ -230,10 +213,13 @@ def _common_options() -> list[click.Parameter]:
         click.Option(["--store"], metavar="URL", help="The store, by URL or path."),
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON instead of tables."),
         click.Option(
-            ["--debug"], is_flag=True, expose_value=False, callback=_debug,
+            ["--debug"],
+            is_flag=True,
+            expose_value=False,
+            callback=_debug,
             help="Show where errors come from.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -4,8 +4,6 @@ What stands in a store may come from anyone. All of it goes through `clean` or J
 terminal: escape sequences and characters that reorder text are shown, never sent.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import unicodedata
@@ -43,11 +41,9 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        char.encode("unicode_escape").decode()
-        if unicodedata.category(char) in _UNSEEN
-        else char
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in _UNSEEN else char
         for char in text
-    )  # fmt: skip
+    )
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

@@ -1,19 +1,19 @@
 """`holdfast answer`: answer what a run asks."""
 
-from __future__ import annotations
-
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from holdfast.cli import _flows, _show
+from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
 from holdfast.cli._session import Session, as_command, find_run, run_argument
-
-if TYPE_CHECKING:
-    from holdfast.engine.people.questions import Question
+from holdfast.codec import readable
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import Question
+from holdfast.errors import QuestionError
 
 
 @as_command(
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 @run_argument()
 @click.option("--question", "key", metavar="KEY", help="Which question, if the run asks several.")
 @click.option(
-    "--with", "document", metavar="JSON",
+    "--with",
+    "document",
+    metavar="JSON",
     help="The answer, JSON or plain text; @FILE or - for standard input.",
-)  # fmt: skip
+)
 @click.option("--by", metavar="NAME", help="Who answers.")
 def command(
     session: Session, run: str, key: str | None, document: str | None, by: str | None
@@ -39,9 +41,6 @@ def command(
     answer with --with. Where text is wanted, it need not be quoted. An answer is checked and
     recorded once: of two, the second is refused.
     """
-    from holdfast.engine.people import requests
-    from holdfast.errors import QuestionError
-
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")
     with session.opened() as cp:
@@ -66,8 +65,6 @@ def command(
 
 def _given(document: str, asked: Question | None) -> Any:
     """The answer in a document, or text that is no JSON where text is an answer."""
-    from holdfast.codec import readable
-
     try:
         return readable.from_json(_flows.parse_json(document, "--with"))
     except ValueError as error:
@@ -88,8 +85,6 @@ def _picked(waiting: list[Question], key: str | None) -> Question | None:
 
 
 def _pick(waiting: list[Question], key: str | None, run_id: str) -> Question:
-    from holdfast.errors import QuestionError
-
     found = _picked(waiting, key)
     if found is not None:
         return found
@@ -101,8 +96,6 @@ def _pick(waiting: list[Question], key: str | None, run_id: str) -> Question:
 
 def _form(asked: Question) -> Any:
     """Ask until the answer fits."""
-    from holdfast.cli._execution import plain
-
     _show.say(_show.clean(asked.prompt), "bold")
     if asked.shown is not None:
         _show.print_pretty(plain(asked.shown))

@@ -1,7 +1,5 @@
 """`holdfast bench`: how fast saving is here."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import tempfile
@@ -13,8 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+import holdfast as hf
 from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command
+from holdfast.urls import local_path
 
 _LIMIT: Final = 2000  # saves of one run: memory and disk stay small however fast they are
 _RUNS: Final = 100
@@ -73,24 +73,23 @@ def command(session: Session, directory: str | None, seconds: float, size: int) 
         )
         _show.table(
             ("WHAT", "PER SECOND", "MEDIAN", "99 %"),
-            [(one.what, f"{one.per_second:,.0f}", _ms(one.median_ms), _ms(one.p99_ms)) for one in figures],
+            [
+                (one.what, f"{one.per_second:,.0f}", _ms(one.median_ms), _ms(one.p99_ms))
+                for one in figures
+            ],
             right=("PER SECOND", "MEDIAN", "99 %"),
-        )  # fmt: skip
+        )
 
     session.show(document, draw)
 
 
 def _near_the_store(url: str) -> Path:
-    from holdfast.urls import local_path
-
     path = local_path(url)
     near = Path.cwd() if path is None else path.absolute().parent
     return near if near.is_dir() else Path.cwd()
 
 
 def _measure(scratch: Path, seconds: float, size: int) -> tuple[list[Figure], str]:
-    import holdfast as hf
-
     with (scratch / "floor").open("wb") as file:
 
         def floor(_: int) -> None:
@@ -114,8 +113,6 @@ def _measure(scratch: Path, seconds: float, size: int) -> tuple[list[Figure], st
 
 
 async def _together(path: Path, seconds: float, size: int) -> Figure:
-    import holdfast as hf
-
     async with hf.Checkpointer(path) as cp:
         until = time.perf_counter() + seconds
 

@@ -1,7 +1,5 @@
 """`holdfast cancel`: ask a run to cancel."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli._requesting import request

@@ -1,8 +1,7 @@
 """`holdfast completion`: make a shell complete commands, options and run ids."""
 
-from __future__ import annotations
-
 import click
+from click.shell_completion import get_completion_class
 
 from holdfast.cli._session import Session, as_command
 
@@ -17,8 +16,6 @@ from holdfast.cli._session import Session, as_command
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(session: Session, shell: str) -> None:
     """Print what SHELL has to be given to complete commands, options and the ids of runs."""
-    from click.shell_completion import get_completion_class
-
     root = click.get_current_context().find_root()
     kind = get_completion_class(shell)
     assert kind is not None, "it is one of the choices"

@@ -1,12 +1,11 @@
 """`holdfast config`: what is set, and where."""
 
-from __future__ import annotations
-
 import os
 from typing import NamedTuple
 
 from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command
+from holdfast.urls import masked, project_settings, unknown_settings
 
 
 class Setting(NamedTuple):
@@ -25,8 +24,6 @@ def command(session: Session) -> None:
     pyproject.toml, and that before what is built in. Keys there that nothing reads are warned
     about.
     """
-    from holdfast.urls import unknown_settings
-
     settings = [_store(session), _flows(), _project()]
     session.show(
         [setting._asdict() for setting in settings],
@@ -38,8 +35,6 @@ def command(session: Session) -> None:
 
 
 def _store(session: Session) -> Setting:
-    from holdfast.urls import masked, project_settings
-
     if session.where is not None:
         source = "--store"
     elif os.environ.get("HOLDFAST_STORE"):
@@ -52,8 +47,6 @@ def _store(session: Session) -> Setting:
 
 
 def _flows() -> Setting:
-    from holdfast.urls import project_settings
-
     project, told = project_settings()
     if "flows" in told:
         return Setting("flows", ", ".join(map(str, told["flows"])), str(project))
@@ -61,8 +54,6 @@ def _flows() -> Setting:
 
 
 def _project() -> Setting:
-    from holdfast.urls import project_settings
-
     project, _ = project_settings()
     return Setting(
         "project", "" if project is None else str(project), "the current directory and those above"

@@ -1,21 +1,19 @@
 """`holdfast copy`: runs from one store to another."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, all_runs, as_command, doing, find_run
-
-if TYPE_CHECKING:
-    from holdfast.checkpoint import RunInfo
-    from holdfast.checkpointer import SyncCheckpointer
+from holdfast.errors import CopyRefusedError
+from holdfast.urls import masked
 
 _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unchanged"}
 
@@ -46,10 +44,6 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     A run that a living process carries out is copied as it is, and named: copy it again when it
     has ended, before anything goes on with the copy. Tables of your own are not copied.
     """
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.errors import CopyRefusedError
-    from holdfast.urls import masked
-
     if len(stores) > 2:
         raise click.UsageError("give [SOURCE] TARGET; name single runs with --run")
     if len(stores) == 2:

@@ -1,7 +1,5 @@
 """`holdfast demo`: what holdfast is for, in a few seconds."""
 
-from __future__ import annotations
-
 from io import StringIO
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command
+from holdfast.demo import main
 
 
 @as_command(examples=("holdfast demo", "holdfast demo ~/tides"))
@@ -21,8 +20,6 @@ def command(session: Session, directory: Path | None) -> None:
     The program and its store are put into DIRECTORY, to be looked at afterwards, or into a temporary
     one. The store of --store is not touched.
     """
-    from holdfast.demo import main
-
     if session.json:
         _show.print_json(main(directory, StringIO())._asdict())
     else:

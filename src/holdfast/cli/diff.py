@@ -1,7 +1,5 @@
 """`holdfast diff`: how one checkpoint differs from another."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli import _show

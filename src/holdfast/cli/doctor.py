@@ -1,21 +1,22 @@
 """`holdfast doctor`: what is wrong with a store, and what to do about it."""
 
-from __future__ import annotations
-
+import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._session import Session, all_runs, as_command
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.operations.verifying import Integrity
+from holdfast.engine.resume.recovery import orphans
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.operations.forking import SAME, branch_off
+from holdfast.operations.verifying import Integrity
+from holdfast.urls import unknown_settings
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
@@ -79,8 +80,6 @@ def command(session: Session, quick: bool, workers: int) -> None:
 
 
 def _settings() -> Iterator[Finding]:
-    from holdfast.urls import unknown_settings
-
     for name in unknown_settings():
         yield Finding(
             "settings",
@@ -96,14 +95,17 @@ def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
     if survives == "power-loss":
         yield Finding("durability", "ok", found)
     else:
-        yield Finding("durability", "warning", found, f"To survive a power loss, {cp.store.lasting}. To insist on it: survives=power-loss in the URL.")  # fmt: skip
+        yield Finding(
+            "durability",
+            "warning",
+            found,
+            f"To survive a power loss, {cp.store.lasting}. To insist on it: survives=power-loss in the URL.",
+        )
 
 
 def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
     if not cp.store.url.startswith("sqlite:"):
         return
-    import sqlite3
-
     if sqlite3.sqlite_version_info < _FIXED_SQLITE:
         yield Finding(
             "SQLite",
@@ -117,8 +119,6 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
 
 
 def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
-    from holdfast.engine.resume.recovery import orphans
-
     found = orphans(cp.core)
     dead = [orphan for orphan in found if not orphan.answered]
     if not dead:
@@ -156,9 +156,6 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
 
 def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
     """How to continue from the newest intact checkpoint: fork it, or at least see its state."""
-    from holdfast.errors import CheckpointCorruptedError
-    from holdfast.operations.forking import SAME, branch_off
-
     run_id = integrity.run_id
     readable = ""
     with suppress(CheckpointCorruptedError):  # some damage hides the list
@@ -183,6 +180,11 @@ def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     runs = sum(1 for _ in all_runs(cp))  # also those that have no checkpoint yet
     found = f"{_show.plural(runs, 'run')}, {_show.plural(totals.checkpoints, 'checkpoint')}, {_show.size(totals.stored_bytes)}"
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
-        yield Finding("size", "warning", found, "Nothing is deleted unless you say so: holdfast prune, or Checkpointer(retention=Retention(...)).")  # fmt: skip
+        yield Finding(
+            "size",
+            "warning",
+            found,
+            "Nothing is deleted unless you say so: holdfast prune, or Checkpointer(retention=Retention(...)).",
+        )
     else:
         yield Finding("size", "ok", found)

@@ -1,20 +1,17 @@
 """`holdfast export`: runs to files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._choosing import chosen, chosen_by
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
+from holdfast.operations.retention import archive_name
 
 Form = Literal["jsonl", "json", "parquet", "duckdb"]
 _TABLES: Final = ("parquet", "duckdb")
@@ -59,8 +56,6 @@ def command(
     `holdfast import` reads either. A file appears whole or not at all, and holds a checksum.
     Tables of checkpoints, parquet and duckdb, can't be imported; they need holdfast[duckdb].
     """
-    from holdfast.operations.retention import archive_name
-
     to = Path(target)
     into = target.endswith("/") or to.is_dir()
     form = form or _form_of(to)

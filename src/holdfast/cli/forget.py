@@ -1,7 +1,5 @@
 """`holdfast forget`: delete all that is kept of an owner, a thread or a run."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Final

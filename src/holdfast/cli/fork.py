@@ -1,7 +1,5 @@
 """`holdfast fork`: begin a new run from a checkpoint of another."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,6 +8,8 @@ import click
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+from holdfast.codec import readable
+from holdfast.errors import HoldfastError
 
 
 @as_command(
@@ -49,9 +49,6 @@ def command(
     The state of a workflow is what its steps returned, by step: leave steps out, from some step
     on, to have them done anew.
     """
-    from holdfast.codec import readable
-    from holdfast.errors import HoldfastError
-
     if edit and not session.interactive:
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
     with session.opened() as cp:
@@ -117,8 +114,6 @@ def _edited(state: Any) -> Any:
 
 
 def _decoded(state: Any) -> Any:
-    from holdfast.codec import readable
-
     try:
         return readable.from_json(state)
     except ValueError as error:

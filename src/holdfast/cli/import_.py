@@ -1,13 +1,12 @@
 """`holdfast import`: runs from files."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
+from holdfast.operations.transfer import runs_in
 
 
 @as_command(
@@ -23,8 +22,6 @@ def command(session: Session, files: tuple[str, ...]) -> None:
     A file that was cut or changed is refused before anything of it is written. What the store
     holds already of the very same run is left alone; another run by the same id is an error.
     """
-    from holdfast.operations.transfer import runs_in
-
     try:
         names = [name for file in files for name in runs_in(file)]  # before there is a store
         with session.opened(new=True) as cp, progress("importing", len(files)) as advance:

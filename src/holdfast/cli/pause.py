@@ -1,7 +1,5 @@
 """`holdfast pause`: ask a run to pause."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli._requesting import request

@@ -1,7 +1,5 @@
 """`holdfast prune`: delete old checkpoints and old runs."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import click
@@ -10,6 +8,7 @@ from holdfast.cli import _show
 from holdfast.cli._choosing import age
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+from holdfast.model import Retention
 
 
 @as_command(
@@ -60,8 +59,6 @@ def command(
     With both --keep-latest and --older-than, a checkpoint goes when it is beyond the one and
     older than the other.
     """
-    from holdfast.model import Retention
-
     if keep_latest is None and older_than is None and runs_older_than is None:
         raise click.UsageError("say what may go: --keep-latest, --older-than or --runs-older-than")
     policy = Retention(

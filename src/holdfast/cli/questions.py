@@ -1,16 +1,15 @@
 """`holdfast questions`: what runs wait for people to answer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import Any
 
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._execution import plain
 from holdfast.cli._session import Session, as_command, find_run, run_argument
-
-if TYPE_CHECKING:
-    from holdfast.engine.people.questions import Question
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import FAIL, Question
 
 
 @as_command(
@@ -33,9 +32,6 @@ def command(
 
     With --json, one object per line, with the schema of the answer.
     """
-    from datetime import UTC, datetime
-
-    from holdfast.engine.people import requests
 
     with session.opened() as cp:
         if run is None:
@@ -59,17 +55,21 @@ def command(
         _show.table(
             ("RUN", "QUESTION", "PROMPT", "FOR", "DUE", "ASKED"),
             [
-                (q.run_id, q.key, q.prompt, ", ".join(q.assignees), _show.moment(q.deadline), _show.ago(q.asked_at))
+                (
+                    q.run_id,
+                    q.key,
+                    q.prompt,
+                    ", ".join(q.assignees),
+                    _show.moment(q.deadline),
+                    _show.ago(q.asked_at),
+                )
                 for q in found
             ],
-        )  # fmt: skip
+        )
 
 
 def to_dict(question: Question) -> dict[str, Any]:
     """A question as JSON has it."""
-    from holdfast.cli._execution import plain
-    from holdfast.engine.people.questions import FAIL
-
     return {
         "run_id": question.run_id,
         "question": question.key,

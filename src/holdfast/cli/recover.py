@@ -1,18 +1,20 @@
 """`holdfast recover`: go on with runs whose worker died."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
 import click
 
+from holdfast.checkpointer import Checkpointer
 from holdfast.cli import _flows, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._exits import Exit
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
+from holdfast.engine.options import Options
+from holdfast.engine.resume.recovery import orphans, recover
+from holdfast.errors import RunCancelledError, RunPausedError
 
 _WAITING: Final = ("orphaned", "answered")
 _LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.holdfast]"
@@ -52,8 +54,6 @@ def command(
     listed and left alone, and so are all with --dry-run. Exits with 1 if a run fails, or is left
     alone without --dry-run.
     """
-    from holdfast.engine.resume.recovery import orphans
-
     with session.opened() as cp:
         found = orphans(cp.core, silent=silent)
     known = {} if dry_run else {flow.name: flow for flow in _flows.load_all(flows)}
@@ -81,12 +81,15 @@ def command(
             ("RUN", "FLOW", "STATUS", "LAST SIGN OF LIFE", "NOTE"),
             [
                 (
-                    row["run_id"], row.get("flow"), _show.word(row["status"]),
-                    _show.ago(row["since"]) if "since" in row else "", row["error"],
+                    row["run_id"],
+                    row.get("flow"),
+                    _show.word(row["status"]),
+                    _show.ago(row["since"]) if "since" in row else "",
+                    row["error"],
                 )
                 for row in rows
             ],
-        )  # fmt: skip
+        )
 
     session.show(rows, draw)
     if any(row["status"] in ("failed", *_WAITING) for row in rows) and not dry_run:
@@ -100,10 +103,6 @@ async def _recover(
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
-    from holdfast.checkpointer import Checkpointer
-    from holdfast.engine.options import Options
-    from holdfast.engine.resume.recovery import recover
-
     async with Checkpointer(session.url) as cp:
         came: dict[str, Any] = {}
         for flow in known.values():
@@ -119,8 +118,6 @@ async def _recover(
 
 
 def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
-    from holdfast.errors import RunCancelledError, RunPausedError
-
     if run_id not in came:
         return {}
     result = came[run_id]

@@ -1,21 +1,15 @@
 """`holdfast resume`: go on with a run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
 
 import click
 
 from holdfast.cli import _flows
 from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command, find_run, run_argument
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from holdfast.engine.launch import Prepared
-    from holdfast.engine.options import Trust
-    from holdfast.kernel.core import Core
+from holdfast.engine.launch import Prepared
+from holdfast.engine.options import Trust
+from holdfast.kernel.core import Core
 
 
 @as_command(
@@ -28,12 +22,17 @@ if TYPE_CHECKING:
 @run_argument()
 @_flows.flow_option
 @click.option(
-    "--trust", type=click.Choice(["verify", "stored", "skip"]), default="verify", show_default=True,
+    "--trust",
+    type=click.Choice(["verify", "stored", "skip"]),
+    default="verify",
+    show_default=True,
     help="Check evidence now, believe what was found last, or ask for nothing.",
-)  # fmt: skip
+)
 @click.option(
-    "--take-over", is_flag=True, help="Also from a process that is alive: it stops, and its step runs again."
-)  # fmt: skip
+    "--take-over",
+    is_flag=True,
+    help="Also from a process that is alive: it stops, and its step runs again.",
+)
 def command(
     session: Session, run: str, flows: tuple[str, ...], trust: Trust, take_over: bool
 ) -> None:

@@ -1,7 +1,5 @@
 """`holdfast rollback`: make an earlier checkpoint the current one."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli import _show

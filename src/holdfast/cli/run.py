@@ -1,12 +1,11 @@
 """`holdfast run`: start a flow."""
 
-from __future__ import annotations
-
 import click
 
 from holdfast.cli import _flows
 from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command
+from holdfast.seams import new_id
 
 
 @as_command(
@@ -52,8 +51,6 @@ def command(
     result goes to standard output as JSON; with --json both are JSON lines on standard output.
     Exits with 1 if the run fails, with 5 if it pauses.
     """
-    from holdfast.seams import new_id
-
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
     inputs = _flows.inputs_from(wanted, pairs, document)

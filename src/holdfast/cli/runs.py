@@ -1,7 +1,5 @@
 """`holdfast runs`: the runs of a store."""
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Final
 
@@ -27,9 +25,12 @@ _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "complet
 @click.option("--owner", metavar="ID", help="Only runs of this owner.")
 @click.option("--within", is_flag=True, help="Also runs that are a step of another.")
 @click.option(
-    "--limit", default=50, show_default=True, type=click.IntRange(0),
+    "--limit",
+    default=50,
+    show_default=True,
+    type=click.IntRange(0),
     help="At most so many; 0 for all.",
-)  # fmt: skip
+)
 def command(
     session: Session,
     prefix: str,
@@ -69,12 +70,17 @@ def command(
         ("RUN", "STATUS", *(["THREAD"] if threads else []), "FLOW", "STEP", "SEQ", "SAVED"),
         [
             (
-                run.run_id, _show.word(word), *([run.thread_id] if threads else []), run.flow,
-                run.step, run.seq, _show.ago(run.updated_at),
+                run.run_id,
+                _show.word(word),
+                *([run.thread_id] if threads else []),
+                run.flow,
+                run.step,
+                run.seq,
+                _show.ago(run.updated_at),
             )
             for run, (word, _) in zip(shown, now, strict=True)
         ],
         right=("SEQ",),
-    )  # fmt: skip
+    )
     if more:
         _show.say("… and more; see them with --limit 0, or from one id on with a PREFIX", "dim")

@@ -1,20 +1,18 @@
 """`holdfast show`: one run, its timeline, its state and the runs within it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show
+from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._session import Session, as_command, doing, find_place, find_run, run_argument
-
-if TYPE_CHECKING:
-    from holdfast.checkpoint import RunInfo
-    from holdfast.cli._drawing import Text
-    from holdfast.operations.timeline import Moment
+from holdfast.codec import readable
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.operations.timeline import Moment
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
@@ -53,9 +51,6 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
 
     Its status is told as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
     """
-    from holdfast.codec import readable
-    from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
-
     with session.opened() as cp:
         info = find_run(cp, run, threads=True)
         moments = cp.timeline(info.run_id)
@@ -147,9 +142,13 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     if not moment.current:
         note = f"left behind {note}".strip()
     return (
-        moment.seq, f"{moment.at.astimezone():%H:%M:%S}", what(moment), took,
-        _show.cell(bar, "cyan"), _show.cell(note, "" if moment.current else "dim"),
-    )  # fmt: skip
+        moment.seq,
+        f"{moment.at.astimezone():%H:%M:%S}",
+        what(moment),
+        took,
+        _show.cell(bar, "cyan"),
+        _show.cell(note, "" if moment.current else "dim"),
+    )
 
 
 def what(moment: Moment) -> Text:

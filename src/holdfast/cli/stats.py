@@ -1,7 +1,5 @@
 """`holdfast stats`: what a store or a run holds."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from holdfast.cli import _show

@@ -1,23 +1,21 @@
 """`holdfast verify`: whether what is stored is what was written, and what was claimed is so."""
 
-from __future__ import annotations
-
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.evidence import EvidenceVerifier
-    from holdfast.operations.verifying import Integrity
+from holdfast.evidence import EvidenceVerifier, Policy
+from holdfast.evidence.trust.checking import Checker
+from holdfast.evidence.verdicts import VerificationStatus
+from holdfast.operations.verifying import Integrity
 
 _FINE: Final = ("verified", "unverified", "ok")
 _UNCHECKED: Final = "not checked"
@@ -73,7 +71,13 @@ class Report(NamedTuple):
     metavar="NAME=URL",
     help="A database that claims name, by URL or path to a SQLite file. May be repeated.",
 )
-@click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64), help="How many runs are checked at a time.")  # fmt: skip
+@click.option(
+    "--workers",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="How many runs are checked at a time.",
+)
 def command(
     session: Session,
     run: str | None,
@@ -92,8 +96,6 @@ def command(
     be told or was not checked. What was found about evidence is noted beside the run; about
     what was not checked nothing is.
     """
-    from holdfast.evidence import EvidenceVerifier, Policy
-
     known = dict(_flows.parse_pair(pair, "--connection") for pair in connections)
     base = None if base_path is None else Path(base_path)
     policy = Policy(base_path=base, roots=tuple(map(Path, roots)), connections=known)
@@ -120,9 +122,6 @@ def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | No
         return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
     if verifier is None:
         return Report(run_id, "ok", integrity, ())
-    from holdfast.evidence.trust.checking import Checker
-    from holdfast.evidence.verdicts import VerificationStatus
-
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
         return Report(run_id, "unverified", integrity, ())

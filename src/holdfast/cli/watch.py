@@ -1,24 +1,20 @@
 """`holdfast watch`: what happens in a run, as it happens."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._session import Session, as_command, doing, find_run, run_argument
 from holdfast.cli.show import what
-
-if TYPE_CHECKING:
-    from holdfast.checkpointer import SyncCheckpointer
-    from holdfast.operations.timeline import Moment
-    from holdfast.store import Store
+from holdfast.operations.timeline import Moment
+from holdfast.store import Notifying, Store
 
 _TOLD: Final = 5.0  # seconds between looks at a store that tells of news
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
@@ -69,8 +65,6 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
 @contextmanager
 def _waiting(store: Store, run_id: str) -> Iterator[Callable[[float], object]]:
     """How to wait until there may be something new: told by the store if it can, else in vain."""
-    from holdfast.store import Notifying
-
     if isinstance(store, Notifying):
         with store.watch(run_id) as watch:
             yield lambda interval: watch.wait(max(interval, _TOLD))

@@ -1,4 +1,4 @@
-"""The reference page of the command line, made from its help: `python -m holdfast.cli._docs`."""
+"""The reference page of the command line, made from its help: `python -m tests.cli.reference`."""
 
 from __future__ import annotations
 
