@@ -2,6 +2,7 @@
 
 import re
 from enum import IntEnum
+from typing import Self
 
 import click
 
@@ -9,62 +10,43 @@ from holdfast import errors
 
 
 class Exit(IntEnum):
-    """The exit codes of all commands."""
+    """The exit codes of all commands, and what they mean."""
 
-    OK = 0
-    FAILED = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    UNAVAILABLE = 4
-    PAUSED = 5
-    REFUSED = 6
-    INTERRUPTED = 130
+    meaning: str
 
-    @property
-    def meaning(self) -> str:
-        """What it tells, for the docs."""
-        return _MEANINGS[self]
+    def __new__(cls, code: int, meaning: str) -> Self:
+        """A code that knows its meaning."""
+        made = int.__new__(cls, code)
+        made._value_ = code
+        made.meaning = meaning
+        return made
 
+    OK = 0, "done"
+    FAILED = 1, "the run failed or was cancelled, or a check found something wrong"
+    USAGE = 2, "the command was not understood: an option, an id or a value is wrong"
+    NOT_FOUND = 3, "there is no such run, checkpoint, question, flow or store"
+    UNAVAILABLE = 4, "the store or a file can't be opened, read or written"
+    PAUSED = 5, "the run is paused: it waits for an answer, or to be resumed"
+    REFUSED = 6, "the run does not allow that now: it is live, finished, or of another flow"
+    INTERRUPTED = 130, "interrupted by Ctrl-C; finished steps are saved"
 
-_MEANINGS = {
-    Exit.OK: "done",
-    Exit.FAILED: "the run failed or was cancelled, or what was checked is not in order",
-    Exit.USAGE: "the command was not understood: an option, an id or a value is wrong",
-    Exit.NOT_FOUND: "there is no such run, checkpoint, question, flow or store",
-    Exit.UNAVAILABLE: "the store or a file can't be opened, read or written",
-    Exit.PAUSED: "the run is paused: it waits for an answer, or to be resumed",
-    Exit.REFUSED: "the run is in no state for that: live, finished, taken, or of another flow",
-    Exit.INTERRUPTED: "interrupted by Ctrl-C; what was finished is kept",
-}
 
 _ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
 
-_CODES: tuple[tuple[type[Exception], Exit], ...] = (
-    (errors.CheckpointNotFoundError, Exit.NOT_FOUND),
-    (errors.InvalidIdError, Exit.USAGE),
-    (errors.StoreURLError, Exit.USAGE),
-    (errors.InvalidAnswerError, Exit.USAGE),
-    (errors.QuestionError, Exit.NOT_FOUND),
-    (errors.RunPausedError, Exit.PAUSED),
-    (errors.RunActiveError, Exit.REFUSED),
-    (errors.RunExistsError, Exit.REFUSED),
-    (errors.RunFinishedError, Exit.REFUSED),
-    (errors.RunMismatchError, Exit.REFUSED),
-    (errors.InputMismatchError, Exit.REFUSED),
-    (errors.FlowChangedError, Exit.REFUSED),
-    (errors.ConflictError, Exit.REFUSED),
-    (errors.LeaseLostError, Exit.REFUSED),
-    (errors.StoreError, Exit.UNAVAILABLE),
-    (ImportError, Exit.UNAVAILABLE),
-    (errors.CheckpointLoadError, Exit.UNAVAILABLE),
-    (errors.CheckpointSaveError, Exit.UNAVAILABLE),
-    (OSError, Exit.UNAVAILABLE),
+_CODES = (  # the first that fits
+    (Exit.USAGE, (errors.InvalidIdError, errors.StoreURLError, errors.InvalidAnswerError)),
+    (Exit.NOT_FOUND, (errors.CheckpointNotFoundError, errors.QuestionError)),
+    (Exit.PAUSED, (errors.RunPausedError,)),
+    (Exit.REFUSED, (errors.RunActiveError, errors.RunExistsError, errors.RunFinishedError)),
+    (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
+    (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError)),
+    (Exit.UNAVAILABLE, (errors.StoreError, ImportError, OSError)),
 )
 
 
 def code_of(error: Exception) -> Exit:
     """The exit code for an error that ends a command."""
-    return next((code for kind, code in _CODES if isinstance(error, kind)), Exit.FAILED)
+    return next((code for code, kinds in _CODES if isinstance(error, kinds)), Exit.FAILED)
 
 
 def message(error: Exception) -> str:

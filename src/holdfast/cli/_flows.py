@@ -16,7 +16,8 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
-from holdfast.cli._session import Session, find_run
+from holdfast.cli._runs import find_run
+from holdfast.cli._session import Session
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
 from holdfast.engine.door import StoreLike
@@ -125,8 +126,6 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
 def load_all(names: Sequence[str]) -> list[Flow]:
     """The flows that are named here, or else in pyproject.toml."""
     if not names:
-        from holdfast.urls import project_settings
-
         project, settings = project_settings()
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
@@ -186,17 +185,6 @@ def way_on(session: Session, run_id: str, *flows: str | None) -> str:
     if not configured and not needed:
         needed = ["MODULE:NAME"]
     return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
-
-
-def flow_option(command: Callable[..., None]) -> Callable[..., None]:
-    """`--flow`, for commands that go on with runs."""
-    return click.option(
-        "--flow",
-        "flows",
-        multiple=True,
-        metavar="MODULE:NAME",
-        help="A flow that may be needed; by default those in pyproject.toml. May be repeated.",
-    )(command)
 
 
 def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:

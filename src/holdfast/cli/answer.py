@@ -9,7 +9,9 @@ import click
 from holdfast.cli import _flows, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
-from holdfast.cli._session import Session, as_command, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
@@ -17,21 +19,16 @@ from holdfast.errors import QuestionError
 
 
 @as_command(
-    examples=(
-        "holdfast answer nightly-31",
-        "holdfast answer nightly-31 --with '{\"approved\": true}' --by ann",
-        "holdfast answer nightly-31 --question review --with @answer.json",
-    )
+    "holdfast answer nightly-31",
+    "holdfast answer nightly-31 --with '{\"approved\": true}' --by ann",
+    "holdfast answer nightly-31 --question review --with @answer.json",
 )
 @run_argument()
-@click.option("--question", "key", metavar="KEY", help="Which question, if the run asks several.")
-@click.option(
-    "--with",
-    "document",
-    metavar="JSON",
-    help="The answer, JSON or plain text; @FILE or - for standard input.",
+@option("--question KEY", "Which question, if the run asks several.", to="key")
+@option(
+    "--with JSON", "The answer, JSON or plain text; @FILE or - for standard input.", to="document"
 )
-@click.option("--by", metavar="NAME", help="Who answers.")
+@option("--by NAME", "Who answers.")
 def command(
     session: Session, run: str, key: str | None, document: str | None, by: str | None
 ) -> None:

@@ -13,6 +13,7 @@ import click
 
 import holdfast as hf
 from holdfast.cli import _show
+from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
 from holdfast.urls import local_path
 
@@ -30,27 +31,16 @@ class Figure(NamedTuple):
     p99_ms: float | None
 
 
-@as_command(examples=("holdfast bench", "holdfast bench --dir /mnt/data --seconds 5 --json"))
-@click.option(
+@as_command("holdfast bench", "holdfast bench --dir /mnt/data --seconds 5 --json")
+@option(
     "--dir",
-    "directory",
+    "Where to write; by default where the store is.",
+    to="directory",
     type=click.Path(exists=True, file_okay=False),
-    help="Where to write; by default where the store is.",
 )
-@click.option(
-    "--seconds",
-    default=1.0,
-    show_default=True,
-    type=click.FloatRange(0.1, 60),
-    help="How long each part takes.",
-)
-@click.option(
-    "--size",
-    default=2000,
-    show_default=True,
-    type=click.IntRange(10, 1_000_000),
-    metavar="BYTES",
-    help="About how large a state is.",
+@option("--seconds", "How long each part takes.", default=1.0, type=click.FloatRange(0.1, 60))
+@option(
+    "--size BYTES", "About how large a state is.", default=2000, type=click.IntRange(10, 1_000_000)
 )
 def command(session: Session, directory: str | None, seconds: float, size: int) -> None:
     """Measure durable saves on your own disk, in a new SQLite store that is removed again.

@@ -1,21 +1,19 @@
 """`holdfast cancel`: ask a run to cancel."""
 
-import click
+from holdfast.cli import _options
+from holdfast.cli._runs import run_argument
+from holdfast.cli._session import Session, as_command
+from holdfast.cli.pause import request
 
-from holdfast.cli._requesting import request
-from holdfast.cli._session import Session, as_command, run_argument
 
-
-@as_command(
-    examples=("holdfast cancel nightly-31", "holdfast cancel nightly-31 --reason 'wrong day'")
-)
+@as_command("holdfast cancel nightly-31", "holdfast cancel nightly-31 --reason 'wrong day'")
 @run_argument()
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the run's history.")
+@_options.reason
 def command(session: Session, run: str, reason: str) -> None:
-    """Cancel RUN: what it has to undo is undone, and it is over.
+    """Cancel RUN: undo the steps that can be undone, and end it.
 
-    A run that nobody carries out, and that has nothing to undo, is cancelled at once. Otherwise
-    its worker hears of it when it records its next step; this command does not wait for it. One
-    with something to undo and no worker is undone when it is resumed.
+    If no process executes the run and nothing has to be undone, it is cancelled at once.
+    Otherwise the process that executes it cancels it when it records its next step; this command
+    does not wait. If no process executes it, `holdfast resume` undoes its steps.
     """
     request(session, run, "cancel", reason)

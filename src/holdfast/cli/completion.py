@@ -7,11 +7,9 @@ from holdfast.cli._session import Session, as_command
 
 
 @as_command(
-    examples=(
-        'eval "$(holdfast completion bash)"    # in ~/.bashrc',
-        'eval "$(holdfast completion zsh)"     # in ~/.zshrc',
-        "holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
-    )
+    'eval "$(holdfast completion bash)"    # in ~/.bashrc',
+    'eval "$(holdfast completion zsh)"     # in ~/.zshrc',
+    "holdfast completion fish > ~/.config/fish/completions/holdfast.fish",
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(session: Session, shell: str) -> None:

@@ -16,7 +16,7 @@ class Setting(NamedTuple):
     source: str
 
 
-@as_command(examples=("holdfast config", "holdfast config --store runs.db --json"))
+@as_command("holdfast config", "holdfast config --store runs.db --json")
 def command(session: Session) -> None:
     """Show every setting, and where its value comes from.
 

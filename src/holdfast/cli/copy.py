@@ -10,8 +10,10 @@ import click
 from holdfast.checkpoint import RunInfo
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
+from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._session import Session, all_runs, as_command, doing, find_run
+from holdfast.cli._runs import all_runs, doing, find_run, with_children
+from holdfast.cli._session import Session, as_command
 from holdfast.errors import CopyRefusedError
 from holdfast.urls import masked
 
@@ -19,19 +21,11 @@ _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unc
 
 
 @as_command(
-    examples=(
-        "holdfast copy sqlite:///runs.db postgresql://db/runs",
-        "holdfast copy backup.db --run nightly-31",
-    )
+    "holdfast copy sqlite:///runs.db postgresql://db/runs",
+    "holdfast copy backup.db --run nightly-31",
 )
 @click.argument("stores", nargs=-1, required=True, metavar="[SOURCE] TARGET")
-@click.option(
-    "--run",
-    "runs",
-    multiple=True,
-    metavar="RUN",
-    help="Only this run, and the runs within it. May be repeated.",
-)
+@option("--run RUN", "Only this run, and the runs within it.", to="runs", multiple=True)
 def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) -> None:
     """Copy runs, with their whole history, to another store.
 
@@ -53,7 +47,8 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     copied: list[str] = []
     refused: CopyRefusedError | None = None
     with session.opened() as cp:
-        found = _found(cp, runs)
+        named = [find_run(cp, run) for run in runs] or list(all_runs(cp))
+        found = with_children(cp, named) if runs else {run.run_id: run for run in named}
         workers = _workers(cp, found.values())
         with (
             _told_if_interrupted(copied, len(found)),
@@ -83,15 +78,6 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     session.show(document, lambda: _draw(document))
     if refused:
         raise refused
-
-
-def _found(cp: SyncCheckpointer, runs: tuple[str, ...]) -> dict[str, RunInfo]:
-    """The runs that are meant and those within them, or all, by their ids."""
-    if not runs:
-        return {run.run_id: run for run in all_runs(cp)}
-    named = [find_run(cp, run) for run in runs]
-    within = [child for run in named for child in cp.children(run.run_id)]
-    return {run.run_id: run for run in (*named, *within)}
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.demo import main
 
 
-@as_command(examples=("holdfast demo", "holdfast demo ~/tides"))
+@as_command("holdfast demo", "holdfast demo ~/tides")
 @click.argument(
     "directory", required=False, type=click.Path(file_okay=False, path_type=Path, resolve_path=True)
 )

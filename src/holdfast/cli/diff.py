@@ -3,22 +3,22 @@
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 
 _COLOURS = {"add": "green", "remove": "red", "replace": "yellow"}
 
 
 @as_command(
-    examples=(
-        "holdfast diff nightly 3 7",
-        "holdfast diff nightly fetch nightly-fork@4",
-        "holdfast diff nightly 3 7 --patch",
-    )
+    "holdfast diff nightly 3 7",
+    "holdfast diff nightly fetch nightly-fork@4",
+    "holdfast diff nightly 3 7 --patch",
 )
 @run_argument()
 @click.argument("a")
 @click.argument("b")
-@click.option("--patch", is_flag=True, help="A JSON Patch (RFC 6902) that turns A into B.")
+@option("--patch", "A JSON Patch (RFC 6902) that turns A into B.")
 def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     """Show how the state at B differs from the state at A.
 

@@ -10,8 +10,10 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit
+from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._session import Session, all_runs, as_command
+from holdfast.cli._runs import all_runs
+from holdfast.cli._session import Session, as_command
 from holdfast.engine.resume.recovery import orphans
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
@@ -34,20 +36,12 @@ class Finding(NamedTuple):
 
 
 @as_command(
-    examples=(
-        "holdfast doctor",
-        "holdfast doctor --quick --json",
-        "holdfast doctor --store postgresql://db/runs",
-    )
+    "holdfast doctor",
+    "holdfast doctor --quick --json",
+    "holdfast doctor --store postgresql://db/runs",
 )
-@click.option("--quick", is_flag=True, help="Do not read every run in search of damage.")
-@click.option(
-    "--workers",
-    default=4,
-    show_default=True,
-    type=click.IntRange(1, 64),
-    help="How many runs are read at a time.",
-)
+@option("--quick", "Do not read every run in search of damage.")
+@option("--workers", "How many runs are read at a time.", default=4, type=click.IntRange(1, 64))
 def command(session: Session, quick: bool, workers: int) -> None:
     """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
 

@@ -8,8 +8,9 @@ import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._choosing import chosen, chosen_by
+from holdfast.cli._options import option
 from holdfast.cli._progress import progress
+from holdfast.cli._runs import all_runs, find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.operations.retention import archive_name
 
@@ -18,28 +19,24 @@ _TABLES: Final = ("parquet", "duckdb")
 
 
 @as_command(
-    examples=(
-        "holdfast export nightly-31",
-        "holdfast export --all --to backup.jsonl",
-        "holdfast export --owner ann --to ann/ --format json",
-        "holdfast export --all --to checkpoints.parquet",
-    )
+    "holdfast export nightly-31",
+    "holdfast export --all --to backup.jsonl",
+    "holdfast export --owner ann --to ann/ --format json",
+    "holdfast export --all --to checkpoints.parquet",
 )
-@chosen_by
-@click.option(
-    "--to",
-    "target",
-    default="./",
-    show_default=True,
-    metavar="PATH",
-    help="A directory, for one file per run, or a file for all.",
+@run_argument("runs", required=False, nargs=-1)
+@option("--all", "All runs of the store.", to="every")
+@option("--thread ID", "All runs of this thread.", to="thread_id")
+@option("--owner ID", "All runs of this owner.")
+@option(
+    "--to PATH", "A directory, for one file per run, or a file for all.", to="target", default="./"
 )
-@click.option(
+@option(
     "--format",
-    "form",
-    type=click.Choice(["jsonl", "json", "parquet", "duckdb"]),
-    help="A JSON document per line, an array of them, or a table of checkpoints for other tools. "
+    "A JSON document per line, an array of them, or a table of checkpoints for other tools. "
     "As PATH ends; else jsonl.",
+    to="form",
+    type=click.Choice(["jsonl", "json", "parquet", "duckdb"]),
 )
 def command(
     session: Session,
@@ -56,6 +53,8 @@ def command(
     `holdfast import` reads either. A file appears whole or not at all, and holds a checksum.
     Tables of checkpoints, parquet and duckdb, can't be imported; they need holdfast[duckdb].
     """
+    if sum((bool(runs), every, thread_id is not None, owner is not None)) != 1:
+        raise click.UsageError("say which runs: RUN..., --thread, --owner or --all")
     to = Path(target)
     into = target.endswith("/") or to.is_dir()
     form = form or _form_of(to)
@@ -64,27 +63,28 @@ def command(
             f"--format {form} does not fit {target!r}; leave it out, or name a file that ends in .{form}"
         )
     with session.opened() as cp:
-        names = chosen(cp, runs, every, thread_id, owner)
-        if not names:
-            _none(session)
-            return
+        if runs:
+            chosen = [find_run(cp, run) for run in runs]
+        else:
+            chosen = list(all_runs(cp, thread_id=thread_id, owner=owner))
+        names = list(with_children(cp, chosen))
         files = {}
         with progress("exporting", len(names)) as advance:
-            if into:
+            if into and names:
                 to.mkdir(parents=True, exist_ok=True)
                 for name in names:
                     file = to / Path(archive_name(name)).with_suffix(f".{form}").name
                     _write(cp, [name], file, form, advance)
                     files[name] = str(file)
-            else:
+            elif names:
                 _write(cp, names, to, form, advance)
                 files = dict.fromkeys(names, str(to))
     document = [{"run_id": name, "file": file} for name, file in files.items()]
     where = next(iter(files.values())) if len(set(files.values())) == 1 else target
-    session.show(
-        document,
-        lambda: _show.say(f"{_show.plural(len(files), 'run')} written to {_show.clean(where)}"),
+    text = (
+        f"{_show.plural(len(files), 'run')} written to {_show.clean(where)}" if files else "no runs"
     )
+    session.show(document, lambda: _show.say(text))
 
 
 def _form_of(path: Path) -> Form:
@@ -100,7 +100,3 @@ def _write(
         cp.export_checkpoints(file, run_ids=names, progress=lambda _: advance())
     else:
         cp.export_runs(names, file, form=form, progress=lambda _: advance())
-
-
-def _none(session: Session) -> None:
-    session.show([], lambda: _show.say("no runs"))

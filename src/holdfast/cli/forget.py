@@ -8,38 +8,34 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError, NotFoundError
-from holdfast.cli._session import Session, as_command, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import run_argument
+from holdfast.cli._session import Session, as_command
 
 _ACTIVE: Final = ("running", "paused")
 
 
 @as_command(
-    examples=(
-        "holdfast forget --owner ann --dry-run",
-        "holdfast forget --owner ann --export ann.jsonl --receipt ann-receipt.json --yes",
-        "holdfast forget --thread chat-7 --yes",
-        "holdfast forget nightly-31 --dry-run",
-    )
+    "holdfast forget --owner ann --dry-run",
+    "holdfast forget --owner ann --export ann.jsonl --receipt ann-receipt.json --yes",
+    "holdfast forget --thread chat-7 --yes",
+    "holdfast forget nightly-31 --dry-run",
 )
 @run_argument(required=False)
-@click.option("--owner", metavar="ID", help="Whose runs go.")
-@click.option("--thread", "thread_id", metavar="ID", help="The thread whose runs go.")
-@click.option(
-    "--export",
-    "archive",
+@option("--owner ID", "Whose runs go.")
+@option("--thread ID", "The thread whose runs go.", to="thread_id")
+@option(
+    "--export FILE",
+    "Write the runs there, first: what a person may ask to be given.",
+    to="archive",
     type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the runs there, first: what a person may ask to be given.",
 )
-@click.option(
-    "--receipt",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write down there what was deleted, as JSON.",
+@option(
+    "--receipt FILE", "Write down there what was deleted, as JSON.", type=click.Path(dir_okay=False)
 )
-@click.option("--force", is_flag=True, help="Also runs that are live or paused.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@option("--force", "Also runs that are live or paused.")
+@option("--dry-run", "Only say what would go.")
+@option("--yes", "Do not ask.")
 def command(
     session: Session,
     run: str | None,

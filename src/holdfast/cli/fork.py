@@ -7,34 +7,28 @@ import click
 
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import FailedError
-from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import HoldfastError
 
 
 @as_command(
-    examples=(
-        "holdfast fork nightly-31 --at 4",
-        "holdfast fork nightly-31 --at transform --set fetch.rows=100 --run-id nightly-31b",
-        "holdfast fork nightly-31 --edit",
-    )
+    "holdfast fork nightly-31 --at 4",
+    "holdfast fork nightly-31 --at transform --set fetch.rows=100 --run-id nightly-31b",
+    "holdfast fork nightly-31 --edit",
 )
 @run_argument()
-@click.option(
-    "--at",
-    "where",
-    metavar="WHERE",
-    help="A seq, RUN@SEQ or a step; by default the current checkpoint.",
-)
-@click.option("--run-id", metavar="ID", help="The new run's id; by default a new one.")
-@click.option(
-    "--set",
-    "pairs",
+@option("--at WHERE", "A seq, RUN@SEQ or a step; by default the current checkpoint.", to="where")
+@option("--run-id ID", "The new run's id; by default a new one.")
+@option(
+    "--set PATH=VALUE",
+    "Change the state at a path such as a.b.0; JSON if it is JSON, else text.",
+    to="pairs",
     multiple=True,
-    metavar="PATH=VALUE",
-    help="Change the state at a path such as a.b.0; JSON if it is JSON, else text. May be repeated.",
 )
-@click.option("--edit", is_flag=True, help="Edit the state, as JSON, in $EDITOR.")
+@option("--edit", "Edit the state, as JSON, in $EDITOR.")
 def command(
     session: Session,
     run: str,

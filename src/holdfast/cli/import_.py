@@ -10,10 +10,8 @@ from holdfast.operations.transfer import runs_in
 
 
 @as_command(
-    examples=(
-        "holdfast import nightly-31.jsonl",
-        "holdfast import backup/*.jsonl --store postgresql://db/runs",
-    )
+    "holdfast import nightly-31.jsonl",
+    "holdfast import backup/*.jsonl --store postgresql://db/runs",
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False))
 def command(session: Session, files: tuple[str, ...]) -> None:

@@ -1,19 +1,28 @@
 """`holdfast pause`: ask a run to pause."""
 
-import click
+from holdfast.cli import _options, _show
+from holdfast.cli._runs import find_run, run_argument
+from holdfast.cli._session import Session, as_command
+from holdfast.engine.people import requests
 
-from holdfast.cli._requesting import request
-from holdfast.cli._session import Session, as_command, run_argument
 
-
-@as_command(
-    examples=("holdfast pause nightly-31", "holdfast pause nightly-31 --reason 'maintenance'")
-)
+@as_command("holdfast pause nightly-31", "holdfast pause nightly-31 --reason 'maintenance'")
 @run_argument()
-@click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the run's history.")
+@_options.reason
 def command(session: Session, run: str, reason: str) -> None:
-    """Ask RUN to stop after the steps that are under way, to be resumed later.
+    """Ask RUN to stop after its running steps. Resume it later.
 
-    Its worker hears of it when it records its next step; this command does not wait for it.
+    The process that executes it stops when it records its next step; this command does not wait.
     """
     request(session, run, "pause", reason)
+
+
+def request(session: Session, run: str, action: str, reason: str) -> None:
+    """Ask a run to pause or to cancel, and print its status now."""
+    with session.opened() as cp:
+        run_id = find_run(cp, run).run_id
+        cp.core.drive(requests.request(cp.core, run_id, action, reason))
+        now = cp.run(run_id)
+    status = "deleted" if now is None else now.status
+    text = f"{_show.clean(run_id)} was asked to {action}, and is {status}"
+    session.show({"run_id": run_id, "asked": action, "status": status}, lambda: _show.say(text))

@@ -5,46 +5,33 @@ from datetime import timedelta
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._choosing import age
+from holdfast.cli._options import age, dry_run, option
 from holdfast.cli._progress import progress
-from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+from holdfast.cli._runs import run_argument, run_ids
+from holdfast.cli._session import Session, as_command
 from holdfast.model import Retention
 
 
 @as_command(
-    examples=(
-        "holdfast prune --keep-latest 10 --dry-run",
-        "holdfast prune nightly-31 --keep-latest 1",
-        "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
-    )
+    "holdfast prune --keep-latest 10 --dry-run",
+    "holdfast prune nightly-31 --keep-latest 1",
+    "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
 )
 @run_argument(required=False)
-@click.option(
-    "--keep-latest",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Delete checkpoints beyond a run's newest N.",
+@option("--keep-latest N", "Delete checkpoints beyond a run's newest N.", type=click.IntRange(1))
+@option(
+    "--older-than AGE", "Delete checkpoints older than this; a run's current one stays.", type=age
 )
-@click.option(
-    "--older-than",
-    type=age,
-    metavar="AGE",
-    help="Delete checkpoints older than this; a run's current one stays.",
+@option(
+    "--runs-older-than AGE", "Delete whole runs to which nothing was saved for so long.", type=age
 )
-@click.option(
-    "--runs-older-than",
-    type=age,
-    metavar="AGE",
-    help="Delete whole runs to which nothing was saved for so long.",
-)
-@click.option(
-    "--archive",
-    type=click.Path(file_okay=False),
-    metavar="DIR",
-    help="Write what goes to files there, first: whole runs for `holdfast import`, "
+@option(
+    "--archive DIR",
+    "Write what goes to files there, first: whole runs for `holdfast import`, "
     "single checkpoints as JSON Lines, each with its state, for other tools.",
+    type=click.Path(file_okay=False),
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@dry_run
 def command(
     session: Session,
     run: str | None,
@@ -65,7 +52,7 @@ def command(
         keep_latest=keep_latest, max_age=older_than, run_ttl=runs_older_than, archive=archive
     )
     with session.opened(retention=policy) as cp:
-        names = [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
+        names = run_ids(cp, run)
         swept = []
         with progress("pruning", len(names)) as advance:
             for name in names:

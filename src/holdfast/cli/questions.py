@@ -7,24 +7,22 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._execution import plain
-from holdfast.cli._session import Session, as_command, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 
 
 @as_command(
-    examples=(
-        "holdfast questions",
-        "holdfast questions nightly-31",
-        "holdfast questions --assignee ann --overdue",
-    )
+    "holdfast questions",
+    "holdfast questions nightly-31",
+    "holdfast questions --assignee ann --overdue",
 )
 @run_argument(required=False)
-@click.option("--assignee", metavar="NAME", help="Only what this person may answer.")
-@click.option("--overdue", is_flag=True, help="Only those whose deadline has passed.")
-@click.option(
-    "--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many."
-)
+@option("--assignee NAME", "Only what this person may answer.")
+@option("--overdue", "Only those whose deadline has passed.")
+@option("--limit", "At most so many.", default=100, type=click.IntRange(1))
 def command(
     session: Session, run: str | None, assignee: str | None, overdue: bool, limit: int
 ) -> None:

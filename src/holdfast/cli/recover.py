@@ -7,9 +7,10 @@ from typing import Any, Final
 import click
 
 from holdfast.checkpointer import Checkpointer
-from holdfast.cli import _flows, _show
+from holdfast.cli import _flows, _options, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._exits import Exit
+from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.options import Options
@@ -21,29 +22,24 @@ _LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.h
 
 
 @as_command(
-    examples=(
-        "holdfast recover --dry-run",
-        "holdfast recover --flow jobs.nightly:etl",
-        "holdfast recover --silent 60 --at-once 4",
-    )
+    "holdfast recover --dry-run",
+    "holdfast recover --flow jobs.nightly:etl",
+    "holdfast recover --silent 60 --at-once 4",
 )
-@_flows.flow_option
-@click.option(
-    "--silent",
+@_options.flows
+@option(
+    "--silent SECONDS",
+    "After so long without a record, a worker on another machine is taken to be dead.",
     default=900.0,
-    show_default=True,
     type=click.FloatRange(0),
-    metavar="SECONDS",
-    help="After so long without a record, a worker on another machine is taken to be dead.",
 )
-@click.option(
+@option(
     "--at-once",
+    "How many runs are carried out at a time.",
     default=10,
-    show_default=True,
     type=click.IntRange(1, 1000),
-    help="How many runs are carried out at a time.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list the runs.")
+@option("--dry-run", "Only list the runs.")
 def command(
     session: Session, flows: tuple[str, ...], silent: float, at_once: int, dry_run: bool
 ) -> None:

@@ -4,35 +4,30 @@ from collections.abc import Awaitable
 
 import click
 
-from holdfast.cli import _flows
+from holdfast.cli import _flows, _options
 from holdfast.cli._execution import execute
-from holdfast.cli._session import Session, as_command, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.engine.launch import Prepared
 from holdfast.engine.options import Trust
 from holdfast.kernel.core import Core
 
 
 @as_command(
-    examples=(
-        "holdfast resume nightly-31",
-        "holdfast resume nightly-31 --flow jobs.nightly:etl",
-        "holdfast resume nightly-31 --trust stored",
-    )
+    "holdfast resume nightly-31",
+    "holdfast resume nightly-31 --flow jobs.nightly:etl",
+    "holdfast resume nightly-31 --trust stored",
 )
 @run_argument()
-@_flows.flow_option
-@click.option(
+@_options.flows
+@option(
     "--trust",
+    "Check evidence now, believe what was found last, or ask for nothing.",
     type=click.Choice(["verify", "stored", "skip"]),
     default="verify",
-    show_default=True,
-    help="Check evidence now, believe what was found last, or ask for nothing.",
 )
-@click.option(
-    "--take-over",
-    is_flag=True,
-    help="Also from a process that is alive: it stops, and its step runs again.",
-)
+@option("--take-over", "Also from a process that is alive: it stops, and its step runs again.")
 def command(
     session: Session, run: str, flows: tuple[str, ...], trust: Trust, take_over: bool
 ) -> None:

@@ -3,12 +3,11 @@
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, as_command, find_place, find_run, run_argument
+from holdfast.cli._runs import find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 
 
-@as_command(
-    examples=("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
-)
+@as_command("holdfast rollback nightly-31 4", "holdfast rollback nightly-31 transform --json")
 @run_argument()
 @click.argument("where")
 def command(session: Session, run: str, where: str) -> None:

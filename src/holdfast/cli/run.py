@@ -4,36 +4,29 @@ import click
 
 from holdfast.cli import _flows
 from holdfast.cli._execution import execute
+from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
 from holdfast.seams import new_id
 
 
 @as_command(
-    examples=(
-        "holdfast run jobs.nightly:etl --input day=2026-01-31",
-        "holdfast run jobs/nightly.py:etl --run-id nightly-31 --input-json @inputs.json",
-        "holdfast run pipelines/shout.yaml@jobs.shout:functions --input-json '\"hello\"'",
-        "holdfast run jobs.nightly:etl --json | jq 'select(.event == \"RunCompleted\").result'",
-    )
+    "holdfast run jobs.nightly:etl --input day=2026-01-31",
+    "holdfast run jobs/nightly.py:etl --run-id nightly-31 --input-json @inputs.json",
+    "holdfast run pipelines/shout.yaml@jobs.shout:functions --input-json '\"hello\"'",
+    "holdfast run jobs.nightly:etl --json | jq 'select(.event == \"RunCompleted\").result'",
 )
 @click.argument("flow", metavar="MODULE:FLOW")
-@click.option(
-    "--input",
-    "-i",
-    "pairs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An input; JSON if it is JSON, else text. May be repeated.",
+@option(
+    "--input, -i NAME=VALUE", "An input; JSON if it is JSON, else text.", to="pairs", multiple=True
 )
-@click.option(
-    "--input-json",
-    "document",
-    metavar="JSON",
-    help="All inputs, as an object, or what a pipeline begins with; @FILE or - for standard input.",
+@option(
+    "--input-json JSON",
+    "All inputs, as an object, or what a pipeline begins with; @FILE or - for standard input.",
+    to="document",
 )
-@click.option("--run-id", metavar="ID", help="The run's id; by default a new one.")
-@click.option("--thread", metavar="ID", help="The thread it belongs to.")
-@click.option("--owner", metavar="ID", help="Whose run it is.")
+@option("--run-id ID", "The run's id; by default a new one.")
+@option("--thread ID", "The thread it belongs to.")
+@option("--owner ID", "Whose run it is.")
 def command(
     session: Session,
     flow: str,

@@ -6,31 +6,25 @@ from typing import Final
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command, doing
+from holdfast.cli._options import option
+from holdfast.cli._runs import all_runs, doing
+from holdfast.cli._session import Session, as_command
 
 _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "completed")
 
 
 @as_command(
-    examples=(
-        "holdfast runs",
-        "holdfast runs --status paused --flow nightly",
-        "holdfast runs --json | jq -r .run_id",
-    )
+    "holdfast runs",
+    "holdfast runs --status paused --flow nightly",
+    "holdfast runs --json | jq -r .run_id",
 )
 @click.argument("prefix", default="")
-@click.option("--status", type=click.Choice(_STATUSES), help="Only runs that are doing this.")
-@click.option("--flow", metavar="NAME", help="Only runs of this flow.")
-@click.option("--thread", "thread_id", metavar="ID", help="Only runs of this thread.")
-@click.option("--owner", metavar="ID", help="Only runs of this owner.")
-@click.option("--within", is_flag=True, help="Also runs that are a step of another.")
-@click.option(
-    "--limit",
-    default=50,
-    show_default=True,
-    type=click.IntRange(0),
-    help="At most so many; 0 for all.",
-)
+@option("--status", "Only runs that are doing this.", type=click.Choice(_STATUSES))
+@option("--flow NAME", "Only runs of this flow.")
+@option("--thread ID", "Only runs of this thread.", to="thread_id")
+@option("--owner ID", "Only runs of this owner.")
+@option("--within", "Also runs that are a step of another.")
+@option("--limit", "At most so many; 0 for all.", default=50, type=click.IntRange(0))
 def command(
     session: Session,
     prefix: str,

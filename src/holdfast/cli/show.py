@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-import click
-
 from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
-from holdfast.cli._session import Session, as_command, doing, find_place, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import doing, find_place, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.operations.timeline import Moment
@@ -37,15 +37,13 @@ _WORDS: Final = {
 
 
 @as_command(
-    examples=(
-        "holdfast show 3f2",
-        "holdfast show nightly --at 7 --full",
-        "holdfast show nightly --json | jq .state",
-    )
+    "holdfast show 3f2",
+    "holdfast show nightly --at 7 --full",
+    "holdfast show nightly --json | jq .state",
 )
 @run_argument()
-@click.option("--at", "where", metavar="WHERE", help="The state at a seq, RUN@SEQ or after a step.")
-@click.option("--full", is_flag=True, help="All of the timeline and of the state.")
+@option("--at WHERE", "The state at a seq, RUN@SEQ or after a step.", to="where")
+@option("--full", "All of the timeline and of the state.")
 def command(session: Session, run: str, where: str | None, full: bool) -> None:
     """Show RUN: what happened when, the state it has come to, and the runs within it.
 

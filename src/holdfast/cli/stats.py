@@ -3,10 +3,11 @@
 from collections import Counter
 
 from holdfast.cli import _show
-from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+from holdfast.cli._runs import all_runs, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 
 
-@as_command(examples=("holdfast stats", "holdfast stats nightly --json"))
+@as_command("holdfast stats", "holdfast stats nightly --json")
 @run_argument(required=False)
 def command(session: Session, run: str | None) -> None:
     """Count runs, checkpoints and bytes, of the whole store or of RUN.

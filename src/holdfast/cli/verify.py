@@ -10,8 +10,10 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import Exit
+from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._session import Session, all_runs, as_command, find_run, run_argument
+from holdfast.cli._runs import run_argument, run_ids
+from holdfast.cli._session import Session, as_command
 from holdfast.evidence import EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.verdicts import VerificationStatus
@@ -39,45 +41,32 @@ class Report(NamedTuple):
 
 
 @as_command(
-    examples=(
-        "holdfast verify",
-        "holdfast verify nightly --base-path /srv/jobs --root /srv/data",
-        "holdfast verify --connection main=postgresql://localhost/orders",
-        "holdfast verify --no-evidence --json",
-    )
+    "holdfast verify",
+    "holdfast verify nightly --base-path /srv/jobs --root /srv/data",
+    "holdfast verify --connection main=postgresql://localhost/orders",
+    "holdfast verify --no-evidence --json",
 )
 @run_argument(required=False)
-@click.option(
-    "--evidence/--no-evidence", default=True, help="Check what was claimed about the world, too."
-)
-@click.option(
-    "--base-path",
-    metavar="DIR",
+@option("--evidence/--no-evidence", "Check what was claimed about the world, too.", default=True)
+@option(
+    "--base-path DIR",
+    "Where relative paths in claims start; nothing outside is looked at.",
     type=click.Path(exists=True, file_okay=False),
-    help="Where relative paths in claims start; nothing outside is looked at.",
 )
-@click.option(
-    "--root",
-    "roots",
+@option(
+    "--root DIR",
+    "A directory whose files may be looked at, and no others.",
+    to="roots",
     multiple=True,
-    metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
-    help="A directory whose files may be looked at, and no others. May be repeated.",
 )
-@click.option(
-    "--connection",
-    "connections",
+@option(
+    "--connection NAME=URL",
+    "A database that claims name, by URL or path to a SQLite file.",
+    to="connections",
     multiple=True,
-    metavar="NAME=URL",
-    help="A database that claims name, by URL or path to a SQLite file. May be repeated.",
 )
-@click.option(
-    "--workers",
-    default=4,
-    show_default=True,
-    type=click.IntRange(1, 64),
-    help="How many runs are checked at a time.",
-)
+@option("--workers", "How many runs are checked at a time.", default=4, type=click.IntRange(1, 64))
 def command(
     session: Session,
     run: str | None,
@@ -101,7 +90,7 @@ def command(
     policy = Policy(base_path=base, roots=tuple(map(Path, roots)), connections=known)
     verifier = EvidenceVerifier(policy=policy) if evidence else None
     with session.opened() as cp:
-        names = [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
+        names = run_ids(cp, run)
         check = partial(_check, cp, verifier=verifier)
         reports = side_by_side("verifying", check, names, workers=workers)
     wrong = [report for report in reports if report.verdict not in _FINE]

@@ -11,7 +11,9 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit, FailedError
-from holdfast.cli._session import Session, as_command, doing, find_run, run_argument
+from holdfast.cli._options import option
+from holdfast.cli._runs import doing, find_run, run_argument
+from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import what
 from holdfast.operations.timeline import Moment
 from holdfast.store import Notifying, Store
@@ -20,18 +22,9 @@ _TOLD: Final = 5.0  # seconds between looks at a store that tells of news
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
 
 
-@as_command(
-    examples=("holdfast watch nightly-31", "holdfast watch nightly-31 --json --interval 0.2")
-)
+@as_command("holdfast watch nightly-31", "holdfast watch nightly-31 --json --interval 0.2")
 @run_argument()
-@click.option(
-    "--interval",
-    default=0.5,
-    show_default=True,
-    type=click.FloatRange(0.05, 3600),
-    metavar="SECONDS",
-    help="How often to look.",
-)
+@option("--interval SECONDS", "How often to look.", default=0.5, type=click.FloatRange(0.05, 3600))
 def command(session: Session, run: str, interval: float) -> None:
     """Follow RUN, whoever carries it out: its history so far, then each moment as it is recorded.
 

@@ -1,0 +1,110 @@
+"""Runs and checkpoints as they are named on the command line."""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import click
+
+from holdfast.checkpoint import RunInfo
+from holdfast.checkpointer import SyncCheckpointer
+from holdfast.cli import _show
+from holdfast.cli._exits import NotFoundError
+from holdfast.cli._session import Session
+from holdfast.engine.resume.holders import standing
+from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.model import checkpoint_id
+
+_CANDIDATES: Final = 10
+_PAGE: Final = 500
+
+
+def run_argument(
+    name: str = "run", *, required: bool = True, nargs: int = 1
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """An argument that is the id of a run, or the beginning of one; shells complete it."""
+    return click.argument(name, required=required, nargs=nargs, shell_complete=_completions)
+
+
+def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """The runs that may be meant; none where the store can't be looked at."""
+    try:
+        with Session(ctx.params.get("store"), False).opened() as cp:
+            runs = cp.runs(prefix=incomplete, limit=_PAGE)
+    except (HoldfastError, click.ClickException, OSError):
+        return []
+    names = {run.run_id for run in runs if run.run_id.isprintable()}
+    return sorted(name for name in names if name.partition("//")[0] not in names - {name})
+
+
+def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunInfo:
+    """The run of this id, or the one run whose id begins with it.
+
+    Runs within runs don't make their parent ambiguous. With `threads`, where there is no such run
+    it is the newest one of the thread of that id.
+    """
+    exact = cp.run(text)
+    if exact is not None:
+        return exact
+    found: list[RunInfo] = []
+    matches = (
+        run
+        for run in all_runs(cp, prefix=text)
+        if not (found and run.run_id.startswith(f"{found[0].run_id}//"))
+    )
+    for run in islice(matches, _CANDIDATES + 1):
+        found.append(run)  # noqa: PERF402 - the generator looks at what was found so far
+    if not found and threads and (members := cp.thread(text)):
+        return members[0]
+    if not found:
+        raise NotFoundError(f"there is no run {text!r} in {_show.clean(cp.store.url)}")
+    if len(found) > 1:
+        names = [_show.clean(run.run_id) for run in found[:_CANDIDATES]]
+        more = ["…"] if len(found) > _CANDIDATES else []
+        listed = "".join(f"\n  {name}" for name in [*names, *more])
+        raise click.UsageError(f"{text!r} could be any of these runs; give more of the id:{listed}")
+    return found[0]
+
+
+def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
+    """What a run is really doing, in a word, and what JSON says about who carries it out."""
+    try:
+        found = standing(cp.core, run)
+    except CheckpointCorruptedError:  # whoever looks closer is told
+        return run.status, {}
+    word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
+    return word, found._asdict()
+
+
+def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
+    """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after."""
+    if where.isascii() and where.isdigit() and len(where) <= 18:
+        return checkpoint_id(run, int(where))
+    other, _, seq = where.rpartition("@")
+    if other and seq.isascii() and seq.isdigit() and len(seq) <= 18:
+        return checkpoint_id(find_run(cp, other).run_id, int(seq))
+    newest = cp.list_checkpoints(run, step=where, limit=1)
+    if not newest:
+        raise NotFoundError(
+            f"run {run!r} has no checkpoint {where!r}; give a seq, RUN@SEQ or the name of a step"
+        )
+    return newest[0].checkpoint_id
+
+
+def all_runs(cp: SyncCheckpointer, **where: Any) -> Iterator[RunInfo]:
+    """Every run that matches, page by page."""
+    after = ""
+    while page := cp.runs(after=after, limit=_PAGE, **where):
+        yield from page
+        after = page[-1].run_id
+
+
+def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
+    """The id of this run, or of all."""
+    return [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
+
+
+def with_children(cp: SyncCheckpointer, runs: Sequence[RunInfo]) -> dict[str, RunInfo]:
+    """These runs and their child runs, by id."""
+    families = ((run, *cp.children(run.run_id)) for run in runs)
+    return {run.run_id: run for family in families for run in family}
