@@ -347,7 +347,7 @@ def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
     def flow() -> Flow:
         yield step("a").python(desk.write, args=("a.csv",), outputs="*.csv")
 
-    with pytest.raises(hf.StepFailedError, match="taken literally"):
+    with pytest.raises(hf.StepFailedError, match="paths are no patterns"):
         run(engine, flow)
 
 
@@ -362,5 +362,5 @@ def test_the_outputs_of_a_command_are_relative_to_the_program(
         yield command(writes, cwd="work", outputs=path)
 
     engine.run_sync(flow, path="work/out.txt")
-    with pytest.raises(hf.StepFailedError, match=r"out\.txt is written by it"):
+    with pytest.raises(hf.StepFailedError, match=r"it wrote .*out\.txt, but"):
         engine.run_sync(flow, path="out.txt")

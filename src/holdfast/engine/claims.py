@@ -1,4 +1,4 @@
-"""What is claimed about the world when a step is finished: files it read, wrote and removed, and more."""
+"""What a step claims about the world: the files it read, wrote and removed, and other evidence."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 Paths = PathLike | Iterable[PathLike] | Callable[..., PathLike | Iterable[PathLike]]
-"""One path, several, or a function that gives them: of the step's result, and of its arguments if it
-has parameters for them; for files that are read, of the arguments alone."""
+"""One path, several, or a function that returns them. It is called with the step's result, and with
+its arguments if it has parameters for them; for files that are read, with the arguments alone."""
 
 CALLED_WITH: Final = "called_with"
-"""In the `meta` of a result that claims something: names what its step was called with."""
+"""In the `meta` of a result with claims: a hash of what its step was called with."""
 
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
 class Claiming:
-    """What a step claims. What can't be claimed, because it is not there or not so, fails the step."""
+    """What a step claims. A claim that is false when the step finishes fails the step."""
 
     outputs: tuple[Any, ...] = ()
     reads: tuple[Any, ...] = ()
@@ -40,7 +40,7 @@ class Claiming:
     def and_also(
         self, outputs: Paths = (), reads: Paths = (), evidence: Any = (), removes: Paths = ()
     ) -> Claiming:
-        """With more to claim."""
+        """The same with more claims."""
         return replace(
             self,
             outputs=(*self.outputs, *_several(outputs)),
@@ -50,13 +50,13 @@ class Claiming:
         )
 
     def or_none(self) -> Claiming | None:
-        """Itself, unless there is nothing to claim at all."""
+        """Itself; None if there is nothing to claim."""
         return self if self.outputs or self.reads or self.evidence or self.removes else None
 
     def refuse(self, verifier: EvidenceVerifier) -> None:
-        """Raise if something that is known before the step is called could never be claimed.
+        """Raise, before the step is called, if something could never be claimed.
 
-        `EvidencePolicyError`, `InvalidEvidenceError` or `TypeError`. Looks at nothing.
+        `EvidencePolicyError`, `InvalidEvidenceError` or `TypeError`. No file is looked at.
         """
         from holdfast.evidence.world.paths import locate
 
@@ -82,37 +82,43 @@ class Claiming:
         said: Sequence[Any],
         recorded: Callable[[], Any],
     ) -> dict[str, Any]:
-        """What the step's entry says about the world, now that it is finished. Blocks.
+        """The claims for the `meta` of the finished step's entry. Blocks.
 
-        `read` is what was found `before`, `said` what the step itself claimed while it ran, and
-        `recorded` gives what will be recorded of it. Files are claimed as they are. Other evidence
-        is checked right away, except where the step has a transaction yet to come: raises
-        `ClaimFailedError` where it is not so, or can't be told.
+        `read` is what `before` returned, `said` what the step itself claimed while it ran, and
+        `recorded` returns what will be recorded of it. Files are claimed as they are. Other
+        evidence is checked right away, unless the step still has a transaction to commit: raises
+        `ClaimFailedError` if it is false, or can't be checked.
         """
+        from holdfast.evidence import Evidence
         from holdfast.evidence.trust.records import evidence_meta
         from holdfast.evidence.trust.rule import Newer
 
         args, kwargs = self.call or (task.args, task.kwargs)
 
-        def told(parts: Sequence[Any]) -> list[Any]:
-            return [_told(one, value, args, kwargs) if callable(one) else one for one in parts]
+        def called(one: Any) -> Any:
+            if not callable(one):
+                return one
+            return one(value, *args, **kwargs) if _wants_arguments(one) else one(value)
 
-        paths = _paths(told(self.outputs))
-        wrote = [claim for path in paths for claim in _files(path, verifier, task.name, "written")]
-        gone = [_absence(path) for path in _paths(told(self.removes))]
-        given, packs = _given([*told((*self.evidence, *said)), *gone], verifier)
+        paths = _paths(map(called, self.outputs))
+        wrote = [claim for path in paths for claim in _files(path, verifier, task.name, "wrote")]
+        gone = [
+            Evidence("artifact_exists", f"{path} is gone", {"path": path, "type": "absent"})
+            for path in _paths(map(called, self.removes))
+        ]
+        given, packs = _given([*map(called, (*self.evidence, *said)), *gone], verifier)
         newer = Newer((*wrote, *given))
         kept = [claim for claim in read if not newer.supersedes(claim)]
         every = _together((*kept, *wrote, *given), packs)
         for pack in every:
             verifier.refuse_unverifiable(pack)
         if task.policy.commit is None:
-            _check(verifier, task, recorded, given, packs)
+            _check(verifier, task, recorded, _together(given, packs))
         return evidence_meta(*every) if every else {}
 
 
 def inputs_of(task: Task) -> str | None:
-    """Names what a step was called with; None where that can't be told."""
+    """A hash of what a step was called with; None if that can't be hashed."""
     try:
         return inputs_hash([list(task.args), dict(task.kwargs)])[:16]
     except (SerializeError, TypeError, ValueError):
@@ -136,21 +142,18 @@ def _check(
     verifier: EvidenceVerifier,
     task: Task,
     recorded: Callable[[], Any],
-    given: Sequence[Evidence],
     packs: Sequence[EvidencePack],
 ) -> None:
-    claims = [*given, *(claim for pack in packs for claim in pack.evidence_list)]
+    claims = [claim for pack in packs for claim in pack.evidence_list]
     if not claims:
         return
     snapshot = None
-    if any("recorded" not in claim.metadata for claim in claims):  # those that bring it along
+    if any("recorded" not in claim.metadata for claim in claims):  # the others bring it along
         found = recorded()
         snapshot = found if isinstance(found, dict) else None
     verifier.check(claims, snapshot=snapshot)
-    against = [claim for claim in given if not claim.verified]
-    for pack in packs:
-        if not pack.is_verified:
-            against += [claim for claim in pack.evidence_list if not claim.verified]
+    failed = [pack for pack in packs if not pack.is_verified]
+    against = [claim for pack in failed for claim in pack.evidence_list if not claim.verified]
     if against:
         raise ClaimFailedError(task.name, tuple(against))
 
@@ -158,7 +161,7 @@ def _check(
 def _given(
     said: Sequence[Any], verifier: EvidenceVerifier
 ) -> tuple[list[Evidence], list[EvidencePack]]:
-    """The claims that must all hold, and the packs with a rule of their own."""
+    """Copies of the claims that must all verify, and of the packs, which say how many must."""
     from holdfast.evidence import Evidence, EvidencePack
     from holdfast.evidence.world.bases import with_base
 
@@ -178,7 +181,7 @@ def _given(
 
 
 def _together(claims: Iterable[Evidence], packs: Sequence[EvidencePack]) -> list[EvidencePack]:
-    """The packs, behind one of the claims that must all hold. Of equal claims the last counts."""
+    """The packs, behind one of the claims that must all verify, each once."""
     from holdfast.evidence import EvidencePack
 
     different = {claim.digest: claim for claim in claims}
@@ -193,18 +196,11 @@ def _several(said: Any) -> tuple[Any, ...]:
     return tuple(said)
 
 
-def _told(
-    fn: Callable[..., Any], value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """What a function says about a finished step, given as much as it asks for."""
-    return fn(value, *args, **kwargs) if _wants_arguments(fn) else fn(value)
-
-
 def _wants_arguments(fn: Callable[..., Any]) -> bool:
-    """Whether it has more than one parameter that must be given: `lambda result, n=n` has one."""
+    """Whether it requires more than one argument: `lambda result, n=n` requires one."""
     try:
         parameters = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):  # some that are not written in Python say nothing
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return False
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [p for p in parameters if p.default is p.empty and p.kind not in variadic]
@@ -215,12 +211,6 @@ def _paths(said: Iterable[Any]) -> list[str]:
     return [os.fspath(path) for one in said for path in _several(one)]
 
 
-def _absence(path: str) -> Evidence:
-    from holdfast.evidence import Evidence
-
-    return Evidence("artifact_exists", f"{path} is gone", {"path": path, "type": "absent"})
-
-
 def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[Evidence]:
     from holdfast.evidence import files_evidence
     from holdfast.evidence.world.bases import with_base
@@ -228,10 +218,8 @@ def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[E
     try:
         found = files_evidence(path, policy=verifier.policy)
     except FileNotFoundError as error:
-        words = f"step {step!r} says that {path} is {how} by it, and there is no such file"
+        words = f"step {step!r} claims that it {how} {path}, but there is no such file"
         if any(sign in path for sign in "*?["):
-            words += (
-                "; a path is taken literally, not as a pattern: give a function that finds them"
-            )
+            words += "; paths are no patterns: give a function that returns the files"
         raise FileNotFoundError(words) from error
     return [with_base(claim, verifier.policy) for claim in found]

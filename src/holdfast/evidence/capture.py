@@ -45,7 +45,7 @@ def file_evidence(
     for _ in range(_ATTEMPTS):
         descriptor = open_file(place, policy)
         try:
-            found, digest = sha256_of(descriptor, _go_on)
+            found, digest = sha256_of(descriptor)
         except ChangedError:
             continue
         finally:
@@ -128,7 +128,3 @@ def process_evidence(pid: int, description: str | None = None) -> Evidence:
         description or f"process {pid} is running",
         {"pid": pid, "start_time": start},
     )
-
-
-def _go_on() -> None:
-    """There is no deadline for reading a file that was just written."""

@@ -1,10 +1,10 @@
-"""Many checks at once, none of them longer than it may take.
+"""Runs many checks at once, each to a deadline.
 
-Threads rather than a pool: a check that hangs in a system call can't be ended, only left alone,
-and must hold up neither its caller nor the end of the process. One thread is started at once and
-another each few milliseconds while there is work left and it goes slowly, more slowly once there
-is one for each processor: checks that are answered from memory are over before threads could get
-in each other's way, those that hash have as many as can run, and those that wait get more.
+Threads rather than a pool: a check that hangs in a system call can't be stopped, only abandoned,
+and must delay neither its caller nor the end of the process. One thread starts at once, and another
+every few milliseconds while work is left and progress is slow; once there is one for each processor
+they start more slowly. So checks answered from memory need one thread, those that hash get as many
+as can run, and those that wait get more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.evidence.context import Context
@@ -25,33 +25,32 @@ _PROCESSORS: Final = os.cpu_count() or 1
 _GROW_SECONDS: Final = (0.002, 0.05)  # until there is a thread for each processor, and then
 _FAST: Final = 16  # checks in that time; more threads would only take turns
 
-Begin = Callable[[int, float], Context]
-"""The context of the check with this number, given its deadline."""
+Begin = Callable[[float], Context]
+"""Makes the context of a check, given its deadline."""
 
-Judge = Callable[[int, Context], Verdict]
-"""Runs the check with this number. Does not raise."""
+Judge = Callable[[Context], Verdict]
+"""Runs a check. Does not raise."""
 
 
 def judge_all(
-    count: int,
+    checks: Sequence[Judge],
     begin: Begin,
-    judge: Judge,
     *,
     each: float,
     total: float,
     workers: int = MAX_WORKERS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[Verdict]:
-    """The verdicts on checks 0 … count-1. Returns after `total` seconds at the latest.
+    """The verdict of each check. Returns after `total` seconds at the latest.
 
     A check that takes longer than `each` seconds, or is not over by the end, is INCONCLUSIVE;
-    its thread is left to itself, and what it finds later is not heard.
+    its thread is abandoned, and its later result ignored.
     """
-    return _Batch(count, begin, judge, each, clock).run(total, workers)
+    return _Batch(checks, begin, each, clock).run(total, workers)
 
 
 class _Slot:
-    """What one thread is doing. Read by another, so what belongs together is set at once."""
+    """What one thread is doing. Another reads it, so `current` is set in one assignment."""
 
     __slots__ = ("abandoned", "current")
 
@@ -61,14 +60,13 @@ class _Slot:
 
 
 class _Batch:
-    def __init__(self, count: int, begin: Begin, judge: Judge, each: float, clock: Clock) -> None:
-        self.count = count
+    def __init__(self, checks: Sequence[Judge], begin: Begin, each: float, clock: Clock) -> None:
+        self.checks = checks
         self.begin = begin
-        self.judge = judge
         self.each = each
         self.clock = clock
-        self.pending = deque(range(count))
-        self.found: dict[int, Verdict] = {}  # filled by setdefault only: the first word counts
+        self.pending = deque(range(len(checks)))
+        self.found: dict[int, Verdict] = {}  # filled by setdefault only: the first verdict counts
         self.slots: list[_Slot] = []
         self.ended: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
 
@@ -76,7 +74,7 @@ class _Batch:
         end = self.clock.monotonic() + total
         before = 0
         try:
-            while (done := len(self.found)) < self.count and self.clock.monotonic() < end:
+            while (done := len(self.found)) < len(self.checks) and self.clock.monotonic() < end:
                 self._abandon_late()
                 busy = sum(not slot.abandoned for slot in self.slots)
                 if self.pending and (not busy or (busy < workers and done - before < _FAST)):
@@ -89,7 +87,7 @@ class _Batch:
             for slot in self.slots:
                 self._abandon(slot)
         late = inconclusive(f"not checked: all {total:g} s for this call were used up")
-        return [self.found.setdefault(index, late) for index in range(self.count)]
+        return [self.found.setdefault(index, late) for index in range(len(self.checks))]
 
     def _start(self, end: float) -> None:
         slot = _Slot()
@@ -141,9 +139,9 @@ class _Batch:
                 index = pending.popleft()
             except IndexError:
                 break
-            context = self.begin(index, min(monotonic() + self.each, end))
+            context = self.begin(min(monotonic() + self.each, end))
             slot.current = (index, context)
-            verdict = self.judge(index, context)
+            verdict = self.checks[index](context)
             if not context.expired:
                 found.setdefault(index, verdict)
             slot.current = None

@@ -1,4 +1,4 @@
-"""Checking claims now: in parallel, to a deadline, tried again where that may tell more."""
+"""Checks claims now: in parallel, to a deadline, with retries where the outcome may change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,7 +32,7 @@ from holdfast.evidence.world.hashing import HashCache
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 Metrics = Callable[[str, VerificationStatus, float], object]
-"""Told of every verdict: the claim's type, the status, the seconds it took."""
+"""Called with every verdict: the claim's type, the status, the seconds it took."""
 
 _log: Final = logging.getLogger("holdfast.evidence")
 _MAX_REASON: Final = 500
@@ -40,13 +41,13 @@ _MAX_REASON: Final = 500
 class EvidenceVerifier:
     """Checks claims against the world as it is now, within a policy.
 
-    May be shared between threads; holds nothing that needs to be closed. Verdicts are honest:
-    a claim is VERIFIED only if its check said so in time. Every call returns by the policy's
-    `total_seconds`. File digests are remembered while the file stays the same (`HashCache`).
+    May be shared between threads; there is nothing to close. A claim is VERIFIED only if its
+    check said so in time. Every call returns by the policy's `total_seconds`. File digests are
+    cached while the file stays the same (`HashCache`).
 
-    `base_path` is short for a policy with that and nothing else; `attempts` is how often an
-    INCONCLUSIVE check is tried if trying again may tell more, after `backoff` seconds, then
-    twice that, and so on; `metrics` is called with every verdict.
+    `base_path` is short for a policy with that and nothing else; `attempts` is how often a check
+    is tried while its verdict is INCONCLUSIVE and transient, after `backoff` seconds, then twice
+    that, and so on; `metrics` is called with every verdict.
     """
 
     def __init__(
@@ -127,24 +128,17 @@ class EvidenceVerifier:
     ) -> list[Verdict]:
         """Check every claim, show the verdicts on them, and return the verdicts in their order."""
         claims = list(evidence_list)
-
-        def begin(index: int, deadline: float) -> Context:
-            return Context(
-                self.policy,
-                deadline,
-                snapshot=snapshot,
-                hashes=self.hashes,
-                clock=self._clock,
-                admitted=self._admitted,
-            )
-
-        def judge(index: int, context: Context) -> Verdict:
-            return self._judge(claims[index], context)
-
+        context = partial(
+            Context,
+            self.policy,
+            snapshot=snapshot,
+            hashes=self.hashes,
+            clock=self._clock,
+            admitted=self._admitted,
+        )
         verdicts = judge_all(
-            len(claims),
-            begin,
-            judge,
+            [partial(self._judge, claim) for claim in claims],
+            context,
             each=self.policy.check_seconds,
             total=self.policy.total_seconds,
             workers=self._workers,
@@ -155,7 +149,7 @@ class EvidenceVerifier:
         return verdicts
 
     def stats(self) -> dict[str, Any]:
-        """What was found so far: total, counts by status and by type, and the success rate."""
+        """All verdicts so far: total, counts by status and by type, and the success rate."""
         with self._lock:
             counts = dict(self._counts)
         by_status: Counter[str] = Counter()
@@ -173,21 +167,16 @@ class EvidenceVerifier:
 
     def _judge(self, evidence: Evidence, context: Context) -> Verdict:
         """Run the check, again if that may help and there is time. Never raises."""
-        clock, attempt = self._clock, 1
-        start = clock.monotonic()
-        verdict = self._attempt(evidence, context)
-        while (
-            verdict.transient
-            and verdict.status is VerificationStatus.INCONCLUSIVE
-            and attempt < self._attempts
-        ):
-            pause = self._backoff * 2 ** (attempt - 1)
-            if clock.monotonic() + pause >= context.deadline:
+        clock = self._clock
+        start, pause = clock.monotonic(), self._backoff
+        for attempt in range(1, self._attempts + 1):
+            status, reason, transient, *_ = self._attempt(evidence, context)
+            if not transient or status is not VerificationStatus.INCONCLUSIVE:
+                break
+            if attempt == self._attempts or clock.monotonic() + pause >= context.deadline:
                 break
             time.sleep(pause)
-            attempt += 1
-            verdict = self._attempt(evidence, context)
-        status, reason, transient, *_ = verdict
+            pause *= 2
         reason = reason and reason[:_MAX_REASON]
         seconds = clock.monotonic() - start
         return Verdict(status, reason, transient, clock.now(), seconds, attempt, evidence.digest)
@@ -205,15 +194,15 @@ class EvidenceVerifier:
         except TimeoutError as problem:
             return inconclusive(str(problem) or "it took too long")
         except BaseException as problem:  # whatever a check raises says nothing about the claim
-            return error(f"the check broke: {type(problem).__name__}: {problem}")
+            return error(f"the check failed: {type(problem).__name__}: {problem}")
         if isinstance(found, Verdict) and found.status is not VerificationStatus.PENDING:
             return found
         if isinstance(found, bool):
-            return verified() if found else failed("the check said so")
+            return verified() if found else failed("the check returned False")
         return error(f"the check returned {type(found).__name__}, not a verdict")
 
     def _show(self, evidence: Evidence, verdict: Verdict) -> Verdict:
-        if not verdict.evidence:  # given by the watch, not by a check
+        if not verdict.evidence:  # given at a deadline, not by a check
             verdict = verdict._replace(
                 at=self._clock.now(), seconds=self.policy.check_seconds, evidence=evidence.digest
             )
@@ -230,5 +219,5 @@ class EvidenceVerifier:
         for kind, verdict in zip(kinds, verdicts, strict=True):
             try:
                 self._metrics(kind, verdict.status, verdict.seconds)
-            except Exception:  # who only watches may not change what is found
+            except Exception:  # metrics may not change verdicts
                 _log.exception("the metrics hook failed")

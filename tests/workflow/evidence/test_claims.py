@@ -41,7 +41,7 @@ def test_a_declared_output_that_is_not_there_fails_the_step(
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",), outputs=desk / "a")
 
-    with pytest.raises(hf.StepFailedError, match=r"says that .*a is written by it"):
+    with pytest.raises(hf.StepFailedError, match=r"claims that it wrote .*a, but"):
         by_run(engine, flow)
 
 
@@ -52,7 +52,7 @@ def test_a_file_to_be_read_that_is_not_there_fails_the_step_before_it_runs(
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",)).reads(desk / "input")
 
-    with pytest.raises(hf.StepFailedError, match=r"says that .*input is read by it"):
+    with pytest.raises(hf.StepFailedError, match=r"claims that it read .*input, but"):
         by_run(memory, flow)
     assert desk.take() == []
 

@@ -21,11 +21,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, same
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.evidence.world.addresses import admit_host, connect
 from holdfast.evidence.world.http import Exchange, TooLargeError
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 import stat
 from typing import Final
 
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.evidence.world.bases import from_its_base
 from holdfast.evidence.world.paths import Place, locate, look
 

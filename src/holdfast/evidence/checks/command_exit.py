@@ -13,11 +13,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.evidence import (
+    Context,
+    Evidence,
+    Policy,
+    Verdict,
+    error,
+    failed,
+    inconclusive,
+    verified,
+)
 from holdfast.evidence.checks.fields import Fields
-from holdfast.evidence.claims import Evidence, canonical
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
+from holdfast.evidence.claims import canonical
 
 
 def admit(evidence: Evidence, policy: Policy) -> int:

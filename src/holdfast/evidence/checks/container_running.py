@@ -15,11 +15,8 @@ import socket
 from typing import Any, Final
 
 from holdfast.errors import EvidencePolicyError
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.evidence.world.http import Exchange, TooLargeError
 
 _NAME: Final = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}", re.ASCII)

@@ -12,15 +12,23 @@ out. Names are those of the catalogue or there is no such row; they are never SQ
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import EvidenceError, EvidencePolicyError
+from holdfast.evidence import (
+    Context,
+    Evidence,
+    Policy,
+    Verdict,
+    error,
+    failed,
+    inconclusive,
+    verified,
+)
 from holdfast.evidence.checks.fields import Fields, path_subject, same
-from holdfast.evidence.claims import Evidence, canonical
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, error, failed, inconclusive, verified
-from holdfast.evidence.world.databases import Dialect, columns_of, opened, opened_file, run
+from holdfast.evidence.claims import canonical
+from holdfast.evidence.world.databases import Dialect, columns_of, connected, run
 from holdfast.evidence.world.paths import Place, locate, look, real_path
 
 _SCALARS: Final = (type(None), bool, int, float, str, bytes)
@@ -76,7 +84,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         if isinstance(claim.source, Place):
             return _check_file(claim, claim.source, context)
         where = context.policy.connections[claim.source]
-        with opened(claim.source, where, context) as (connection, dialect):
+        with connected(claim.source, where, context) as (connection, dialect):
             return _compare(claim, connection, dialect)
     except (EvidenceError, TimeoutError):
         raise
@@ -94,7 +102,7 @@ def _check_file(claim: ExpectedRow, place: Place, context: Context) -> Verdict:
     try:
         before = look(place, context.policy)
         path = real_path(place, context.policy)
-        with opened_file(path, context) as (connection, dialect):
+        with connected(path, Path(path), context) as (connection, dialect):
             verdict = _compare(claim, connection, dialect)
         after = look(place, context.policy)
     except (FileNotFoundError, NotADirectoryError):

@@ -12,11 +12,8 @@ import os
 import stat
 from typing import NamedTuple
 
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.evidence.world.bases import from_its_base
 from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of
 from holdfast.evidence.world.paths import Place, locate, look, open_file

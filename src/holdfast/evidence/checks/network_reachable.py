@@ -9,11 +9,8 @@ import errno
 import socket
 from typing import Final
 
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.evidence.world.addresses import NoAnswerError, admit_host, connect
 
 _UNREACHABLE: Final = frozenset(

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import os
 
+from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields
-from holdfast.evidence.claims import Evidence
-from holdfast.evidence.context import Context
-from holdfast.evidence.policy import Policy
-from holdfast.evidence.verdicts import Verdict, failed, inconclusive, verified
 from holdfast.kernel.processes import start_of
 
 

@@ -76,9 +76,9 @@ def pack_digest(pack: EvidencePack) -> str:
 
 
 class Findings(NamedTuple):
-    """What was found about one checkpoint, newest first."""
+    """The last recorded verdicts on one checkpoint."""
 
-    status: VerificationStatus  # of the checkpoint, when it was last asked about
+    status: VerificationStatus  # of the checkpoint, when it was last checked
     at: int | None  # microseconds since the epoch; None if it never was
     verdicts: Mapping[str, Verdict]  # by the claim's digest
 
@@ -117,25 +117,30 @@ def record(
 def findings(
     core: Core, run: str, checkpoints: Iterable[tuple[Entry, Iterable[str]]]
 ) -> dict[int, Findings]:
-    """The newest of what was found about checkpoints of a run and these of their claims, by seq.
+    """The newest verdicts on checkpoints of a run and these of their claims, by seq.
 
     Claims are named by their digests. Blocks.
     """
-    claims = {entry.seq: (entry, set(asked)) for entry, asked in checkpoints}
-    digests = {seq: entry.digest.hex() for seq, (entry, asked) in claims.items() if asked}
+    asked = list(checkpoints)
+    claims = {entry.seq: set(digests) for entry, digests in asked}
+    digests = {entry.seq: entry.digest.hex() for entry, _ in asked if claims[entry.seq]}
     known = dict.fromkeys(digests, NOTHING)
     for note in _notes(core, run, digests):
         for seq in {*note.found, *note.checked}:
-            known[seq] = _with_older(known[seq], note, seq)
-            if known[seq].at is not None and known[seq].verdicts.keys() >= claims[seq][1]:
-                del digests[seq]  # nothing older is of interest
+            status, at, verdicts = known[seq]
+            if at is None and seq in note.found:
+                status, at = note.found[seq], note.at
+            verdicts = {**note.checked.get(seq, {}), **verdicts}
+            known[seq] = Findings(status, at, verdicts)
+            if at is not None and verdicts.keys() >= claims[seq]:
+                del digests[seq]  # nothing older matters
         if not digests:
             break
     return known
 
 
 def ever_held(core: Core, checkpoint: Entry) -> bool | None:
-    """Whether a checkpoint was once found to hold; None if nobody ever asked. Blocks."""
+    """Whether a checkpoint ever verified; None if it was never checked. Blocks."""
     digests = {checkpoint.seq: checkpoint.digest.hex()}
     asked: bool | None = None
     for note in _notes(core, checkpoint.run, digests):
@@ -155,7 +160,7 @@ class _Note(NamedTuple):
 
 
 def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
-    """What was noted about these checkpoints, newest first. What can't be read tells nothing."""
+    """The notes on these checkpoints, newest first. Those that can't be read are skipped."""
     journal = verdict_journal(run)
     for entry in core.journals.entries(journal, newest_first=True, page=_FEW):
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
@@ -173,7 +178,7 @@ def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
                     if digests.get(seq) == digest
                 },
                 {
-                    seq: _by_claim(given)
+                    seq: {one.evidence: one for one in map(Verdict.from_dict, given)}
                     for seq, digest, given in value["checked"]
                     if digests.get(seq) == digest
                 },
@@ -182,16 +187,3 @@ def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
             continue
         if note.found or note.checked:
             yield note
-
-
-def _by_claim(given: Iterable[Mapping[str, Any]]) -> dict[str, Verdict]:
-    verdicts = [Verdict.from_dict(one) for one in given]
-    return {verdict.evidence: verdict for verdict in verdicts}
-
-
-def _with_older(known: Findings, note: _Note, seq: int) -> Findings:
-    if known.at is None and seq in note.found:
-        known = known._replace(status=note.found[seq], at=note.at)
-    if seq in note.checked:
-        known = known._replace(verdicts={**note.checked[seq], **known.verdicts})
-    return known

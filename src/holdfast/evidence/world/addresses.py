@@ -34,12 +34,12 @@ def admit_host(host: object, port: object, policy: Policy) -> tuple[str, int]:
     Raises `InvalidEvidenceError` or `EvidencePolicyError`.
     """
     if type(port) is not int or not 0 < port < 65536:
-        raise InvalidEvidenceError("port", f"{port!r} is no port")
+        raise InvalidEvidenceError("port", f"{port!r} is not a port")
     if not isinstance(host, str):
         raise InvalidEvidenceError("host", "must be a str")
     literal = _literal(host)
     if literal is None and not _NAME.fullmatch(host):
-        raise InvalidEvidenceError("host", f"{host[:80]!r} is no name of a host")
+        raise InvalidEvidenceError("host", f"{host[:80]!r} is not a host name")
     if not policy.allows_host(host, port):
         raise EvidencePolicyError(f"{host}:{port}", "it is not among the hosts that are allowed")
     if literal is not None:
@@ -57,13 +57,13 @@ def connect(host: str, port: int, context: Context) -> socket.socket:
     policy = context.policy
     addresses = list(policy.resolver(host, port))[:MAX_ADDRESSES]
     if not addresses:
-        raise socket.gaierror(socket.EAI_NONAME, "the name has no address")
+        raise socket.gaierror(socket.EAI_NONAME, "the name has not an address")
     for address in addresses:
         literal = _literal(address)
         if literal is None:
-            raise EvidencePolicyError(host, f"it resolves to {address[:80]!r}, no address")
+            raise EvidencePolicyError(host, f"it resolves to {address[:80]!r}, not an address")
         _refuse_private(host, literal, policy)
-    problem: OSError = NoAnswerError("it has no address")
+    problem: OSError = NoAnswerError("it has not an address")
     for address in addresses:
         try:
             return _dial(address, port, context)
@@ -72,12 +72,6 @@ def connect(host: str, port: int, context: Context) -> socket.socket:
         except OSError as error:
             problem = error
     raise problem
-
-
-def is_public(address: str) -> bool:
-    """Whether anyone on the internet can have this address, also one wrapped in another."""
-    literal = _literal(address)
-    return literal is not None and _is_public(literal)
 
 
 def _dial(address: str, port: int, context: Context) -> socket.socket:
@@ -101,12 +95,13 @@ def _literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _refuse_private(
     host: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, policy: Policy
 ) -> None:
-    if not policy.private_addresses and not _is_public(address):
+    if not policy.private_addresses and not is_public(address):
         words = f"{address} is not a public address; Policy(private_addresses=True) allows it"
         raise EvidencePolicyError(host, words)
 
 
-def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+def is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it is an address on the internet, also if it is wrapped in another one."""
     if isinstance(address, ipaddress.IPv6Address):
         wrapped = address.ipv4_mapped or address.sixtofour
         if wrapped is None and address.teredo is not None:
@@ -114,7 +109,7 @@ def _is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
         if wrapped is None and any(address in network for network in _NAT64):
             wrapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if wrapped is not None:
-            return _is_public(wrapped)
+            return is_public(wrapped)
     return address.is_global and not (
         address.is_multicast or address.is_reserved or address.is_unspecified
     )

@@ -80,7 +80,7 @@ _DRIVERS: Final = {  # by the package that a connection's class comes from
 
 
 @contextmanager
-def opened(name: str, where: Connection, context: Context) -> Iterator[tuple[Any, Dialect]]:
+def connected(name: str, where: Connection, context: Context) -> Iterator[tuple[Any, Dialect]]:
     """A connection that reads only, and its dialect. It is closed again.
 
     Raises `EvidencePolicyError` if the program registered what can't be opened at all, and
@@ -90,18 +90,13 @@ def opened(name: str, where: Connection, context: Context) -> Iterator[tuple[Any
     try:
         dialect = _DRIVERS.get(type(connection).__module__.partition(".")[0])
         if dialect is None:
-            raise EvidencePolicyError(name, f"{type(connection).__name__} is no known connection")
+            raise EvidencePolicyError(
+                name, f"{type(connection).__name__} is not a known connection"
+            )
         _restrain(connection, dialect, context)
         yield connection, dialect
     finally:
         connection.close()
-
-
-@contextmanager
-def opened_file(path: str, context: Context) -> Iterator[tuple[Any, Dialect]]:
-    """A SQLite file, opened to be read only."""
-    with opened(path, lambda: _sqlite(path), context) as found:
-        yield found
 
 
 def columns_of(
@@ -187,7 +182,7 @@ def _open(name: str, where: str | Path) -> Any:
         )
     if scheme == "duckdb":
         return _driver("duckdb", "duckdb").connect(rest.removeprefix("/"), read_only=True)
-    raise EvidencePolicyError(name, f"{scheme}:// is no database that can be asked")
+    raise EvidencePolicyError(name, f"{scheme}:// is not a database that can be queried")
 
 
 def _sqlite(path: str) -> sqlite3.Connection:

@@ -79,7 +79,9 @@ class HashCache:
         self._digests = {}
 
 
-def sha256_of(descriptor: int, on_chunk: Callable[[], object]) -> tuple[Identity, str]:
+def sha256_of(
+    descriptor: int, on_chunk: Callable[[], object] = lambda: None
+) -> tuple[Identity, str]:
     """The identity and digest of an open regular file.
 
     Raises `ChangedError` if it changed meanwhile, or holds more or less than its size says, as
