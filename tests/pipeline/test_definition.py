@@ -276,7 +276,7 @@ def test_a_file_is_a_pipeline(suffix: str, tmp_path: Path) -> None:
     [
         (YAML.replace("to: count", "to: cuont"), "line 10: flow.paths[0].to: 'cuont' is no step; did you mean 'count'?"),
         (YAML.replace("function: work", "function: wrok"), "line 6: steps[1].function: "),
-        (YAML.replace("start_at: up\n", "start_at: up\n  start_at: up\n"), "line 9: the key 'start_at' stands twice"),
+        (YAML.replace("start_at: up\n", "start_at: up\n  start_at: up\n"), "line 9: the key 'start_at' occurs twice"),
         (YAML.replace("to: end", "to: [end"), "line 13: no YAML"),
         (YAML.replace("class: Upper", "class: !!python/name:os.system"), "line 4: no YAML"),
         (YAML.replace("name: shout", "name: &a shout\nversion: *a"), "line 2: aliases"),
@@ -299,14 +299,14 @@ def test_errors_in_a_yaml_file_name_it_and_the_line(wrong: str, words: str, tmp_
     ("wrong", "words"),
     [
         ('{\n"steps": [],\n"flow": {\n  "start_at": "x"}}', "line 2: steps: must be a list"),
-        ('{\n"name": "a",\n\n"name": "b"}', "line 4: the key 'name' stands here twice"),
+        ('{\n"name": "a",\n\n"name": "b"}', "line 4: the key 'name' occurs twice"),
         ('{\n"name": }', "line 2: no JSON: Expecting value"),
-        ('{\n"name" "a"}', "line 2: no JSON: a ':' is missing"),
-        ('{"a": 1\n"b": 2}', "line 2: no JSON: a ',' or '}' is missing"),
-        ('{a: 1}', "line 1: no JSON: a key in quotes is missing"),
+        ('{\n"name" "a"}', "line 2: no JSON: Expecting ':' delimiter"),
+        ('{"a": 1\n"b": 2}', "line 2: no JSON: Expecting ',' delimiter"),
+        ('{a: 1}', "line 1: no JSON: Expecting property name"),
         ('{\n"abc', "line 2: no JSON: Unterminated string"),
-        ('[1, 2', "line 1: no JSON: a ',' or ']' is missing"),
-        ('{} {}', "line 1: there is more behind the end"),
+        ('[1, 2', "line 1: no JSON: Expecting ',' delimiter"),
+        ('{} {}', "line 1: no JSON: Extra data"),
         ("[" * 60 + "]" * 60, "line 1: it is nested more than 50 deep"),
         ('{"version": NaN}', "line 1: no JSON: a number that is none"),
         ('{"version": 1e999}', "line 1: no JSON: a number that is none"),
@@ -324,11 +324,17 @@ def test_errors_in_a_json_file_name_it_and_the_line(wrong: str, words: str, tmp_
 
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
        | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v), max_leaves=20))  # fmt: skip
-def test_json_is_read_as_the_standard_library_reads_it(value: Any) -> None:
-    from holdfast.pipeline.files import _Json
+def test_json_is_read_with_the_line_of_every_part(value: Any) -> None:
+    from holdfast.pipeline.files import _json
 
     for indent in (None, 2):
-        assert _Json(json.dumps(value, indent=indent), {}).read() == value
+        lines: dict[Any, int] = {}
+        assert _json(text := json.dumps(value, indent=indent), lines) == value
+        if indent and isinstance(value, dict | list) and value:  # every part has a line of its own
+            first = next(iter(value)) if isinstance(value, dict) else 0
+            assert lines[()] == 1
+            assert lines[first,] == 2
+            assert max(lines.values()) <= text.count("\n") + 1
 
 
 def test_a_file_that_is_no_definition_is_refused_before_it_is_read(tmp_path: Path) -> None:

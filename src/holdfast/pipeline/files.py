@@ -1,4 +1,4 @@
-"""Definitions in files: JSON or YAML, read as data, with the line of everything in them."""
+"""Definitions in files: JSON or YAML, read as data, with the line of every part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,26 +17,27 @@ MAX_DEPTH: Final = 50
 
 MAX_NUMBER: Final = 40  # characters: it takes longer and longer to make one of many
 
-_BLANK: Final = re.compile(r"[ \t\r\n]*")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')  # of valid JSON
+_FLOAT: Final = re.compile(r"-?(?:NaN|Infinity|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 _YAML_SUFFIXES: Final = (".yaml", ".yml")
 
 
 class Read(NamedTuple):
-    """A file's data, and where its parts stand."""
+    """A file's data, and the line of each part."""
 
     path: str
     data: Any
     lines: dict[Where, int]
 
     def place(self, where: Where) -> str:
-        """The line that a part stands in, or the nearest part around it: `line 12: `."""
+        """The line of a part, or of the nearest part around it: `line 12: `."""
         while where and where not in self.lines:
             where = where[:-1]
         return f"line {self.lines.get(where, 1)}: "
 
 
 class _WrongError(ValueError):
-    """A file that is not what it should be, and the line where that shows."""
+    """What is wrong with a file, and in which line."""
 
     def __init__(self, line: int, words: str) -> None:
         super().__init__(line, words)
@@ -46,7 +46,7 @@ class _WrongError(ValueError):
 
 
 def read(path: str | os.PathLike[str]) -> Read:
-    """What a `.json`, `.yaml` or `.yml` file says. Raises `InvalidFlowError`, and `OSError`."""
+    """Read a `.json`, `.yaml` or `.yml` file. Raises `InvalidFlowError`, and `OSError`."""
     name = os.fspath(path)
     suffix = Path(name).suffix.lower()
     if suffix not in (".json", *_YAML_SUFFIXES):
@@ -58,7 +58,7 @@ def read(path: str | os.PathLike[str]) -> Read:
     lines: dict[Where, int] = {}
     try:
         text = body.decode()
-        data = _yaml(text, lines) if suffix in _YAML_SUFFIXES else _Json(text, lines).read()
+        data = _yaml(text, lines) if suffix in _YAML_SUFFIXES else _json(text, lines)
     except UnicodeDecodeError as error:
         raise InvalidFlowError(name, (f"it is not UTF-8: {error}",)) from None
     except _WrongError as error:
@@ -66,90 +66,46 @@ def read(path: str | os.PathLike[str]) -> Read:
     return Read(name, data, lines)
 
 
-class _Json:
-    """Reads JSON like the standard library, and remembers lines. A key may stand only once."""
+def _json(text: str, lines: dict[Where, int]) -> Any:
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _WrongError(error.lineno, f"no JSON: {error.msg}") from None
+    except RecursionError:
+        raise _WrongError(1, f"it is nested more than {MAX_DEPTH} deep") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise _WrongError(1, f"no JSON: {error}") from None
+    _note_lines(text, lines)
+    return data
 
-    def __init__(self, text: str, lines: dict[Where, int]) -> None:
-        self._text = text
-        self._lines = lines
-        self._at = 0
-        self._seen = (0, 1)  # a position, and its line
-        self._decoder = json.JSONDecoder()
 
-    def read(self) -> Any:
-        value = self._value(())
-        if self._skip():
-            raise self._wrong("there is more behind the end")
-        return value
-
-    def _line(self) -> int:
-        at, line = self._seen
-        line += self._text.count("\n", at, self._at)
-        self._seen = self._at, line
-        return line
-
-    def _wrong(self, words: str) -> _WrongError:
-        return _WrongError(self._line(), words)
-
-    def _skip(self) -> str:
-        """The next character that is not blank; empty at the end."""
-        found = _BLANK.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
-        return self._text[self._at : self._at + 1]
-
-    def _value(self, where: Where) -> Any:
-        char = self._skip()
-        self._lines[where] = self._line()
-        if len(where) > MAX_DEPTH:
-            raise self._wrong(f"it is nested more than {MAX_DEPTH} deep")
-        if char == "{":
-            return self._mapping(where)
-        if char == "[":
-            return [self._value((*where, index)) for index in self._items("]")]
-        value = self._plain()
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self._wrong("no JSON: a number that is none, or too large")
-        return value
-
-    def _plain(self) -> Any:
-        try:
-            value, self._at = self._decoder.raw_decode(self._text, self._at)
-        except ValueError as error:
-            words = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-            raise self._wrong(f"no JSON: {words}") from None
-        return value
-
-    def _mapping(self, where: Where) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for _ in self._items("}"):
-            if self._skip() != '"':
-                raise self._wrong("no JSON: a key in quotes is missing")
-            key = self._plain()
-            if key in found:
-                raise self._wrong(f"the key {shown(key)} stands here twice")
-            if self._skip() != ":":
-                raise self._wrong("no JSON: a ':' is missing")
-            self._at += 1
-            found[key] = self._value((*where, key))
-        return found
-
-    def _items(self, end: str) -> Iterator[int]:
-        """Counts the items up to the end, and steps over what stands between them."""
-        self._at += 1
-        index = 0
-        if self._skip() == end:
-            self._at += 1
-            return
-        while True:
-            yield index
-            index += 1
-            char = self._skip()
-            if char not in (",", end) or not char:
-                raise self._wrong(f"no JSON: a ',' or '{end}' is missing")
-            self._at += 1
-            if char == end:
-                return
+def _note_lines(text: str, lines: dict[Where, int]) -> None:
+    """The line of every value in valid JSON. A key may occur once, and numbers must be finite."""
+    line, end = 1, 0
+    around: list[Any] = []  # the key or index in each list or mapping around the value
+    keys: list[set[str] | None] = []  # of each of them; None: a list
+    for found in _TOKEN.finditer(text):
+        line += text.count("\n", end, found.start())
+        word, end = found[0], found.start()
+        if word in "]}":
+            around.pop()
+            keys.pop()
+        elif word == ",":
+            around[-1] = None if keys[-1] is not None else around[-1] + 1
+        elif keys and keys[-1] is not None and around[-1] is None:
+            key = around[-1] = json.loads(word)
+            if key in keys[-1]:
+                raise _WrongError(line, f"the key {shown(key)} occurs twice")
+            keys[-1].add(key)
+        elif word != ":":
+            lines[tuple(around)] = line
+            if len(around) > MAX_DEPTH:
+                raise _WrongError(line, f"it is nested more than {MAX_DEPTH} deep")
+            if word in "[{":
+                around.append(0 if word == "[" else None)
+                keys.append(None if word == "[" else set())
+            elif _FLOAT.fullmatch(word) and not math.isfinite(float(word)):
+                raise _WrongError(line, "no JSON: a number that is none, or too large")
 
 
 def _yaml(text: str, lines: dict[Where, int]) -> Any:
@@ -161,7 +117,7 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
         ) from None
     try:
         fast = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        _see_that_it_is_small(yaml, fast, text)
+        _check_size(yaml, fast, text)
         loader = fast(text)
         try:
             node = loader.get_single_node()
@@ -178,8 +134,8 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
         raise _WrongError(1, f"no YAML: {error}") from None
 
 
-def _see_that_it_is_small(yaml: Any, loader: Any, text: str) -> None:
-    """Before anything is built: an alias may stand for a thousand others, and depth for the stack."""
+def _check_size(yaml: Any, loader: Any, text: str) -> None:
+    """Before anything is built: an alias may stand for a thousand others, and depth costs stack."""
     depth = 0
     for event in yaml.parse(text, loader):
         line = event.start_mark.line + 1
@@ -194,7 +150,7 @@ def _see_that_it_is_small(yaml: Any, loader: Any, text: str) -> None:
 
 
 def _built(loader: Any, node: Any, where: Where, lines: dict[Where, int]) -> Any:
-    """The data of a node, as the safe loader makes it, and where it stands."""
+    """The data of a node, as the safe loader makes it; notes its line."""
     line = node.start_mark.line + 1
     lines[where] = line
     if node.id == "sequence":
@@ -209,7 +165,7 @@ def _built(loader: Any, node: Any, where: Where, lines: dict[Where, int]) -> Any
         if not isinstance(key, str) or key_node.tag == "tag:yaml.org,2002:merge":
             raise _WrongError(key_node.start_mark.line + 1, "a key must be text")
         if key in found:
-            raise _WrongError(key_node.start_mark.line + 1, f"the key {shown(key)} stands twice")
+            raise _WrongError(key_node.start_mark.line + 1, f"the key {shown(key)} occurs twice")
         found[key] = _built(loader, value_node, (*where, key), lines)
         lines[(*where, key)] = key_node.start_mark.line + 1
     return found
