@@ -2,7 +2,7 @@
 
     python examples/agent.py chat-1 "I want my money back for order 7"  # it stops at a question
     python examples/agent.py chat-1 --answer yes                        # or no; days later, if need be
-    python examples/agent.py chat-1                                     # goes on wherever it was
+    python examples/agent.py chat-1                                     # resumes wherever it was
 
 It works in the current directory; the model is a fake, so that it needs no key and no network: put
 yours into `think`. What it shows:
@@ -102,7 +102,7 @@ agent = (
 
 
 async def main() -> None:
-    """Begin a chat, or go on with it."""
+    """Begin a chat, or resume it."""
     parser = argparse.ArgumentParser(description="an agent that survives kill -9")
     parser.add_argument("chat", help="its id")
     parser.add_argument("text", nargs="?", default="", help="what the customer says, to begin")

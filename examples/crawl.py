@@ -83,10 +83,10 @@ class SmallSite(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Crawl, or go on with the crawl of the same start."""
+    """Crawl, or resume the crawl of the same start."""
     parser = argparse.ArgumentParser(description="a crawl that survives kill -9")
     parser.add_argument(
-        "start", nargs="?", help="where to begin; a small site of its own if left out"
+        "start", nargs="?", help="where to begin; by default a small site of its own"
     )
     parser.add_argument("--depth", type=int, default=2, help="how many links away (2)")
     parser.add_argument("--store", default="crawl.db", help="URL or path of the store (crawl.db)")

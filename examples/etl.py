@@ -103,7 +103,7 @@ def make_sample() -> None:
 
 
 def main() -> None:
-    """Run it, or go on with it; a run that is done is checked, and repaired if need be."""
+    """Run it, or resume it; a completed run is verified, and repaired if necessary."""
     parser = argparse.ArgumentParser(description="ETL that survives kill -9")
     parser.add_argument("--sample", action="store_true", help="make inbox/ and stop")
     if parser.parse_args().sample:

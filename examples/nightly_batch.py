@@ -5,7 +5,7 @@
     python examples/nightly_batch.py --store postgresql://user:password@host/database
 
 Without `--store` it uses SQLite, in nightly.db; PostgreSQL needs `pip install 'holdfast[postgres]'`
-and lets any machine go on where another died. What it shows:
+and lets any machine resume where another died. What it shows:
 
 * one run a night, named after the day: cron may start it as often as it likes;
 * batches side by side, each booked by `commit=` in one transaction with its checkpoint: no
@@ -114,7 +114,7 @@ def make_sample(day: str) -> None:
 
 
 def main() -> None:
-    """Bill the day, or go on with it."""
+    """Bill the day, or resume the bill."""
     parser = argparse.ArgumentParser(description="a batch that survives kill -9")
     parser.add_argument("--day", default="2026-11-15", help="which day to bill")
     parser.add_argument("--size", type=int, default=10, help="customers in a batch (10)")

@@ -5,8 +5,7 @@
 
 It works in the current directory; kill it at any time and start it again. What it shows:
 
-* `with_rollback`: what has to be undone is recorded, so a crash in the middle of undoing goes on
-  with the rest;
+* `with_rollback`: what has to be undone is recorded, so undoing continues after a crash;
 * idempotency keys: the shop's services do a thing once per key, so that a step which was cut
   short after its effect, and is tried again, has no second one;
 * an order that was undone is over: the same order number is not tried twice by accident.
@@ -82,7 +81,7 @@ def place(order: str, item: str):  # type: ignore[no-untyped-def]
 
 
 def main() -> None:
-    """Place the order, or go on with it, forward or backward."""
+    """Place the order, or resume it, forward or backward."""
     parser = argparse.ArgumentParser(description="an order that survives kill -9")
     parser.add_argument("order", help="its number")
     parser.add_argument("item", choices=PRICES)

@@ -6,7 +6,7 @@ It works in the current directory, in plain Python; a real trainer would write i
 own format, and nothing else would change. What it shows:
 
 * evidence of model files: the digest of each is recorded when it is written. Delete or damage
-  models/epoch-3.json and run it again: it goes on from epoch 2 instead of a broken model;
+  models/epoch-3.json and run it again: it resumes from epoch 2 instead of a broken model;
 * a loop with early stopping, which stops at the same epoch however often it was killed;
 * progress reported from inside a step.
 """
@@ -90,7 +90,7 @@ def training(seed: int, epochs: int, patience: int):  # type: ignore[no-untyped-
 
 
 def main() -> None:
-    """Train, or go on with the training of the same settings."""
+    """Train, or resume the training of the same settings."""
     parser = argparse.ArgumentParser(description="training that survives kill -9")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=20, help="at most (20)")

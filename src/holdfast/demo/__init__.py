@@ -1,4 +1,4 @@
-"""What `holdfast demo` shows: a program killed halfway, resumed, and not believed blindly.
+"""What `holdfast demo` shows: a program killed halfway, resumed, and verified before it is trusted.
 
 Nothing is staged. `tides.py`, beside this file, is copied and run as a process of its own, which
 is killed with SIGKILL; what is printed is what it and the store say.
@@ -37,7 +37,7 @@ def main(directory: Path | None = None, out: TextIO | None = None) -> Shown:
     """Show it in this directory, which is kept, or in a temporary one.
 
     Raises `FileExistsError` if there is something in the directory, `HoldfastError` if anything
-    goes otherwise than told.
+    goes wrong.
     """
     if directory is None:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as temporary:

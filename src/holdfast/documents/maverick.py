@@ -83,7 +83,7 @@ class CheckpointData:
             if isinstance(given.get("step_results"), list):
                 given["step_results"] = tuple(given["step_results"])
             return revive(given, cls, root="checkpoint")
-        except ReviveError as error:  # what comes after is advice for whoever wrote the type
+        except ReviveError as error:  # the rest is advice for the author of the type
             reason = f"{error.path}: {error.reason.partition('; ')[0]}"
         except ValueError as error:
             reason = f"checkpoint.saved_at: {error}"
@@ -114,10 +114,9 @@ class CheckpointStore(Protocol):
 
 
 class StoreView(CheckpointerView):
-    """Any store, or checkpointer of either colour, as a `CheckpointStore`.
+    """Any store or checkpointer, sync or async, as a `CheckpointStore`. Opened on first use.
 
-    It is opened when it is first used. Saves are as durable as the checkpointer is told to make
-    them, by default before they return. Every method raises `InvalidIdError`, a `ValueError`, for
+    Saves are as durable as the checkpointer makes them, by default before they return. Every method raises `InvalidIdError`, a `ValueError`, for
     ids that no store could keep.
     """
 

@@ -34,7 +34,7 @@ class CheckpointerView(Door):
         self, call: Callable[Concatenate[Core, P], T], /, *args: P.args, **kwargs: P.kwargs
     ) -> T:
         core = self.checkpointer.core
-        if core.unsettled:  # whoever looks or deletes sees what was saved before
+        if core.unsettled:  # reads and deletes see what was saved before
             await core.drive_async(backlog.flush(core))
         return await core.off_loop(partial(call, core, *args, **kwargs))
 

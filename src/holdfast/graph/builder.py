@@ -54,7 +54,7 @@ class Graph(Generic[S]):
         name: str = "graph",
         merge: Callable[[S, dict[str, S]], Any] | None = None,
     ) -> None:
-        """`merge(before, branches)` joins what parallel branches came to, by their first nodes.
+        """`merge(before, branches)` joins the states of parallel branches, by their first nodes.
 
         It returns what a node may return.
         """
@@ -119,16 +119,16 @@ class Graph(Generic[S]):
         show: Iterable[str] | Callable[[S], Any] = (),
         merge: Callable[[S, dict[str, S]], Any] | None = None,
     ) -> Self:
-        """Add a node that asks people, and goes on with their answer, days later if need be.
+        """Add a node that asks people, and continues with their answer, even days later.
 
         The answer goes `into` a field of the state, or `into(state, answer)` says what a node
-        may return. With `edit` it is a dict of these fields, those that are to change. It must be
-        of the type `returns`, fit the JSON `schema`, or be one of the `choices`; else it is of
-        the type of its field. Only `assignees`
-        may give it; without them anyone may. When the `deadline` passes (a timedelta or seconds from
-        asking, or a datetime), `default` is the answer; without one the run fails with
-        `UnansweredError`, and asks again when it is resumed. People see the fields that `show`
-        and `edit` name, or what `show(state)` gives, and nothing else of the state.
+        may return. With `edit` it is a dict of the fields to change. It must be of the type
+        `returns`, fit the JSON `schema`, or be one of the `choices`; by default it is of the type
+        of its field. Only `assignees` may give it; without them anyone may. When the `deadline`
+        passes (a timedelta or seconds from asking, or a datetime), `default` is the answer;
+        without one the run fails with `UnansweredError`, and asks again when it is resumed. People
+        see the fields that `show` and `edit` name, or what `show(state)` returns, and nothing else
+        of the state.
         """
         fn = question_nodes.answered(into, edit)
         self.add_node(name, fn, inline=True, merge=merge)
@@ -234,7 +234,7 @@ class Graph(Generic[S]):
 
 
 def find_problems(plan: Plan) -> list[str]:
-    """Everything that keeps a graph from running, in words."""
+    """Everything that keeps a graph from running."""
     if not plan.nodes:
         return ["it has no nodes"]
     problems = []

@@ -119,7 +119,7 @@ def _missing(kind: Any, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _misfits(field: str | None, hint: Any, returns: Any) -> Iterator[str]:
-    """What is wrong with the type of an answer: of plain types it can be told."""
+    """What is wrong with the type of an answer, as far as plain types show it."""
     if hint not in _PLAIN or returns not in _PLAIN or (returns, hint) == (int, float):
         return
     if not issubclass(returns, hint):

@@ -112,7 +112,7 @@ class CheckpointManager:
         try:
             entry = core.drive(task_steps.begin(core, run, draft, back))
         except (ConflictError, CheckpointNotFoundError):
-            raise  # whoever decided to go back decides again
+            raise  # the caller decides again whether to go back
         except BaseException:
             if back is not None:
                 with self._lock:

@@ -13,7 +13,7 @@ def definition_of(plan: PipelinePlan, registry: Registry) -> dict[str, Any]:
     """The definition that makes this plan. Raises `ValueError` for a function without a name."""
     ways = [way for ways in plan.paths.values() for way in ways]
     limits = {key: value for key, value in plan.loop._asdict().items() if value is not None}
-    told: dict[str, Any] = {
+    definition: dict[str, Any] = {
         "name": plan.flow,
         "version": plan.version,
         "description": plan.description,
@@ -22,7 +22,7 @@ def definition_of(plan: PipelinePlan, registry: Registry) -> dict[str, Any]:
         "flow": {"start_at": plan.entry, "paths": [_path(way, registry) for way in ways]},
         "loop_config": None if plan.loop == NO_LOOP else limits,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in definition.items() if value}
 
 
 def _path(way: Path, registry: Registry) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class Path(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """How often and how long a run may come to the same steps again."""
+    """How often and how long a run may repeat the same steps."""
 
     max_iterations: int = 100
     max_loop_time_seconds: float | None = None
@@ -64,9 +64,9 @@ class PipelinePlan(Plan):
         problems.settle(f"pipeline {self.flow!r}")
 
     def ways_on(self, name: str) -> tuple[str, ...]:
-        """Where a step leads to, without the ends that a branch may come to before it joins.
+        """Where a step leads to, without the ends that a branch may reach before it joins.
 
-        Branches join where all of them come to that go on at all.
+        Branches join at the first step that all of them reach which do not end before it.
         """
         return self._ways[name]
 
@@ -97,7 +97,7 @@ class PipelinePlan(Plan):
         return (END,) if any(t in self.ends for t in self.possible_targets(name)) else ()
 
     def before_join(self, first: str, join: str) -> set[str]:
-        """The steps that a branch may come to before it joins the others."""
+        """The steps that a branch may reach before it joins the others."""
         found: set[str] = set()
         todo = [first]
         while todo:

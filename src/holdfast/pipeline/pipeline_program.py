@@ -123,7 +123,7 @@ class PipelineProgram(WalkingProgram):
 
     @property
     def output(self) -> Any:
-        """What the steps that ran last came to."""
+        """The output of the steps that ran last."""
         assert self._main is not None
         return _outputs(self._main.before, self._main.state.value()["steps"])
 
@@ -237,7 +237,7 @@ class PipelineProgram(WalkingProgram):
     # --- steps
 
     def _step(self, walk: Walk, key: str, name: str) -> Task:
-        """What carries a step out: itself, its answer, or what answers its failure."""
+        """The task of a step: itself, its answer, or what handles its failure."""
         step, failed = self._plan.steps[name], self._failed.get(key)
         if failed is not None:
             task = self._instead(walk, key + _FALLBACK, step, failed)
@@ -286,9 +286,9 @@ class PipelineProgram(WalkingProgram):
             return inputs.render(Scope(state, self._plan.parameters))
         return _outputs(before, state["steps"]) if before else state["pipeline_input"]
 
-    def _fail(self, key: str, told: dict[str, Any]) -> None:
+    def _fail(self, key: str, failure: dict[str, Any]) -> None:
         step = key.removesuffix(_FALLBACK)
-        self._failed[step] = told | {"again": step != key}
+        self._failed[step] = failure | {"again": step != key}
 
     def _handles_failure(self, task: Task) -> bool:
         """Whether the step says what to do about its failure."""
@@ -299,7 +299,7 @@ class PipelineProgram(WalkingProgram):
         return falls_back or bool(passed_over)
 
     def _decided(self, name: str, state: dict[str, Any]) -> list[str]:
-        """Where the first path leads whose condition holds."""
+        """Where the first path leads whose condition is true."""
         scope = Scope(state, self._plan.parameters)
         paths = self._plan.paths[name]
         for path in paths:
@@ -319,7 +319,7 @@ class PipelineProgram(WalkingProgram):
 
 
 class _With(Stored):
-    """A state, and outputs that came to it since."""
+    """A state, and the outputs since."""
 
     __slots__ = ("base", "outputs")
 
@@ -344,7 +344,7 @@ class _With(Stored):
 
 
 def _outputs(names: tuple[str, ...], steps: Mapping[str, Any]) -> Any:
-    """What a step came to; where several led here, theirs by id."""
+    """The output of a step; where several led here, theirs by id."""
     if len(names) == 1:
         return steps.get(names[0])
     return {name: steps[name] for name in names if name in steps} or None

@@ -1,4 +1,4 @@
-"""What a run of a pipeline came to."""
+"""The result of a run of a pipeline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PipelineResult(dict[str, Any]):
         self.status = status
         """"failed" is what a flow calls itself with `end_with_failure`."""
         self.output = output
-        """What the last step came to; where several joined at the end, theirs by id."""
+        """The output of the last step; where several joined at the end, theirs by id."""
         self.questions = tuple(questions)
         """What the run waits for."""
 

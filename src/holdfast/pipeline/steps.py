@@ -1,4 +1,4 @@
-"""The steps of a pipeline, and how each is to be carried out."""
+"""The steps of a pipeline, and how each is executed."""
 
 from __future__ import annotations
 
@@ -131,21 +131,15 @@ class Step:
 
     def to_dict(self, registry: Registry) -> dict[str, Any]:
         """The step as a definition has it. Raises `ValueError` for what has no name there."""
-        retry = self._retry
-        told: dict[str, Any] = {
+        definition: dict[str, Any] = {
             "id": self.id,
             "name": None if self.name == self.id else self.name,
             "description": self.description or None,
             **self._kind(registry),
             "config": self.config or None,
             "inputs": self.inputs,
-            "retry": retry
-            and {
-                "attempts": retry.attempts,
-                "backoff": retry.backoff,
-                "longest": retry.longest,
-                "jitter": retry.jitter,
-            },
+            "retry": self._retry
+            and {key: getattr(self._retry, key) for key in dict.fromkeys(_RETRY.values())},
             "timeout": self.policy.timeout,
             "inline": self.policy.inline or None,
             "continue_on_error": self.continue_on_error or None,
@@ -153,7 +147,7 @@ class Step:
             "checkpoint": None if self.checkpoint else False,
             **_paths_in(self.policy.claims),
         }
-        return {key: value for key, value in told.items() if value is not None}
+        return {key: value for key, value in definition.items() if value is not None}
 
     def _kind(self, registry: Registry) -> dict[str, Any]:
         return {"class": registry.name_of(type(self))}
@@ -250,8 +244,8 @@ def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:
         return {}
     if claims.evidence or any(callable(path) for path in (*claims.outputs, *claims.reads)):
         raise ValueError("evidence, and paths that a function gives, can't be exported")
-    told = {"outputs": claims.outputs, "reads": claims.reads}
-    return {key: [os.fspath(path) for path in paths] for key, paths in told.items() if paths}
+    files = {"outputs": claims.outputs, "reads": claims.reads}
+    return {key: [os.fspath(path) for path in paths] for key, paths in files.items() if paths}
 
 
 def _checked_id(given: object) -> str:

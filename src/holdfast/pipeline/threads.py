@@ -1,4 +1,4 @@
-"""Finding the run of a thread, and having it go on from another step."""
+"""Finding the run of a thread, and continuing it with another step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holdfast.pipeline.problems import Nearest
 def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
     """The run of a thread that was begun last, of this flow if given. Blocks.
 
-    A run that died before it was durable is not passed over for an older one: what was asked for
+    A run that died before it was durable is not skipped for an older one: what was asked for
     last did not happen. Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` for that.
     """
     name = thread_journal(check_id("thread_id", thread_id))
@@ -56,7 +56,7 @@ def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
 
 
 def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
-    """Have a run go on with this step.
+    """Continue a run with this step.
 
     One that has run is gone back to: with the state before it. One that has not is gone forward
     to: with the newest state, and the questions that are open are recorded as skipped. Raises

@@ -15,7 +15,7 @@ _SPECIAL = re.compile(r"[%/#\[]")
 _ITEM = re.compile(r"\[\d+\]$")
 
 
-class Mismatch(Exception):  # noqa: N818 - turned into a FlowChangedError by whoever knows the run
+class Mismatch(Exception):  # noqa: N818 - its catcher raises FlowChangedError
     """The flow asks for something else than was recorded."""
 
     def __init__(self, recorded: str, asked: str) -> None:

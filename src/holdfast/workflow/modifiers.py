@@ -62,7 +62,7 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
         if not left:
             raise StepFailedError(key, "CheckFailed", "; ".join(problems))
         if step.fix is not None:
-            claims = step.policy.claims  # it may have written them anew
+            claims = step.policy.claims  # it may have written them again
             if claims is not None:
                 claims = replace(claims, call=(step.args, step.kwargs))
             policy = Policy(claims=claims)

@@ -1,8 +1,8 @@
-"""What a workflow's run came to, as its journal tells it."""
+"""Results of a workflow's run and of its steps, read from its journal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from holdfast.codec.meta import Meta
@@ -25,19 +25,12 @@ class StepResult:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return {
-            "name": self.name,
-            "step_type": self.step_type,
-            "success": self.success,
-            "output": self.output,
-            "duration_ms": self.duration_ms,
-            "error": self.error,
-        }
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowResult:
-    """What a run came to so far."""
+    """The result of a run so far."""
 
     workflow_id: str
     workflow_name: str
@@ -48,7 +41,7 @@ class WorkflowResult:
 
     @property
     def success(self) -> bool:
-        """Whether it came to its end."""
+        """Whether it is completed."""
         return self.status == Status.COMPLETED
 
     @property
