@@ -141,13 +141,13 @@ class StoreView(CheckpointerView):
         """The newest checkpoint, by sequence; None if there is none."""
         return await self._read(_newest, workflow_id, None)
 
-    async def clear(self, workflow_id: str) -> None:
+    async def clear(self, workflow_id: str, *, force: bool = False) -> None:
         """Remove all checkpoints of a workflow, at once.
 
-        Raises `RunActiveError` for a run that an engine has not brought to an end.
+        Raises `RunActiveError` for an unfinished run of an engine, unless forced.
         """
         with outages_as(CheckpointSaveError, workflow_id):
-            await self._off_loop(deleting.clear, workflow_id)
+            await self._off_loop(deleting.clear, workflow_id, force=force)
 
     async def list_checkpoints(self, workflow_id: str) -> list[str]:
         """The names that `load` knows, each once, in the order they first appeared."""
