@@ -134,7 +134,7 @@ def test_an_output_that_changes_while_it_is_read_fails_the_step(
 
     desk.write("log")
     monkeypatch.setattr(os, "readv", readv)
-    fails(engine, step("a").python(int).outputs(desk / "log"), "changes while it is read")
+    fails(engine, step("a").python(int).outputs(desk / "log"), "changed while it was read")
 
 
 def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(

@@ -45,7 +45,7 @@ def judged(*statuses: VerificationStatus) -> list[Evidence]:
         (3, {"min_verified": True}, "min_verified"),
         (3, {"require_all": False, "allow_partial": True, "min_verified": 1.5}, "min_verified"),
         (3, {"require_all": 1}, "True or False"),
-        (10_001, {}, "the most"),
+        (10_001, {}, "the limit"),
     ],
 )
 def test_a_pack_that_leaves_open_what_it_takes_is_refused(

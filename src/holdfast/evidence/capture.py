@@ -1,4 +1,4 @@
-"""Making claims from what is there now."""
+"""Makes claims from the present state of files, commands and processes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def file_evidence(
     policy: Policy | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Evidence:
-    """The claim that the file holds the bytes that it holds now.
+    """The claim that the file keeps the bytes it has now.
 
-    A relative path begins where the policy says, or else in the working directory: give the
-    policy of whoever will check it, such as `policy=manager.verifier.policy`.
+    A relative path starts where the policy says, or else in the working directory: give the
+    policy of the verifier that will check it, such as `policy=manager.verifier.policy`.
 
     Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots, and
     `InvalidEvidenceError` if it changes while it is read.
@@ -56,13 +56,15 @@ def file_evidence(
             {"path": place.path, "sha256": digest, "size": found.size},
             metadata,
         )
-    raise InvalidEvidenceError(place.path, "it changes while it is read; claim it when it is done")
+    raise InvalidEvidenceError(
+        place.path, "it changed while it was read; claim it when it is complete"
+    )
 
 
 def files_evidence(path: PathLike, *, policy: Policy | None = None) -> list[Evidence]:
     """The claims that the file, or the directory and every file in it, stays as it is now.
 
-    What is added to a directory later does not matter. Raises as `file_evidence` does, and
+    Files added to the directory later do not matter. Raises as `file_evidence` does, and
     `InvalidEvidenceError` for a directory of more than a thousand files.
     """
     policy = policy or Policy()
@@ -74,7 +76,7 @@ def files_evidence(path: PathLike, *, policy: Policy | None = None) -> list[Evid
     files = (found for found in (base / name).rglob("*") if found.is_file())
     inside = sorted(islice(files, _MAX_FILES + 1))
     if len(inside) > _MAX_FILES:
-        problem = f"holds more than {_MAX_FILES:,} files; claim one that lists them"
+        problem = f"has more than {_MAX_FILES:,} files; claim one file that lists them"
         raise InvalidEvidenceError(name, problem)
     names = [found.relative_to(base) if base != Path() else found for found in inside]
     return [there, *(file_evidence(one, policy=policy) for one in names)]
@@ -87,7 +89,7 @@ def artifact_evidence(
     policy: Policy | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Evidence:
-    """The claim that what stands at the path now, a file or a directory, is there.
+    """The claim that a file or directory exists at the path, as it does now.
 
     Raises `OSError` if nothing is, `EvidencePolicyError` if it is outside the roots.
     """
@@ -106,7 +108,7 @@ def artifact_evidence(
 def command_evidence(
     result: CommandResult, description: str | None = None, *, exit_code: int = 0
 ) -> Evidence:
-    """The claim that the command ended with `exit_code`, with how it really ended beside it."""
+    """The claim that the command exited with `exit_code`, with its recorded exit code."""
     return Evidence(
         EvidenceType.COMMAND_EXIT,
         description or f"{shlex.join(result.argv)} exits with {exit_code}",
@@ -116,7 +118,7 @@ def command_evidence(
 
 
 def process_evidence(pid: int, description: str | None = None) -> Evidence:
-    """The claim that the process that has this number now goes on running.
+    """The claim that the process with this pid keeps running.
 
     Raises `ProcessLookupError` if there is none.
     """

@@ -15,7 +15,7 @@ from holdfast.evidence.checks import BUILT_IN, EvidenceType, facts_of, subject_o
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 
 MAX_CLAIM_BYTES: Final = 1 << 20
-"""A claim names things; it does not hold them."""
+"""A claim names data; it does not contain it."""
 
 
 class Evidence:

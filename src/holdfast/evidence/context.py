@@ -1,4 +1,4 @@
-"""What a check is given beside the claim."""
+"""What a check gets besides the claim."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MAX_ADMITTED: Final = 100_000
 Check = Callable[[Evidence, "Context"], Verdict | bool]
 """Looks at the world and says what it found; True and False are VERIFIED and FAILED.
 
-It should end by `context.deadline`. If it does not, the verdict is INCONCLUSIVE, and what the
-check says later is not heard. An exception is an ERROR, `TimeoutError` is INCONCLUSIVE.
+It should end by `context.deadline`. If it does not, the verdict is INCONCLUSIVE, and its later
+result is ignored. An exception is an ERROR, `TimeoutError` is INCONCLUSIVE.
 """
 
 
@@ -70,7 +70,7 @@ class Context:
         return left
 
     def at_deadline(self, close: Callable[[], object]) -> None:
-        """Call this when the time is over, from another thread: it wakes up what is waiting."""
+        """Call this at the deadline, from another thread, to wake up a check that waits."""
         if self._closers is None:
             self._closers = []
         self._closers.append(close)

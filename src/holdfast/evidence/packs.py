@@ -85,11 +85,11 @@ class EvidencePack:
         if type(least) is not int or least < 0:
             return f"min_verified is a number of claims, not {least!r}"
         if not total:
-            return "is empty: what nobody claimed can't be verified"
+            return "is empty: without a claim nothing can be verified"
         if total > MAX_CLAIMS:
-            return f"holds {total:,} claims; {MAX_CLAIMS:,} is the most"
+            return f"has {total:,} claims; {MAX_CLAIMS:,} is the limit"
         if least > total:
-            return f"can never be satisfied: min_verified is {least}, but it holds {total}"
+            return f"can never be satisfied: min_verified is {least}, but it has {total} claims"
         if self.require_all and self.allow_partial:
             return "contradicts itself: require_all and allow_partial; set one of them"
         if self.require_all and 0 < least < total:
@@ -109,7 +109,7 @@ class EvidencePack:
         seen: set[str] = set()
         for evidence in self.evidence_list:
             if evidence.digest in seen:
-                return f"holds the same claim twice: {evidence.description!r}"
+                return f"has the same claim twice: {evidence.description!r}"
             seen.add(evidence.digest)
             for name, fact in facts_of(evidence).items() if self.require_all else ():
                 if facts.setdefault((evidence.subject, name), fact) != fact:
@@ -121,7 +121,7 @@ class EvidencePack:
 
 
 def summary(claims: Iterable[Evidence]) -> dict[str, Any]:
-    """How many claims stand where, by their newest verdicts. No claims at all have not passed."""
+    """Counts by the newest verdicts. Without any claim, `all_passed` is False."""
     counts = Counter(evidence.verification_status for evidence in claims)
     total, verified = counts.total(), counts[VerificationStatus.VERIFIED]
     return {

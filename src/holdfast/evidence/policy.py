@@ -1,4 +1,4 @@
-"""What the host program allows to be looked at. Nothing that a claim says can widen it."""
+"""What the host program allows checks to access. No claim can widen it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def system_resolver(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What may be looked at, and for how long. Given by the host program, never by evidence.
+    """What checks may access, and for how long. Given by the host program, never by evidence.
 
     Paths: with `base_path` or `roots`, relative paths start at `base_path` (or the first root),
     and nothing leads out of them: no `..`, no symlink, no absolute path. Without, relative paths
-    stay inside the working directory and absolute ones are the program's own word. Whoever
-    checks for others passes `own_word=False`: then there is no path that is not in a root.
+    stay inside the working directory, and absolute ones are trusted as the program's own. To
+    check claims of others, pass `own_word=False`: then every path must be in a root.
 
     Databases: `connections` by name; "default" is what a `db_row` claim without a name means.
     Network: `hosts` ("example.org", "*.example.org", "example.org:8443") if only these are
@@ -50,7 +50,7 @@ class Policy:
     private_addresses: bool = False
     docker_socket: Path | None = None
     resolver: Resolver = system_resolver
-    tls: Any = None  # an `ssl.SSLContext` of one's own; None: the system's authorities
+    tls: Any = None  # your own `ssl.SSLContext`; None: the system's certificate authorities
     max_file_bytes: int = 64 * GIB
     max_response_bytes: int = MIB
     max_redirects: int = 5

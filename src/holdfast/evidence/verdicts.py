@@ -1,4 +1,4 @@
-"""What checking a claim found: one vocabulary, and values that are never changed."""
+"""Verdicts: what checking a claim found."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 
 class VerificationStatus(StrEnum):
-    """Where a claim stands. Only VERIFIED counts as verified."""
+    """The outcome of a check. Only VERIFIED counts as verified."""
 
     PENDING = "pending"  # not checked yet
     VERIFIED = "verified"  # found to be true
     FAILED = "failed"  # found to be false
-    INCONCLUSIVE = "inconclusive"  # could not be found out: no time, no connection, no record
+    INCONCLUSIVE = "inconclusive"  # could not be decided: no time, no connection, no record
     ERROR = "error"  # never checked: malformed, not allowed by the policy, or the check broke
 
 
 class Verdict(NamedTuple):
-    """What one check found, at one time. The verifier fills in all but the first three."""
+    """What one check found. The verifier fills in all but the first three fields."""
 
     status: VerificationStatus
     reason: str | None = None  # why it is not verified
-    transient: bool = False  # trying again soon may tell more
+    transient: bool = False  # a retry may give another verdict
     at: int = 0  # microseconds since the epoch, when the check ended
     seconds: float = 0.0  # that it took, with its retries
     attempts: int = 1
@@ -65,7 +65,7 @@ def failed(reason: str) -> Verdict:
 
 
 def inconclusive(reason: str, *, transient: bool = False) -> Verdict:
-    """It could not be found out; `transient` if trying again soon may tell more."""
+    """It could not be decided; `transient` if a retry may give another verdict."""
     return Verdict(VerificationStatus.INCONCLUSIVE, reason, transient)
 
 

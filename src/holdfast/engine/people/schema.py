@@ -1,4 +1,4 @@
-"""JSON Schema of a type; how a value is checked against one is in `holdfast.engine.people.fitting`."""
+"""The JSON Schema of a Python type. `fitting.py` checks values against schemas."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def _whole(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _part(kind: Any, defs: dict[str, Any], *within: Any) -> dict[str, Any]:
-    """The schema of a part; what that refers to goes into `defs`, which stand at the root.
+    """The schema of a part; the schemas it refers to go into `defs`, for the root.
 
-    `within` are the types that it is a part of: one that is part of itself ends there.
+    `within` are the types that contain it: a type that contains itself ends there.
     """
     if kind in _SIMPLE:
         return dict(_SIMPLE[kind])

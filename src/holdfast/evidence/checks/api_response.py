@@ -4,7 +4,7 @@
                 "json": {"job.state": "done", "job.files[0]": "a.txt", "/a~1b": 1},
                 "headers": {"ETag": "abc"}, "body_sha256": "9f86d0…", "follow_redirects": False}
 
-All but `url` may be left out; `status` is 200 then. A JSON value is named by keys and indexes, or
+All but `url` are optional; the default of `status` is 200. A JSON value is named by keys and indexes, or
 by a JSON pointer (RFC 6901). A redirect is an answer like any other unless it is to be followed;
 then every hop must pass the policy, and none goes from https to http.
 """
@@ -95,7 +95,7 @@ def admit_url(url: str, policy: Policy) -> Target:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InvalidEvidenceError("url", "must be http://host… or https://host…")
     if "@" in parts.netloc:
-        raise EvidencePolicyError(parts.hostname, "a URL may not hold a user or password")
+        raise EvidencePolicyError(parts.hostname, "a URL may not contain a user or password")
     host, port = admit_host(parts.hostname, _PORTS[parts.scheme] if port is None else port, policy)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(url, parts.scheme, host, port, path)
@@ -123,7 +123,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
             with Exchange(connect(target.host, target.port, context), context) as exchange:
                 if target.scheme == "https":
                     exchange.secure(context.policy.tls or ssl.create_default_context(), target.host)
-                exchange.send(claim.method, target.host, target.port, target.path, {})
+                exchange.send(claim.method, target.host, target.port, target.path)
                 location = exchange.header("Location")
                 if not (claim.follow and exchange.status in _REDIRECTS and location):
                     return _compare(claim, exchange)

@@ -48,7 +48,7 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     recorded: Any = evidence.metadata.get("recorded")
     where = "holdfast recorded"
     if recorded is None:
-        recorded, where = context.snapshot, "the snapshot holds"
+        recorded, where = context.snapshot, "the snapshot has"
     if not isinstance(recorded, Mapping) or "exit_code" not in recorded:
         return inconclusive("no exit code was recorded when the command ran")
     code = recorded["exit_code"]

@@ -2,8 +2,8 @@
 
     expected = {"container": "web", "image": "nginx:1.29", "id": "4f1d…", "health": "healthy"}
 
-All but `container` (a name or an id) may be left out; a container that was made anew under the
-same name has another id. Nothing is asked unless the policy names Docker's socket.
+All but `container` (a name or an id) are optional; a container that was recreated under the same
+name has another id. Nothing is asked unless the policy names Docker's socket.
 """
 
 from __future__ import annotations
@@ -50,33 +50,33 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         with Exchange(sock, context) as exchange:
             sock.settimeout(min(context.remaining(), context.policy.connect_seconds))
             sock.connect(str(context.policy.docker_socket))
-            exchange.send("GET", "docker", 80, f"/containers/{name}/json", {})
+            exchange.send("GET", "docker", 80, f"/containers/{name}/json")
             if exchange.status == 404:
                 return failed(f"there is no container {name}")
             if exchange.status != 200:
                 return inconclusive(f"Docker answered {exchange.status}", transient=True)
-            told = json.loads(exchange.body())
+            answer = json.loads(exchange.body())
     except TimeoutError:
         return inconclusive("Docker did not answer in time")
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
         return inconclusive(f"Docker could not be asked: {error}", transient=True)
     except TooLargeError:
         return inconclusive("Docker's answer is too long")
-    return _compare(evidence.expected, told)
+    return _compare(evidence.expected, answer)
 
 
-def _compare(expected: dict[str, Any], told: Any) -> Verdict:
-    state = told.get("State") if isinstance(told, dict) else None
+def _compare(expected: dict[str, Any], answer: Any) -> Verdict:
+    state = answer.get("State") if isinstance(answer, dict) else None
     if not isinstance(state, dict) or type(state.get("Running")) is not bool:
         return inconclusive("Docker's answer does not say whether it runs")
     name = expected["container"]
     if not state["Running"] or state.get("Paused") is True or state.get("Restarting") is True:
         return failed(f"{name} is {state.get('Status', 'not running')}")
-    if "id" in expected and not _same_id(told.get("Id"), expected["id"]):
+    if "id" in expected and not _same_id(answer.get("Id"), expected["id"]):
         return failed(f"{name} is another container now")
-    config = told.get("Config")
+    config = answer.get("Config")
     image = config.get("Image") if isinstance(config, dict) else None
-    if "image" in expected and expected["image"] not in (image, told.get("Image")):
+    if "image" in expected and expected["image"] not in (image, answer.get("Image")):
         return failed(f"{name} runs {image!r}, not {expected['image']!r}")
     health = state.get("Health")
     status = health.get("Status") if isinstance(health, dict) else None

@@ -1,12 +1,12 @@
-"""db_row: a database holds exactly one such row, with these values.
+"""db_row: a database has exactly one such row, with these values.
 
     expected = {"table": "tasks", "where": {"id": 7, "deleted_at": None},
                 "values": {"status": "done"}, "schema": "public"}
     metadata = {"connection": "main"}        a name that the host program registered
     metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots
 
-Without either, the connection "default" is meant. `None` is NULL. `values` and `schema` may be left
-out. Names are those of the catalogue or there is no such row; they are never SQL.
+Without either, the connection "default" is meant. `None` is NULL. `values` and `schema` are
+optional. Names are those of the catalogue or there is no such row; they are never SQL.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def subject(evidence: Evidence) -> str:
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
-    """FAILED if there is no such row, several, or other values; INCONCLUSIVE if nobody can say."""
+    """FAILED if there is no such row, several, or other values; INCONCLUSIVE if the database can't answer."""
     claim = admit(evidence, context.policy)
     try:
         if isinstance(claim.source, Place):

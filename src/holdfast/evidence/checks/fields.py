@@ -28,7 +28,7 @@ class Fields:
         return name in self._expected
 
     def required(self, name: str, kind: type[T]) -> T:
-        """The value, of exactly this type: a bool is no int."""
+        """The value, of exactly this type: a bool is not an int."""
         if name not in self._expected:
             raise self.refuse(f"expected[{name!r}] is missing")
         return self.typed(name, self._expected[name], kind)
@@ -56,7 +56,7 @@ class Fields:
 
 
 def path_subject(path: str) -> str:
-    """What a claim on a path is about, however the path is spelled. Raises for what is no path."""
+    """What a claim on a path is about, however the path is spelled. Raises for anything else."""
     if not path:
         raise ValueError("no path")
     # "//x" is "/x" on every system we run on, but POSIX lets normpath keep it.
@@ -64,7 +64,7 @@ def path_subject(path: str) -> str:
 
 
 def same(found: object, claimed: object) -> bool:
-    """Whether two plain values are the same, also inside; 1 is 1.0, but no True and no "1"."""
+    """Whether two plain values are the same, also inside; 1 is 1.0, but not True or "1"."""
     if isinstance(found, bool) or isinstance(claimed, bool):
         return found is claimed
     if isinstance(found, dict) and isinstance(claimed, dict):

@@ -1,8 +1,8 @@
-"""file_sha256: a file holds exactly these bytes.
+"""file_sha256: a file has exactly these bytes.
 
     expected = {"path": "out/report.md", "sha256": "9f86d0…", "size": 1234}
 
-`size` may be left out; with it, a file of another size need not be read.
+`size` is optional; with it, a file of another size need not be read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The claims that bind a checkpoint: its own, and those of the child runs that its steps stand for."""
+"""The claims that bind a checkpoint: its own, and those of the child runs of its steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Gathering:
     """Gathers claims for one look at the world. Each child run is read once. Blocks.
 
     A child run that was deleted took its claims with it. If they are `needed`, that raises
-    `VerificationError`, as nobody can say any more whether its step's checkpoint verifies.
+    `VerificationError`, as its step's checkpoint can't be verified without them.
     """
 
     def __init__(self, core: Core, *, needed: bool) -> None:
@@ -56,7 +56,7 @@ class Gathering:
         return self._origins.get((run, *claim.key), (run, claim.seq))
 
     def _binding_in(self, entry: Entry, run: str) -> list[Requirement]:
-        """What binds the newest checkpoint of the child run that a step stands for."""
+        """What binds the newest checkpoint of a step's child run."""
         if run not in self._found:
             if run in self._under_way or len(self._under_way) == _DEEPEST:
                 reason = f"its child runs never end: {run!r} is one of them"

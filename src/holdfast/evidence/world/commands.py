@@ -1,4 +1,4 @@
-"""Running a command and writing down how it ended."""
+"""Runs a command and records how it ended."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CommandResult:
     """How a command ended, and the end of what it wrote."""
 
     argv: tuple[str, ...]
-    exit_code: int | None  # None if it was ended for taking too long; negative: by that signal
+    exit_code: int | None  # None if it timed out or was stopped; negative: ended by that signal
     duration: float
     stdout: str = ""
     stderr: str = ""
@@ -30,11 +30,11 @@ class CommandResult:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it was ended for taking too long."""
+        """Whether it was killed at its timeout, or stopped."""
         return self.exit_code is None
 
     def recorded(self) -> dict[str, Any]:
-        """What is kept of it in a claim: how it ended, and not what it wrote."""
+        """What a claim keeps of it: how it ended, not its output."""
         return {"exit_code": self.exit_code, "duration": round(self.duration, 6)}
 
 
@@ -50,8 +50,7 @@ def run_command(
     """Run a command, without a shell and without input, and say how it ended.
 
     After `timeout` seconds, or once `stop` says so, the command and all that it started are
-    killed; `exit_code` is None then. What it leaves running in the background does not hold this
-    up. Keeps the last `tail` bytes of each output, in whole lines unless one is longer than that;
+    killed; `exit_code` is None then. Processes it leaves in the background are not waited for. Keeps the last `tail` bytes of each output, in whole lines unless one is longer than that;
     `truncated` says whether anything was lost. Raises `OSError` if the command can't be started,
     `TypeError` for a string, which would need a shell.
     """

@@ -1,4 +1,4 @@
-"""Digests of files, remembered for as long as the file is certainly the same."""
+"""Digests of files, cached while the file is certainly the same."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def sha256_of(
 ) -> tuple[Identity, str]:
     """The identity and digest of an open regular file.
 
-    Raises `ChangedError` if it changed meanwhile, or holds more or less than its size says, as
-    files made up by the system do. `on_chunk` is called for each piece and may raise to stop.
+    Raises `ChangedError` if it changed meanwhile, or has more or fewer bytes than its size says, as
+    files of /proc do. `on_chunk` is called for each piece and may raise to stop.
     """
     before = identity(os.fstat(descriptor))
     digest = hashlib.sha256()

@@ -1,10 +1,9 @@
-"""One HTTP request to a deadline, on a socket that is connected already."""
+"""One HTTP request to a deadline, on a connected socket."""
 
 from __future__ import annotations
 
 import http.client
 import socket
-from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.evidence.context import Context
@@ -34,23 +33,21 @@ class Exchange:
 
     def __exit__(self, *raised: object) -> None:
         if self._answer is not None:
-            self._answer.close()  # holds the socket open by itself
+            self._answer.close()  # it keeps the socket open, too
         self._sock.close()
 
     def secure(self, tls: Any, host: str) -> None:
-        """Speak TLS from now on, with who can prove to be this host."""
+        """Switch to TLS, and verify that the certificate is this host's."""
         self._sock.settimeout(self._context.remaining())
         self._sock = tls.wrap_socket(self._sock, server_hostname=host)
 
-    def send(
-        self, method: str, host: str, port: int, target: str, headers: Mapping[str, str]
-    ) -> None:
+    def send(self, method: str, host: str, port: int, target: str) -> None:
         """Send the request and read the answer's head."""
         connection = http.client.HTTPConnection(host, port)
         connection.sock = self._sock
         self._sock.settimeout(self._context.remaining())
-        told = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "holdfast"}
-        connection.request(method, target, headers=told | dict(headers))
+        headers = {"Accept-Encoding": "identity", "Connection": "close", "User-Agent": "holdfast"}
+        connection.request(method, target, headers=headers)
         self._answer = connection.getresponse()
 
     @property

@@ -1,8 +1,8 @@
-"""From a claimed path to a file, without leaving the roots, whoever changes links meanwhile.
+"""From a claimed path to a file, never outside the roots, even if links change meanwhile.
 
 A path is walked one component at a time, each looked up in the directory that is already open,
 and links are followed by hand: their text is walked in the same way. No name is ever resolved
-twice, so there is no moment in which a link could be put in its place. `..` in a link goes back
+twice, so no link can be put in its place in between. `..` in a link goes back
 to the directory we came through and never above the root; in a claim it is refused.
 """
 
@@ -25,12 +25,12 @@ _DIRECTORY: Final = (
     getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 )
 _ROOT: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-# Neither a FIFO without a writer nor a terminal holds us up or becomes ours.
+# A FIFO without a writer does not block, and a terminal does not become ours.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Place(NamedTuple):
-    """Where a claimed path begins and how it goes on. Nothing was looked at yet."""
+    """A claimed path: the root it starts in, and the way from there. Nothing was opened yet."""
 
     path: str  # as it was claimed
     root: str | None  # None: an absolute path that is the program's own word
@@ -40,13 +40,13 @@ class Place(NamedTuple):
 def locate(path: object, policy: Policy) -> Place:
     """Where the path leads by its text.
 
-    Raises `InvalidEvidenceError` if it is no path, `EvidencePolicyError` if it is not allowed.
+    Raises `InvalidEvidenceError` if it is not a path, `EvidencePolicyError` if it is not allowed.
     """
     if not isinstance(path, str) or not path or "\0" in path or len(path) > MAX_PATH:
-        raise InvalidEvidenceError("path", f"{str(path)[:80]!r} is no path")
+        raise InvalidEvidenceError("path", f"{str(path)[:80]!r} is not a path")
     parts = tuple(part for part in path.split("/") if part and part != ".")
     if ".." in parts:
-        raise EvidencePolicyError(path, "'..' is refused; give the path that is meant")
+        raise EvidencePolicyError(path, "'..' is refused; give the path without it")
     if not path.startswith("/"):
         if policy.directories:
             return Place(path, str(policy.directories[0]), parts)
@@ -117,7 +117,7 @@ def real_path(place: Place, policy: Policy) -> str:
 
 
 def _inside(parts: tuple[str, ...], policy: Policy) -> tuple[str, tuple[str, ...]] | None:
-    """The root that holds this absolute path, and the way from there."""
+    """The root that this absolute path is in, and the way from there."""
     for resolve in (False, True):
         for root in policy.directories or (Path.cwd(),):
             way = (Path(os.path.realpath(root)) if resolve else root).parts[1:]
@@ -127,9 +127,9 @@ def _inside(parts: tuple[str, ...], policy: Policy) -> tuple[str, tuple[str, ...
 
 
 def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
-    """An open directory, the name in it that the path leads to, and what stands there.
+    """An open directory, the name in it that the path leads to, and its status.
 
-    It is no link. The caller closes the directory.
+    It is not a link. The caller closes the directory.
     """
     assert place.root is not None
     stack = [os.open(place.root, _ROOT)]
@@ -165,7 +165,7 @@ def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
 
 
 def _follow(name: str, stack: list[int], todo: deque[str], path: str, policy: Policy) -> None:
-    """Put the way that a link tells before what is still to be walked."""
+    """Put the target of a link before the rest of the way."""
     try:
         target = os.readlink(name, dir_fd=stack[-1])
     except OSError as error:
