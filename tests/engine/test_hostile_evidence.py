@@ -145,7 +145,7 @@ def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(
     fails(engine, step("a").python(int).outputs(desk.place), "claim one file that lists")
     for n in range(900, 1100):
         (desk / f"{n}").touch()
-    fails(engine, step("a").python(int).outputs(desk.place), "claim one that lists them")
+    fails(engine, step("a").python(int).outputs(desk.place), "claim one file that lists them")
 
 
 def test_claims_that_exclude_each_other_are_refused(engine: WorkflowEngine, desk: Desk) -> None:
