@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -23,7 +22,7 @@ from typing import (
 from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.functions import hints_of, is_async
-from holdfast.engine.people.questions import FAIL
+from holdfast.engine.people.questions import QuestionOptions
 from holdfast.engine.program import StepOptions, policy_of
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
@@ -110,14 +109,9 @@ class Graph(Generic[S]):
         *,
         into: str | Callable[[S, Any], Any] | None = None,
         edit: Iterable[str] = (),
-        returns: Any = None,
-        schema: Mapping[str, Any] | None = None,
-        choices: Iterable[Any] | None = None,
-        assignees: Iterable[str] | None = None,
-        deadline: timedelta | float | datetime | None = None,
-        default: Any = FAIL,
         show: Iterable[str] | Callable[[S], Any] = (),
         merge: Callable[[S, dict[str, S]], Any] | None = None,
+        **options: Unpack[QuestionOptions],
     ) -> Self:
         """Add a node that asks people, and continues with their answer, even days later.
 
@@ -132,21 +126,8 @@ class Graph(Generic[S]):
         """
         fn = question_nodes.answered(into, edit)
         self.add_node(name, fn, inline=True, merge=merge)
-        self._nodes[name] = self._nodes[name]._replace(
-            question=question_nodes.question(
-                self._state,
-                prompt,
-                into=into,
-                edit=edit,
-                returns=returns,
-                schema=schema,
-                choices=choices,
-                assignees=assignees,
-                deadline=deadline,
-                default=default,
-                show=show,
-            )
-        )
+        asked = question_nodes.question(self._state, prompt, into, edit, show, options)
+        self._nodes[name] = self._nodes[name]._replace(question=asked)
         return self
 
     def add_edge(self, source: str, target: str) -> Self:

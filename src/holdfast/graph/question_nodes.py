@@ -1,17 +1,17 @@
-"""Nodes that ask people: what they show of the state, and what the answer makes of it."""
+"""Nodes that ask people: what they show of the state, and what they do with the answer."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, get_origin
 
 from holdfast.codec import values
 from holdfast.codec.records import stored_names
 from holdfast.engine.functions import hints_of
-from holdfast.engine.people.questions import Inquiry
+from holdfast.engine.people.questions import Inquiry, QuestionOptions, inquiry_of
 from holdfast.engine.people.schema import schema_of, schema_of_fields
 from holdfast.engine.walking.plan import Asking
 from holdfast.engine.walking.states import fields_of
@@ -24,16 +24,10 @@ _PLAIN: Final = (str, int, float, bool)
 def question(
     kind: Any,
     prompt: str | Callable[[Any], str],
-    *,
     into: Into | None,
     edit: Iterable[str],
-    returns: Any,
-    schema: Mapping[str, Any] | None,
-    choices: Iterable[Any] | None,
-    assignees: Iterable[str] | None,
-    deadline: timedelta | float | datetime | None,
-    default: Any,
     show: Iterable[str] | Callable[[Any], Any],
+    options: QuestionOptions,
 ) -> Asking:
     """What a node of a graph on states of this type asks. Raises what `Inquiry` does."""
     fields = _names("edit", edit)
@@ -41,22 +35,23 @@ def question(
     field = into if isinstance(into, str) else None
     hint = Any if field is None else _declared(kind).get(field, Any)
     named = (*(() if field is None else (field,)), *(() if callable(shown) else shown))
-    problems = (*_missing(kind, named), *_misfits(field, hint, returns))
-    if returns is None and schema is None and choices is None and schema_of(hint):
-        returns = hint
-    if schema is None:
-        schema = {} if returns is None else schema_of(returns)
-        schema = _schema_of_fields(kind, fields) if fields else schema
-    offered = None if choices is None else tuple(choices)
-    said = prompt if isinstance(prompt, str) else "(depends on the state)"
-    plain = Inquiry(said, schema, offered, assignees, deadline, default)
+    problems = (*_missing(kind, named), *_misfits(field, hint, options.get("returns")))
+    given = {key for key, value in options.items() if value is not None}
+    options = {**options}
+    if not given & {"returns", "schema", "choices"} and schema_of(hint):
+        options["returns"] = hint
+    if fields and "schema" not in given:
+        hints = _declared(kind)
+        options["schema"] = schema_of_fields({name: hints.get(name, Any) for name in fields})
+    fixed = prompt if isinstance(prompt, str) else "(depends on the state)"
+    plain = inquiry_of("add_question", fixed, options)
 
     def inquiry(state: Any) -> Inquiry:
         words = prompt if isinstance(prompt, str) else prompt(state)
         seen = shown(state) if callable(shown) else _part(state, shown)
-        return Inquiry(words, plain.schema, offered, plain.assignees, deadline, default, seen)
+        return replace(plain, prompt=words, show=seen)
 
-    return Asking(inquiry, returns, problems)
+    return Asking(inquiry, options.get("returns"), problems)
 
 
 def answered(into: Into | None, edit: Iterable[str]) -> Callable[[Any, Any], Any]:
@@ -96,12 +91,6 @@ def _part(state: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
         raise TypeError(f"the state has no field {missing[0]!r} to show")
     seen: dict[str, Any] = values.decode(values.encode({name: fields[name] for name in names}))
     return seen
-
-
-def _schema_of_fields(kind: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """An object of some of these fields, and no others."""
-    hints = _declared(kind)
-    return schema_of_fields({name: hints.get(name, Any) for name in names})
 
 
 def _declared(kind: Any) -> dict[str, Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
-from holdfast.engine.people.questions import FAIL, Approval, Inquiry
-from holdfast.engine.people.schema import schema_of
+from holdfast.engine.people.questions import Approval, Inquiry, QuestionOptions, inquiry_of
 from holdfast.engine.program import PLAIN, Policy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
@@ -105,16 +103,7 @@ class Ask(Effect):
 
 
 def ask(
-    prompt: str,
-    *,
-    returns: Any = None,
-    schema: Mapping[str, Any] | None = None,
-    choices: Iterable[Any] | None = None,
-    assignees: Iterable[str] | None = None,
-    deadline: timedelta | float | datetime | None = None,
-    default: Any = FAIL,
-    show: Any = None,
-    name: str = "ask",
+    prompt: str, *, show: Any = None, name: str = "ask", **options: Unpack[QuestionOptions]
 ) -> Ask:
     """Ask people, and pause the run until an answer comes, days later if need be.
 
@@ -124,11 +113,8 @@ def ask(
     raised here. `show` is a value that people see with the question, and may edit and return as
     the answer.
     """
-    if schema is None:
-        schema = {} if returns is None else schema_of(returns)
-    offered = None if choices is None else tuple(choices)
-    inquiry = Inquiry(prompt, schema, offered, assignees, deadline, default, show)
-    return Ask(inquiry, returns, check_id("question", name))
+    inquiry = inquiry_of("ask", prompt, options, show)
+    return Ask(inquiry, options.get("returns"), check_id("question", name))
 
 
 def approve(prompt: str, *, name: str = "approve", **options: Any) -> Ask:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from holdfast.checkpoint import to_datetime, to_micros
 from holdfast.codec import values
+from holdfast.engine.blocking import check_options
 from holdfast.engine.people.fitting import check_schema, problems_with
+from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import Record
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry, Kind, check_id
@@ -107,6 +109,34 @@ class Inquiry:
     def record(self, key: str, name: str) -> Record:
         """What goes into the journal, to ask it under this key."""
         return Record(Kind.QUESTION, key, self.stored(), name=name)
+
+
+class QuestionOptions(TypedDict, total=False):
+    """What users may say about a question: see `Inquiry`. `returns` is the answer's type."""
+
+    returns: Any
+    schema: Mapping[str, Any] | None
+    choices: Iterable[Any] | None
+    assignees: Iterable[str] | None
+    deadline: timedelta | float | datetime | None
+    default: Any
+
+
+def inquiry_of(verb: str, prompt: str, options: QuestionOptions, show: Any = None) -> Inquiry:
+    """The question that these options of `verb` make. Raises `TypeError` and `ValueError`."""
+    check_options(verb, options, QuestionOptions.__annotations__)
+    returns, schema, choices = options.get("returns"), options.get("schema"), options.get("choices")
+    if schema is None:
+        schema = {} if returns is None else schema_of(returns)
+    return Inquiry(
+        prompt,
+        schema,
+        None if choices is None else tuple(choices),
+        options.get("assignees"),
+        options.get("deadline"),
+        options.get("default", FAIL),
+        show,
+    )
 
 
 @dataclass(frozen=True, slots=True)
