@@ -47,7 +47,7 @@ from holdfast.codec.reduce import (
 from holdfast.codec.scalars import SCALARS
 from holdfast.errors import SerializeError
 
-__all__ = ["MAX_DEPTH", "decode", "encode"]
+__all__ = ["MAX_DEPTH", "decode", "encode", "same"]
 
 
 def encode(value: object, *, root: str = "state") -> bytes:
@@ -105,6 +105,17 @@ def decode(data: bytes | bytearray | memoryview) -> Any:
         raise ValueError(f"these bytes are not a stored value: {reason}") from None
     except RecursionError:
         raise ValueError("these bytes are nested too deeply for the stack that is left") from None
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two plain values are equal as in JSON: 1 is 1.0 and a tuple a list, True is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
 
 
 class _Mark:

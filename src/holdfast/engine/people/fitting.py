@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from holdfast.codec.values import same
 from holdfast.engine.people.patterns import NEEDS_EXTRA, pattern
 
 MAX_CHECKS: Final = 200_000
@@ -116,9 +117,9 @@ def _itself(value: Any, schema: Schema, where: str) -> str:
     names = [names] if isinstance(names, str) else names
     if names and not any(_is(value, name) for name in names):
         return f"{where} must be of type {' or '.join(names)}, not {type(value).__name__}"
-    if "enum" in schema and not any(_same(value, choice) for choice in schema["enum"]):
+    if "enum" in schema and not any(same(value, choice) for choice in schema["enum"]):
         return f"{where} must be one of {', '.join(map(repr, schema['enum']))}"
-    if "const" in schema and not _same(value, schema["const"]):
+    if "const" in schema and not same(value, schema["const"]):
         return f"{where} must be {schema['const']!r}"
     for keyword, (kind, fits, words) in _LIMITS.items():
         argument = schema.get(keyword)
@@ -172,17 +173,6 @@ def _is(value: Any, name: str) -> bool:
     if isinstance(value, float) and name == "integer":
         return value.is_integer()
     return isinstance(value, _TYPES[name])
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Equal in JSON's eyes: 1.0 is 1, but true is not."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(one[k], other[k]) for k in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
 
 
 # --- all others

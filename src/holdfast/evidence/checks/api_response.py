@@ -20,9 +20,10 @@ import ssl
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
+from holdfast.codec.values import same
 from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
-from holdfast.evidence.checks.fields import Fields, same
+from holdfast.evidence.checks.fields import Fields
 from holdfast.evidence.world.addresses import admit_host, connect
 from holdfast.evidence.world.http import Exchange, TooLargeError
 

@@ -15,6 +15,7 @@ import math
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from holdfast.codec.values import same
 from holdfast.errors import EvidenceError, EvidencePolicyError
 from holdfast.evidence import (
     Context,
@@ -26,7 +27,7 @@ from holdfast.evidence import (
     inconclusive,
     verified,
 )
-from holdfast.evidence.checks.fields import Fields, path_subject, same
+from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.claims import canonical
 from holdfast.evidence.world.databases import Dialect, columns_of, connected, run
 from holdfast.evidence.world.paths import Place, locate, look, real_path

@@ -61,16 +61,3 @@ def path_subject(path: str) -> str:
         raise ValueError("no path")
     # "//x" is "/x" on every system we run on, but POSIX lets normpath keep it.
     return f"path:{posixpath.normpath(re.sub('^//+', '/', path))}"
-
-
-def same(found: object, claimed: object) -> bool:
-    """Whether two plain values are the same, also inside; 1 is 1.0, but not True or "1"."""
-    if isinstance(found, bool) or isinstance(claimed, bool):
-        return found is claimed
-    if isinstance(found, dict) and isinstance(claimed, dict):
-        return found.keys() == claimed.keys() and all(
-            same(value, claimed[key]) for key, value in found.items()
-        )
-    if isinstance(found, list | tuple) and isinstance(claimed, list | tuple):
-        return len(found) == len(claimed) and all(map(same, found, claimed))
-    return found == claimed
