@@ -1,4 +1,4 @@
-"""What users hold in their hands: checkpoints, with and without their state, and runs."""
+"""What operations return: checkpoints, with and without their state, runs and totals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CheckpointInfo:
 
     @property
     def checkpoint_id(self) -> str:
-        """Names the checkpoint for good, and leads to it in any store: RUN@SEQ."""
+        """RUN@SEQ: names the checkpoint for good, in any store."""
         return checkpoint_id(self._entry.run, self._entry.seq)
 
     @property
@@ -178,7 +178,8 @@ class CheckpointInfo:
 
     def __repr__(self) -> str:
         step = f" step={self.step!r}" if self.step is not None else ""
-        return f"<{type(self).__name__} {self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}>"
+        told = f"{self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}"
+        return f"<{type(self).__name__} {told}>"
 
     @property
     def origin(self) -> str | None:
@@ -206,12 +207,12 @@ class Checkpoint(CheckpointInfo):
 
     @property
     def saved(self) -> bool:
-        """False only where saving failed and `on_save_failure="warn"` let the work go on."""
+        """False only where saving failed and `on_save_failure` is "warn"."""
         return self._entry.seq >= 0
 
     @property
     def state(self) -> Any:
-        """The state as saved. It is this checkpoint's own copy: nobody else holds it."""
+        """The state as saved: a copy that belongs to this checkpoint alone."""
         if self._encoding is not None:
             try:
                 self._state = self._decode(self._encoding)

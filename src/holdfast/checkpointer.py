@@ -1,4 +1,4 @@
-"""The front of the kernel: `Checkpointer` awaits, `SyncCheckpointer` blocks, and both do the same."""
+"""The front of the kernel: `Checkpointer` awaits, `SyncCheckpointer` blocks; both do the same."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class _Operations:
 
 
 class Checkpointer(_Operations, blocks=False):
-    """Saves and loads the state of runs, for async programs. `SyncCheckpointer` is its blocking twin.
+    """Saves and loads the state of runs, awaiting. `SyncCheckpointer` is its blocking twin.
 
     May be shared by tasks, threads and event loops, and several processes may open one store.
     """

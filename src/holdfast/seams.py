@@ -1,4 +1,4 @@
-"""Where tests take hold: time, randomness and named fault points. No-ops in production."""
+"""What tests replace: time, randomness and named fault points. No-ops in production."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ _ID_BYTES = 10
 class SystemEntropy:
     """The operating system's randomness, fetched for many ids at once.
 
-    A system call lets go of the interpreter: paid on every save, it makes busy threads wait for
-    each other. A child of fork() must not hand out the ids that its parent will.
+    A system call releases the GIL: paid on every save, it makes busy threads wait for each
+    other. A child of fork() must not use the ids that its parent will.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 """How a state is stored: whole, or as a change to an earlier one.
 
-A **link** is the change to the state before it. After `MAX_LINKS` of them comes a **span**, the change
-since the last **landmark**, which is a keyframe or a span. So a cold load reads one keyframe, at most
-`MAX_SPANS` spans and `MAX_LINKS` links, and a run takes space in proportion to what changed in it.
+A **link** is the change to the state before it. After `MAX_LINKS` of them comes a **span**, the
+change since the last **landmark**, which is a keyframe or a span. So a cold load reads one
+keyframe, at most `MAX_SPANS` spans and `MAX_LINKS` links, and a run takes space in proportion to
+what changed in it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SMALL_STATE: Final = 4096
 """Stored whole: cheaper than a delta, and any process can append after it."""
 
 REACH: Final = 400
-"""How many entries a delta may lie behind its landmark: after going far back, there are many between."""
+"""How many entries a delta may lie behind its landmark: a rollback may leave many in between."""
 
 MAX_LINKS: Final = 100
 MAX_SPANS: Final = 24  # a cold load reads each of them by itself

@@ -1,4 +1,4 @@
-"""zstd, bounded both ways."""
+"""zstd compression, and decompression to a known size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compress(data: bytes) -> bytes:
 
 
 def decompress(data: bytes, size: int) -> bytes:
-    """The frame's content, exactly `size` bytes. Raises `ValueError`; never expands beyond `size`."""
+    """The frame's content, exactly `size` bytes. Raises `ValueError`, and never expands further."""
     decompressor = ZstdDecompressor()
     try:
         plain = decompressor.decompress(data, max_length=size + 1)

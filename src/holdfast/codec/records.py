@@ -1,4 +1,4 @@
-"""The caller's types that have named fields: dataclasses, pydantic models, TypedDicts, NamedTuples."""
+"""Types with named fields: dataclasses, pydantic models, TypedDicts, NamedTuples."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stored_names(kind: Any) -> set[str] | None:
 
 
 def made(kind: Any, *args: Any, **fields: Any) -> Any:
-    """What the caller's class makes of its parts. Raises `Misplaced` with its reason if it refuses."""
+    """Call the caller's class. Raises `Misplaced` with the reason if it refuses."""
     try:
         return kind(*args, **fields)
     except Exception as error:
@@ -52,7 +52,7 @@ def made(kind: Any, *args: Any, **fields: Any) -> Any:
 
 
 def is_made(kind: type, stored: type, data: object) -> bool:
-    """Whether the data is an instance already, rather than what it is stored as; raises for others."""
+    """Whether the data is an instance already, not what one is stored as. Raises for others."""
     if type(data) is stored:
         return False
     if isinstance(data, kind):
@@ -61,7 +61,7 @@ def is_made(kind: type, stored: type, data: object) -> bool:
 
 
 def misfit(expected: str, data: object) -> Misplaced:
-    """The data is of another kind altogether."""
+    """The error for data of another type."""
     return Misplaced(
         f"expected {expected}, found {type(data).__name__}; "
         "correct the type, or load without one and convert"

@@ -1,4 +1,4 @@
-"""The sending side of the packed form: any supported value as MessagePack's own types and Exts."""
+"""Encoding: any supported value as MessagePack's own types and Exts."""
 
 from __future__ import annotations
 

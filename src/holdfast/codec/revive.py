@@ -86,7 +86,8 @@ def _unwrap(hint: Any) -> Any:
         elif isinstance(hint, typing.NewType):
             hint = hint.__supertype__
         elif isinstance(hint, TypeVar):
-            hint = hint.__bound__ or (Union[hint.__constraints__] if hint.__constraints__ else Any)  # noqa: UP007
+            choices = hint.__constraints__
+            hint = hint.__bound__ or (Union[choices] if choices else Any)  # noqa: UP007
         elif isinstance(hint, dataclasses.InitVar):
             hint = hint.type
         else:
@@ -281,7 +282,7 @@ def _union(members: tuple[Any, ...]) -> Convert:
 
 
 def _exactness(hint: Any) -> Callable[[Any], bool]:
-    """Whether data is just what an instance of this type is stored as, as far as one level shows."""
+    """Whether data is what an instance of this type is stored as, judged by its first level."""
     kind = get_origin(hint) or hint
     if hint is None:
         return lambda data: data is None

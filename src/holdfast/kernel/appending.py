@@ -100,7 +100,7 @@ def append_if(core: Core, run: str, decide: Decide, *, behind_queued: bool = Fal
 
 
 def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Op[Entry | None]:
-    """Append the drafts together behind `seq`; None, with nothing written, if that is not the head."""
+    """Append the drafts together behind `seq`; None, and nothing written, if it is not the head."""
     moved = ConflictError(run, seq)
 
     def decide(head: Entry | None) -> list[Draft]:

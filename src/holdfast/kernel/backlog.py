@@ -53,7 +53,7 @@ def save_later(core: Core, run: str, draft: Draft) -> Op[Entry]:
 
 
 def flush(core: Core) -> Op[None]:
-    """Return when everything saved so far is durable. Raises the first error of those that are not."""
+    """Return when everything saved so far is durable; raise the first error if something is not."""
     with core.lock:
         while core.held_back:
             run, draft = core.held_back.popitem()

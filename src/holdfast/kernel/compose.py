@@ -122,14 +122,16 @@ def encode(core: Core, run: str, state: object, root: str = "state") -> bytes:
     if size > WARN_STATE_BYTES and run not in core.warned:
         core.warned.add(run)
         log.warning(
-            "the state of run %s takes %.1f MB; keep large data in files and their paths in the state",
-            run, size / 1e6,
-        )  # fmt: skip
+            "the state of run %s takes %.1f MB; keep large data in files, and their paths in the "
+            "state",
+            run,
+            size / 1e6,
+        )
     return encoding
 
 
 def bounded_meta(meta: Mapping[str, Any]) -> str:
-    """What an entry carries beside its state, as it is stored. Raises `ValueError` if it is large."""
+    """An entry's metadata as it is stored. Raises `ValueError` if it is too large."""
     text = dump_meta(meta)
     if len(text) > MAX_META:
         raise ValueError(
@@ -164,7 +166,7 @@ def _whole(what: str, value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    """A number that every store gives back as it was: SQLite would turn 1 into 1.0, and NaN into NULL."""
+    """A float that every store returns unchanged: SQLite makes 1.0 of 1, and NULL of NaN."""
     if not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError(f"duration must be a finite number of seconds, not {value!r}")
     return float(value)

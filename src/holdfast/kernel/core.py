@@ -115,7 +115,7 @@ class Core:
                         result = request()
                     else:
                         writer.wait(request)
-                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
+                except BaseException as error:  # noqa: BLE001 - the operation decides
                     request = op.throw(error)
                 else:
                     request = op.send(result)
@@ -135,7 +135,7 @@ class Core:
                         result = await self.off_loop(request)
                     else:
                         await writer.future(request)
-                except BaseException as error:  # noqa: BLE001 - the operation decides what to do with it
+                except BaseException as error:  # noqa: BLE001 - the operation decides
                     request = op.throw(error)
                 else:
                     request = op.send(result)

@@ -149,7 +149,7 @@ class Journals(Reader):
         with self._lock:
             known = self.tip(run)
             if known is not None and _same_or_ahead(known, tip):
-                # Another task asked, too: two tips of one head would only get into each other's way.
+                # Another task asked, too: there must be one tip for one head.
                 if known.lacks_state and known.seq == tip.seq:
                     known.chain, known.base_seq = tip.chain, tip.base_seq
                     known.damaged = tip.damaged
@@ -212,7 +212,7 @@ class Journals(Reader):
         return ticket
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
-        """The entry that would stand behind the tip, for `Store.trim` and `erase`; the tip stays."""
+        """The entry that would follow the tip, for `Store.trim` and `erase`; the tip stays."""
         return envelope.seal(*self._parts(tip, draft), tip.digest, self._flags, b"")
 
     def recode(self, tip: Tip, entry: Entry, encoding: bytes | None) -> Entry:
@@ -314,7 +314,7 @@ class Journals(Reader):
         tip.held = 0
 
     def value(self, run: str, seq: int, last: Entry | None = None) -> Any:
-        """What the entry at `seq` carries, as plain data. Raises `CheckpointCorruptedError`. Blocks."""
+        """The value of the entry at `seq`. Raises `CheckpointCorruptedError`. Blocks."""
         return self.decoded(run, seq, self.chain(run, seq, last).encoding)
 
     def decoded(self, run: str, seq: int, encoding: bytes) -> Any:

@@ -48,7 +48,9 @@ def _from_proc(pid: int) -> str | None:
 def _from_ps(pid: int, timeout: float) -> str | None:
     asked = ["/bin/ps", "-o", "stat=,lstart=", "-p", str(pid)]
     try:
-        done = subprocess.run(asked, capture_output=True, timeout=timeout, env={"LC_ALL": "C"})  # noqa: S603 - a fixed command and a number
+        done = subprocess.run(  # noqa: S603 - a fixed command and a number
+            asked, capture_output=True, timeout=timeout, env={"LC_ALL": "C"}
+        )
     except subprocess.TimeoutExpired:
         raise TimeoutError("ps did not answer") from None
     state, _, start = done.stdout.decode(errors="replace").strip().partition(" ")

@@ -84,7 +84,7 @@ class Reader:
             page = max(1, min(PAGE, _PAGE_BYTES // weight))
 
     def branch(self, run: str) -> Iterator[Entry]:
-        """The live checkpoints from the current one back to the first, passing over abandoned ones."""
+        """The live checkpoints from the current one back to the first, without abandoned ones."""
         head = self.checked_head(run)
         yield from () if head is None else self.branch_of(head)
 
@@ -255,7 +255,7 @@ def is_live(entry: Entry) -> bool:
 
 
 def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
-    """New bodies for those of a run's entries that stay but are stored as changes to one that goes."""
+    """New bodies for those of a run's entries that stay, but build on one that goes."""
     if reader.store.form == "readable" or not gone:
         return {}
     nearest, farthest = min(gone), max(gone) + _FARTHEST

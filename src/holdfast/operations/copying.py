@@ -1,12 +1,12 @@
-"""Runs on their way into another store. Everything here blocks.
+"""Copying runs to another store. Everything here blocks.
 
-A run keeps its ids, seqs and digests wherever it goes. Where its states had to be encoded anew,
-`verify` says "rewritten" for them. What was copied is read back and checked, and so is what was there
-already. An interrupted copy is finished by starting it again. The source may be in use meanwhile: what
-is deleted there while it is copied is deleted in the copy.
+A run keeps its ids, seqs and digests in every store. Where its states had to be encoded anew,
+`verify` says "rewritten" for them. What was copied is read back and checked, and so is what was
+there already. An interrupted copy is finished by starting it again. The source may be in use
+meanwhile: what is deleted there while it is copied is deleted in the copy.
 
-A journal is read in order, and read anew from every marker by which the target was trimmed. So what
-is added was read later than what the target has let go, and builds on none of it.
+A journal is read in order, and read anew from every marker by which the target was trimmed. So
+what is added was read after the target was trimmed, and builds on nothing that is gone.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _name = attrgetter("seq", "entry_id", "digest")
 
 
 def unseen(run_id: str) -> None:
-    """Nobody looks on."""
+    """The default for `progress`: does nothing."""
 
 
 def copy_to(
@@ -68,15 +68,15 @@ def copy_to(
 ) -> int:
     """Copy runs, or all there are, into another store; returns the number of runs.
 
-    `progress` is called with the id of each run that was copied. Every entry is checked on its way,
-    and again as the target gives it back. What was deleted from a run is deleted in the target. Where
-    a run was cleared and begun anew, its old copy goes if it is known to be that very run: it was
-    complete, or has been deleted there. Verdicts on evidence that the target found itself stay.
+    `progress` is called with the id of each run that was copied. Every entry is checked when it
+    is read and again in the target. What was deleted from a run is deleted in the target. Where a
+    run was cleared and begun anew, its old copy is deleted if it is known to be that very run: it
+    was complete, or has been deleted there. The target's own verdicts on evidence stay.
 
     Raises `CheckpointNotFoundError` for a named run that is not there or was deleted, and
-    `CheckpointCorruptedError` rather than copy damage or leave it in the target. Where the target
-    holds another run by an id, or may have gone on with it by itself, that is left alone: once all
-    other runs are copied, `CopyRefusedError` names these.
+    `CheckpointCorruptedError` rather than copy damage or leave it in the target. A run of the
+    target that is another one by the same id, or may have continued there, is not changed: once
+    all other runs are copied, `CopyRefusedError` names these.
     """
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
@@ -127,7 +127,7 @@ def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
 
 
 def add(store: Store, entries: list[Entry], states: set[int]) -> None:
-    """Append what is not there yet of a part of a journal; all of it must then be there, and whole.
+    """Append what the store lacks of part of a journal, and check that all of it is there, intact.
 
     `states` are the seqs of the states that were found there before it; its own are put in. Raises
     `RunExistsError` where something else stands, `CheckpointCorruptedError` for damage.
@@ -149,7 +149,7 @@ def add(store: Store, entries: list[Entry], states: set[int]) -> None:
 
 
 def pieces(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """The entries, as many together as may be added at once."""
+    """The entries in batches of what may be added at once."""
     piece: list[Entry] = []
     weight = 0
     for entry in entries:
@@ -163,7 +163,7 @@ def pieces(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 
 def join_thread(core: Core, run_id: str) -> None:
-    """A run that came alone still belongs to its thread."""
+    """Add a run that was copied or imported to its thread."""
     head = core.journals.head(run_id)
     if head is None or head.thread is None:
         return
@@ -174,7 +174,7 @@ def join_thread(core: Core, run_id: str) -> None:
 
 
 def keep_aliases(core: Core, run_id: str) -> None:
-    """The callers' own names for checkpoints lead to them here, too, unless they are taken."""
+    """Add the aliases of a copied run's checkpoints, unless they are taken here."""
     begun: dict[str, int] = {}
     for entry in core.journals.entries(run_id):
         if entry.kind == Kind.BEGIN:
@@ -190,7 +190,7 @@ def keep_aliases(core: Core, run_id: str) -> None:
 
 
 class _Copy:
-    """One journal on its way: how far it came, and which states were found in the target."""
+    """Copies one journal: how far it got, and which states are in the target."""
 
     def __init__(self, source: Journals, target: Journals, name: str) -> None:
         self.source = source
@@ -206,7 +206,7 @@ class _Copy:
         begun, there = self.source.head(self.name), self.target.head(self.name)
         if begun is None:
             return
-        # Up to here markers tell of trims before anything was read; what later ones tell of is to be done.
+        # Markers up to here stand for trims before anything was read; later ones are to be done.
         self.trimmed = begun.seq if there is None else there.seq
         limit = _FEW
         while page := self._read(after := self.last and self.last.seq, limit):
@@ -257,7 +257,7 @@ class _Copy:
         return target.recode(self.tip, entry, encoding)
 
     def _thins_out(self, entry: Entry) -> bool:
-        """Whether this marker tells of something that is to be deleted in the target."""
+        """Whether this marker stands for something to delete in the target."""
         return _erases(entry) or (entry.kind in _TRIMS and entry.seq > self.trimmed)
 
     def _follow(self, marker: Entry) -> None:
@@ -270,7 +270,7 @@ class _Copy:
         self._add([marker])
 
     def _erase(self, tombstone: Entry) -> None:
-        """Erase what the target has of the run, if that is known to be what was erased in the source."""
+        """Erase the run in the target, if it is known to be what was erased in the source."""
         head = self.target.head(self.name)
         if head is not None and head.seq < tombstone.seq:
             after = Meta(tombstone).after
@@ -284,7 +284,7 @@ class _Copy:
         self.states.clear()
 
     def _trim(self, marker: Entry) -> None:
-        """Thin the target out as the source is by now."""
+        """Delete from the target what is deleted in the source by now."""
         self.trimmed = max(marker.seq, self.source.head_seq(self.name) or 0)
         entries = list(self.target.entries(self.name))
         gone = {e.seq for e in self.source.entries(self.name) if e.status == Status.DELETED}
@@ -311,7 +311,7 @@ def _check(entry: Entry, states: set[int]) -> None:
 
 @contextmanager
 def _blaming(store: Store) -> Iterator[None]:
-    """Damage that is found here is this store's."""
+    """Name the store in errors about damage found here."""
     try:
         yield
     except CheckpointCorruptedError as error:

@@ -104,10 +104,10 @@ def prune(
 
 
 def clear(core: Core, run_id: str, *, force: bool = False) -> int:
-    """Delete a run and all that stands beside it; returns how many checkpoints went.
+    """Delete a run with its verdicts; returns how many checkpoints were deleted.
 
-    Deleted stays deleted: whoever still builds on the run finds out. A plain `save` to the id
-    begins a new run after the old one. Raises `RunActiveError` on a live or paused run unless
+    It stays deleted: a worker that still holds the run loses it. A plain `save` to the id begins
+    a new run after the old one. Raises `RunActiveError` on a live or paused run unless
     forced.
     """
     check_id("run_id", run_id)
@@ -128,7 +128,7 @@ def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int
 
 
 def head_to_delete(core: Core, run: str) -> Entry | None:
-    """The run's head, or what stands for one that can't be read: it must be possible to delete it."""
+    """The run's head, or a blank one if it can't be read: damaged runs can be deleted, too."""
     try:
         return core.journals.head(run)
     except CheckpointCorruptedError as error:
@@ -283,7 +283,7 @@ def until_done(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
 
 
 def is_active(head: Entry) -> bool:
-    """Whether someone works on the run or waits to."""
+    """Whether the run is live or paused."""
     return head.status in (Status.RUNNING, Status.PAUSED)
 
 

@@ -1,4 +1,4 @@
-"""Deleting all that is kept of an owner, a thread or a run, with a receipt. Everything here blocks."""
+"""Deleting everything of an owner, a thread or a run, with a receipt. Everything here blocks."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | No
 
 
 def _looked_at(core: Core, run: str) -> Forgotten:
-    """What there is of a run; of one that can't be read, what can."""
+    """What will be deleted of a run, as far as it can be read."""
     checkpoints, entries, status, digest = 0, 0, "damaged", ""
     try:
         checkpoints = core.journals.store.stats(run).checkpoints
@@ -135,7 +135,7 @@ def _looked_at(core: Core, run: str) -> Forgotten:
 
 
 def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:
-    """Delete a run as it was looked at, note that, and delete what leads to it."""
+    """Delete a run if it is still as it was looked at, and its aliases; add it to `gone`."""
     run = found.run_id
     aliases = _aliases(core, run)
     clear_if(core, run, lambda head: found.digest in ("", head.digest.hex()))

@@ -1,4 +1,4 @@
-"""What a fork begins with: the opening of its origin, and what had been recorded up to there."""
+"""What a fork begins with: the opening of its origin, and what was recorded up to there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RECORDED: Final = (
 def refuse_undone(core: Core, run: str, seq: int) -> None:
     """Raise `RunFinishedError` where a step up to `seq` was undone since. Blocks.
 
-    Going on from there would take for done what is not any more.
+    A run continued from there would take that step for done.
     """
     head = core.journals.head(run)
     if head is None or head.status not in (Status.FAILED, Status.CANCELLED):
@@ -96,7 +96,7 @@ def branch_off(
 
 
 def copy_of(core: Core, entry: Entry) -> Draft:
-    """The same again, for another place: in a fork, or behind a rollback. Blocks."""
+    """A draft of the same entry for a fork, or behind a rollback. Blocks."""
     if not entry.size:
         return _draft(entry)
     encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
@@ -106,7 +106,7 @@ def copy_of(core: Core, entry: Entry) -> Draft:
 def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
     """What a fork answers for besides the claims of its own first checkpoint.
 
-    What a later claim supersedes is left out, or every fork of a long run would carry all of it.
+    What a later claim supersedes is dropped, or every fork of a long run would carry all of it.
     """
     kept: list[Any] = []  # newest first
     claimed: set[str] = set()

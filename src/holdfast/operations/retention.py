@@ -1,4 +1,4 @@
-"""Retention at work: thinning runs out and clearing idle ones, a bite at a time. Blocks."""
+"""Applying retention: deletes old checkpoints and idle runs, some at a time. Blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LONGEST_NAME: Final = 200
 
 
 class Swept(NamedTuple):
-    """What retention took of a run, or would take."""
+    """What retention deleted of a run, or would delete."""
 
     run_id: str
     checkpoints: int
@@ -38,7 +38,7 @@ class Swept(NamedTuple):
 def apply_retention(core: Core) -> int:
     """Apply the retention policy to every run now; returns how many checkpoints went.
 
-    A run that can't be read is passed over and logged.
+    A run that can't be read is skipped and logged.
     """
     if core.settings.retention is None:
         return 0
@@ -57,7 +57,7 @@ def retain(core: Core, run_id: str, *, dry_run: bool = False) -> Swept:
 
 
 def sweep(core: Core) -> None:
-    """Apply the retention policy to the next few runs: the bite that a save now and then pays for."""
+    """Apply the retention policy to the next few runs, as part of a save."""
     heads = core.journals.store.runs(after=core.swept_to, limit=BITE)
     for head in heads:
         _apply(core, head, whole=False)

@@ -47,7 +47,7 @@ def export_checkpoints(
     The file's suffix chooses its form: `.jsonl`, `.parquet`, or `.duckdb` with a table
     `checkpoints`. The last two need the extra `duckdb`. It appears whole or not at all; one that is
     there already is replaced. Without `states` only what is known about them is written. `progress`
-    is called with the id of each run. For a copy that can be read back use `export_run` or `copy_to`.
+    is called with the id of each run. To read runs back, use `export_run` or `copy_to` instead.
 
     Raises `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
     """
@@ -107,7 +107,8 @@ def _json_lines(path: Path) -> Iterator[Add]:
 def _duckdb(path: Path) -> Iterator[Add]:
     from holdfast.stores.duckdb.store import connect
 
-    insert = f"INSERT INTO checkpoints SELECT {', '.join(f'unnest(?::{kind}[])' for kind in COLUMNS.values())}"
+    columns = ", ".join(f"unnest(?::{kind}[])" for kind in COLUMNS.values())
+    insert = f"INSERT INTO checkpoints SELECT {columns}"
     batch: list[Row] = []
 
     def flush() -> None:

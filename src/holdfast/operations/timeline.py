@@ -1,4 +1,4 @@
-"""What happened in a run, moment by moment, for people to look at. Blocks, and writes nothing."""
+"""What happened in a run, entry by entry, for people. Blocks, and writes nothing."""
 
 from __future__ import annotations
 

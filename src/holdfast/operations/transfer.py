@@ -43,7 +43,7 @@ Numbered = tuple[int, dict[str, Any]]
 
 
 def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
-    """Write a run, with everything beside it, to a JSON Lines file; returns its number of entries.
+    """Write a run and its verdicts to a JSON Lines file; returns the number of entries.
 
     The file appears whole or not at all, and ends with a checksum of itself. Raises
     `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
@@ -213,7 +213,7 @@ def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """The lines as they were summed up, also of a file that has them as the items of an array."""
+    """The lines that the checksum covers, also of a file that has them as items of an array."""
     with path.open("rb") as file:
         if file.read(1) != b"[":
             file.seek(0)
@@ -270,7 +270,7 @@ def _from_line(core: Core, line: dict[str, Any], scratch: dict[str, Tip]) -> Ent
 
 
 def _check_fields(entry: Entry) -> None:
-    """Refuse what no save would have written: the file may come from anyone."""
+    """Refuse what no save would have written: the file is not trusted."""
     check_id("run", entry.run.removeprefix(verdict_journal("")))
     for name in ("flow", "thread", "owner", "step", "type"):
         value = getattr(entry, name)

@@ -111,7 +111,7 @@ def _around_damage(journals: Journals, run: str, problems: list[Problem]) -> Ite
 
 
 def _unreadable(journals: Journals, head: Entry) -> list[Problem]:
-    """The current state must not only be unaltered: it must come back."""
+    """Why the current state can't be loaded, if it can't."""
     wanted = state_seq(head)
     if wanted is None:
         return []
