@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import inspect
 import os
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
@@ -72,11 +73,10 @@ class _Operation(Generic[P, T]):
         op = self._op
 
         @functools.wraps(op)
-        def method(
-            self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs
-        ) -> Coroutine[Any, Any, T]:
-            return self._core.drive_async(op(self._core.ready(), *args, **kwargs))
+        async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            return await self._core.drive_async(op(self._core.ready(), *args, **kwargs))
 
+        vars(method)["__signature__"] = self._signature()
         return method
 
     def blocking(self) -> Callable[Concatenate[SyncCheckpointer, P], T]:
@@ -87,7 +87,18 @@ class _Operation(Generic[P, T]):
         def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
             return self._core.drive(op(self._core.ready(), *args, **kwargs))
 
+        vars(method)["__signature__"] = self._signature()
         return method
+
+    def _signature(self) -> inspect.Signature:
+        """The method's: of the operation, with `self` for the core, and its result."""
+        signature = inspect.signature(self._op)
+        rest = list(signature.parameters.values())[1:]
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        returns = str(signature.return_annotation)
+        if returns.startswith("Op["):
+            returns = returns[3:-1]
+        return inspect.Signature([itself, *rest], return_annotation=returns)
 
 
 def _reads(call: Callable[Concatenate[Core, P], T]) -> _Operation[P, T]:
@@ -261,6 +272,4 @@ def _flush_at_exit() -> None:
         try:
             core.drive(backlog.flush(core))
         except HoldfastError as error:  # the others must be flushed too
-            import logging
-
-            logging.getLogger("holdfast").error("not everything was saved at exit: %s", error)
+            backlog.log.error("not everything was saved at exit: %s", error)

@@ -52,7 +52,7 @@ def take_apart(value: Any) -> tuple[str, list[int] | None, bytes]:
 
 
 def put_together(name: object, shape: object, data: object) -> Any:
-    """The array, newly made and writable, or the scalar. Raises ValueError if the parts don't fit."""
+    """The array, newly made, or the scalar. Raises ValueError when the parts don't fit."""
     try:
         import numpy
     except ImportError:

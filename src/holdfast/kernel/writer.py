@@ -191,7 +191,7 @@ class Writer:
                     log.exception("a store failed in an unexpected way")
 
     def _more_comes(self) -> bool:
-        """Wait for the bell; False, and the thread ends, when there was nothing to do for a while."""
+        """Wait for the bell; False, and the thread ends, if nothing was to do for a while."""
         with self._mutex:
             self._asleep = not self._queue
         if self._asleep and not self._closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -55,6 +56,8 @@ def _saving(composed: Composer[P]) -> Callable[Concatenate[Core, P], Op[Checkpoi
                 yield from _retain(core, entry)
         return _checkpoint(core, entry, draft)
 
+    signature = inspect.signature(composed)
+    vars(save)["__signature__"] = signature.replace(return_annotation="Op[Checkpoint]")
     return save
 
 
