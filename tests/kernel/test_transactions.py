@@ -311,3 +311,9 @@ def test_after_ctrl_c_in_work_nothing_is_lost_or_done_twice(desk: Desk, store: R
     assert ticket.done
     assert work.calls == 2
     assert effects(store) == [1]
+
+
+def test_a_save_is_tried_however_long_it_waited(desk: Desk) -> None:
+    """Behind a slow commit, or on a busy machine."""
+    desk.save("run", seconds=-1)
+    assert desk.seqs("run") == [0]

@@ -266,7 +266,10 @@ class Writer:
         return batch[: with_work[0] or 1] if with_work else batch
 
     def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
-        """Whether to write the ticket; one that lost its head or came too late is resolved."""
+        """Whether to write the ticket; one that lost its head or is too late is resolved.
+
+        None is too late before it was tried: however long it waited, the store may take it now.
+        """
         first = ticket.entries[0]
         if ticket.unknown:
             self._look([ticket])  # before it may count as lost
@@ -274,9 +277,9 @@ class Writer:
             return False
         if ticket.line.broken and not ticket.unknown:
             ticket.resolve(ConflictError(first.run, first.seq))
-        elif ticket.deadline < now:
+        elif ticket.deadline < now and (trouble is not None or ticket.unknown):
             kind = OutcomeUnknownError if ticket.unknown else CheckpointSaveError
-            reason = getattr(trouble, "reason", None) or trouble or "it waited too long"
+            reason = getattr(trouble, "reason", None) or trouble or "the store can't be read"
             error = kind(first.run, str(reason))
             error.__cause__ = trouble
             ticket.resolve(error)
