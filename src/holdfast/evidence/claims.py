@@ -32,16 +32,16 @@ class Evidence:
     """
 
     __slots__ = (
-        "_digest", "_expected", "_metadata", "_subject", "_verdict", "description", "evidence_type",
+        "_expected", "_metadata", "_subject", "description", "digest", "evidence_type", "verdict",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
     description: str
-    _digest: str
+    digest: str  # the SHA-256 of the claim, in hex; equal claims have equal digests
+    verdict: Verdict | None  # the newest; None if it was not checked yet
     _expected: bytes
     _metadata: bytes
     _subject: str | None
-    _verdict: Verdict | None
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class Evidence:
         put("_expected", _encoded("expected", expected))
         put("_metadata", _encoded("metadata", metadata or {}))
         claim = canonical(["holdfast evidence 1", name, description, self.expected, self.metadata])
-        put("_digest", hashlib.sha256(claim.encode()).hexdigest())
+        put("digest", hashlib.sha256(claim.encode()).hexdigest())
         put("_subject", None)
-        put("_verdict", None)
+        put("verdict", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -102,16 +102,6 @@ class Evidence:
         return facts_of(self).get("kind") == "absent"
 
     @property
-    def digest(self) -> str:
-        """The SHA-256 of the claim, in hex. Equal claims have equal digests."""
-        return self._digest
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What was found last; None if it was not checked yet."""
-        return self._verdict
-
-    @property
     def verified(self) -> bool:
         """Whether the newest verdict is VERIFIED."""
         return self.verification_status is VerificationStatus.VERIFIED
@@ -119,23 +109,23 @@ class Evidence:
     @property
     def verification_status(self) -> VerificationStatus:
         """The newest verdict's status; PENDING if it was not checked yet."""
-        return VerificationStatus.PENDING if self._verdict is None else self._verdict.status
+        return VerificationStatus.PENDING if self.verdict is None else self.verdict.status
 
     @property
     def verification_error(self) -> str | None:
         """Why it is not verified."""
-        return None if self._verdict is None else self._verdict.reason
+        return None if self.verdict is None else self.verdict.reason
 
     @property
     def verified_at(self) -> datetime | None:
         """When it was checked last, whatever was found."""
-        return None if self._verdict is None else self._verdict.verified_at
+        return None if self.verdict is None else self.verdict.verified_at
 
     def judge(self, verdict: Verdict | None) -> None:
         """Show this verdict from now on. Raises `InvalidEvidenceError` if it is of another claim."""
-        if verdict is not None and verdict.evidence != self._digest:
+        if verdict is not None and verdict.evidence != self.digest:
             raise InvalidEvidenceError("verdict", f"it was not given on {self}")
-        object.__setattr__(self, "_verdict", verdict)
+        object.__setattr__(self, "verdict", verdict)
 
     def to_dict(self) -> dict[str, Any]:
         """The claim in JSON form, without any verdict; `from_dict` turns it back exactly."""
@@ -173,13 +163,13 @@ class Evidence:
         return cls(data["evidence_type"], data["description"], expected, metadata)
 
     def __eq__(self, other: object) -> bool:
-        return self._digest == other.digest if isinstance(other, Evidence) else NotImplemented
+        return self.digest == other.digest if isinstance(other, Evidence) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self._digest)
+        return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.to_dict(), self._verdict)
+        return _restore, (self.to_dict(), self.verdict)
 
     def __str__(self) -> str:
         if self.verification_error:
