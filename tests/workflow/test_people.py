@@ -478,7 +478,7 @@ def test_a_damaged_question_hides_no_other(
             odd_draft = draft._replace(encoding=cp.core.journals.encode(odd))
             await cp.core.drive_async(append_if(cp.core, "odd", lambda head: opening))
             await cp.core.drive_async(append_if(cp.core, "odd", lambda head: odd_draft))
-            with pytest.raises(hf.InvalidAnswerError, match="can't be told"):
+            with pytest.raises(hf.InvalidAnswerError, match="can't be checked"):
                 await engine.answer("odd", {"a": 1})
             await engine.cancel("odd")
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: opening))

@@ -121,8 +121,8 @@ def state_of(
 ) -> Any:
     """In a step: the latest state of another run in the same store, or of a thread's newest one.
 
-    With `step`, as that step left it; with `verified`, the newest whose evidence holds now, and
-    none where nothing was claimed. It is what `load` gives: of a workflow, its results by step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
+    With `step`, as that step left it; with `verified`, the newest that verifies now, and
+    none if nothing was claimed. It is what `load` gives: of a workflow, its results by step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
     `CheckpointNotFoundError` where there is none yet: give the step a `retry` to wait for it.
     """
     if (run_id is None) is (thread is None):
@@ -150,7 +150,7 @@ def state_of(
 
 
 def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int | None:
-    """The seq of the newest checkpoint of a run that holds now. Raises `VerificationError`."""
+    """The seq of the newest checkpoint of a run that verifies now. Raises `VerificationError`."""
     from holdfast.evidence.trust.checking import Checker
 
     assert here._options is not None  # noqa: SLF001 - the step's own

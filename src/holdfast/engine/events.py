@@ -1,4 +1,4 @@
-"""What a run tells while it runs. Every event carries the run's id."""
+"""The events of a run. Each carries the run's id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(Event):
-    """The run begins, or goes on where it was left."""
+    """The run starts, or resumes where it stopped."""
 
     flow: str
     resumed: bool = False
@@ -45,7 +45,7 @@ class StepStarted(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepProgress(StepEvent):
-    """A step says how far it has come."""
+    """A step reports its progress."""
 
     fraction: float | None = None  # 0 to 1, if it can tell
     message: str = ""
@@ -53,7 +53,7 @@ class StepProgress(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepCompleted(StepEvent):
-    """A step is finished, and as durable as the checkpointer is told to make it."""
+    """A step is finished, and as durable as the checkpointer is set to make it."""
 
     duration: float = 0.0
     attempts: int = 1
@@ -61,7 +61,7 @@ class StepCompleted(StepEvent):
 
     @property
     def value(self) -> Any:
-        """What it came to, as it is recorded: a copy each time."""
+        """Its result, as recorded: a new copy each time."""
         return self._show()
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class StepRetrying(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepFailed(StepEvent):
-    """A step failed for good. The flow may have an answer to that."""
+    """A step failed for good. The flow may handle that."""
 
     error: str
     attempts: int = 1
@@ -90,7 +90,7 @@ class StepFailed(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepSkipped(StepEvent):
-    """A step was left out, or its failure passed over."""
+    """A step, or its failure, was skipped."""
 
     reason: str
 
@@ -106,7 +106,7 @@ class CheckpointSaved(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFailed(Event):
-    """Saving failed, and the run goes on without, as it was told to (`on_save_failure="warn"`)."""
+    """Saving failed, and the run continues without (`on_save_failure="warn"`)."""
 
     step: str | None
     error: str
@@ -114,7 +114,7 @@ class CheckpointFailed(Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRejected(Event):
-    """The run does not go on from this checkpoint, because its evidence does not hold any more."""
+    """The run does not continue from this checkpoint: it does not verify any more."""
 
     checkpoint_id: str
     step: str | None
@@ -131,7 +131,7 @@ class RollbackStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class RollbackCompleted(Event):
-    """Everything that could be undone is."""
+    """The steps were undone, except those in `errors`."""
 
     steps: tuple[str, ...]
     errors: dict[str, str] = field(
@@ -161,7 +161,7 @@ class RunPaused(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunCompleted(Event):
-    """The run came to its end."""
+    """The run ended with a result."""
 
     result: Any
     duration: float = 0.0

@@ -1,4 +1,4 @@
-"""What a run was started with, told apart by a hash."""
+"""A hash of what a run was started with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run comes about: started, resumed, or as a part of another."""
+"""Where runs begin: started, resumed, or as the child of another; then executed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Link(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A run that is ready to be carried out, and how it came about."""
+    """A run that is ready to be executed, and how it was started or resumed."""
 
     run: Run
     started: ev.RunStarted
@@ -73,9 +73,7 @@ async def start(
     inputs: Any,
     options: Options,
     link: Link = Link(),
-    *,
-    parent: Run | None = None,
-    hands_over: bool = True,
+    make_run: Callable[..., Run] = Run,
 ) -> Prepared:
     """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
     check_id("run_id", run_id)
@@ -106,11 +104,11 @@ async def start(
             raise RunExistsError(run_id)
         return opening
 
-    with live.starting(core, run_id):
+    with live.claiming(core, run_id, opening=True):
         entry = await drive(core, append_if(core, run_id, decide), options)
         program.begin(run_id, Stored(encoding, core.journals.decode))
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-        run = Run(program, hold, options, parent=parent, hands_over=hands_over)
+        run = make_run(program, hold, options)
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 
 
@@ -120,21 +118,17 @@ async def resume(
     run_id: str,
     inputs: Any,
     options: Options,
-    *,
-    parent: Run | None = None,
-    hands_over: bool = True,
+    make_run: Callable[..., Run] = Run,
 ) -> Prepared:
-    """Take a run over where it stands. Inputs of None are the recorded ones.
+    """Take a run over at its newest trusted checkpoint. Inputs of None are the recorded ones.
 
     Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
-    `FlowChangedError`, and `RunActiveError` for one that is being carried out by this very
-    process or, unless it is to be taken over, by another one that is alive on this machine.
+    `FlowChangedError`, and `RunActiveError` if this process executes it or, unless it is to be
+    taken over, another living process of this machine does.
     """
     check_id("run_id", run_id)
     with live.claiming(core, run_id):
-        return await _take_over(
-            core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
-        )
+        return await _take_over(core, make, run_id, inputs, options, make_run)
 
 
 async def _take_over(
@@ -143,36 +137,31 @@ async def _take_over(
     run_id: str,
     inputs: Any,
     options: Options,
-    *,
-    parent: Run | None,
-    hands_over: bool,
+    make_run: Callable[..., Run],
     rejected: tuple[ev.CheckpointRejected, ...] = (),
 ) -> Prepared:
     claimed = await claim(core, make, run_id, inputs, options)
     program = claimed.program
     hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
-    behind = resumption(claimed.history)
-    run = Run(program, hold, options, behind, parent=parent, hands_over=hands_over)
 
     async def again(stale: StaleStepError) -> Prepared:
         with live.claiming(core, run_id):
             before = partial(trust.retreat_before, core, claimed.history, stale)
             back = await look(core, before, options)
             written = await drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
-            return await _take_over(
-                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over,
-                rejected=back.rejected if written else (),
-            )  # fmt: skip
+            more = back.rejected if written else ()
+            return await _take_over(core, make, run_id, inputs, options, make_run, more)
 
+    run = make_run(program, hold, options, resumption(claimed.history))
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
     return Prepared(run, started, rejected + claimed.rejected, again)
 
 
-async def execute(plan: Prepared) -> Any:
-    """Carry a run out to where it stops; returns its result or raises what it came to."""
-    events: tuple[ev.Event, ...] = (plan.started, *plan.rejected)
+async def execute(ready: Prepared) -> Any:
+    """Execute a run until it stops; returns its result, or raises what stopped it."""
+    events: tuple[ev.Event, ...] = (ready.started, *ready.rejected)
     while True:
-        run = plan.run
+        run = ready.run
         try:
             with live.registered(run):
                 for event in events:
@@ -180,16 +169,16 @@ async def execute(plan: Prepared) -> Any:
                 await run.hand_over()
                 return await run.main()
         except StaleStepError as stale:
-            assert plan.again is not None, "what has just begun has nothing recorded"
-            plan = await plan.again(stale)
-            plan.run.take_place_of(run)
-            events = plan.rejected  # that it was started was told
+            assert ready.again is not None, "a new run has nothing recorded"
+            ready = await ready.again(stale)
+            ready.run.take_place_of(run)
+            events = ready.rejected  # everybody knows that it was started
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
-    """The recorded result of a completed run, if it was begun with these inputs. Blocks.
+    """The recorded result of a completed run, if it was started with these inputs. Blocks.
 
-    Raises `RunActiveError` if another has taken it up again since.
+    Raises `RunActiveError` if another process has resumed it since.
     """
     program = make()
     history = History(core, run_id, whole=program.flow.replays)
@@ -208,7 +197,7 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     assert task.child is not None
     core = parent.core
     make, inputs = task.child
-    options = parent.options
+    options, make_run = parent.options, partial(Run, parent=parent, hands_over=hands_over)
     see = partial(look, core, options=options)
     run_id, known = await see(partial(_find_child, core, parent, task))
     task.child_id = run_id
@@ -218,37 +207,33 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     if known is None:
         tip = core.journals.tip(parent.run_id)
         link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
-        plan = await start(
-            core, make, run_id, inputs, options, link, parent=parent, hands_over=hands_over
-        )
+        ready = await start(core, make, run_id, inputs, options, link, make_run)
     else:
         anew = None
         if task.policy.claims is not None and parent.behind.repairs:
-            within: History = await see(partial(History, core, run_id, whole=True))
-            begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, within)
+            child: History = await see(partial(History, core, run_id, whole=True))
+            begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, child)
             anew = await see(partial(begin_anew, options))
         rejected: tuple[ev.CheckpointRejected, ...] = ()
         if anew is not None:
-            at = within.head.seq
+            at = child.head.seq
             if await drive(core, append_at(core, run_id, at, anew.drafts), options):
                 rejected = anew.rejected
         try:
-            plan = await resume(
-                core, make, run_id, inputs, options, parent=parent, hands_over=hands_over
-            )
-            plan = plan._replace(rejected=rejected + plan.rejected)
+            ready = await resume(core, make, run_id, inputs, options, make_run)
+            ready = ready._replace(rejected=rejected + ready.rejected)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise
             return await see(partial(outcome, core, make, run_id, inputs))
-    return await execute(plan)
+    return await execute(ready)
 
 
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
-    """The run that a step stands for: its id, and what it is doing if it was begun. Blocks.
+    """The child run of a step: its id, and its status if it was started. Blocks.
 
-    One that failed and was undone is over; the next one takes its place. So it does where the
-    step is repaired, and called with something else than before.
+    The next one takes its place if it failed and was undone, or if the step is repaired and
+    called with other inputs than before.
     """
     assert task.child is not None
     make, inputs = task.child
@@ -269,7 +254,7 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
 
 
 def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
-    """The id of the run that a step stands for: the same whenever the step is tried again.
+    """The id of a step's child run: the same whenever the step is tried again.
 
     Two slashes, because neither a key nor a step's name has two in a row.
     """
@@ -282,18 +267,18 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
 
 
 def stream(
-    plan: Callable[[], Awaitable[Prepared]], release: Callable[[], Awaitable[object]]
+    prepare: Callable[[], Awaitable[Prepared]], release: Callable[[], Awaitable[object]]
 ) -> Stream:
-    """The events of a run that is prepared when the first of them is asked for."""
+    """The events of a run, which starts when the first of them is asked for."""
     events: deque[ev.Event] = deque()
 
     async def main() -> None:
         try:
-            ready = await plan()
+            ready = await prepare()
             ready.run.events = events
-            with contextlib.suppress(RunPausedError, RunCancelledError):  # their events say it
+            with contextlib.suppress(RunPausedError, RunCancelledError):  # an event says it
                 await execute(ready)
-        except GeneratorExit:  # dropped in the middle: nothing may be awaited any more
+        except GeneratorExit:  # the consumer dropped the stream: nothing may be awaited now
             raise
         except BaseException:
             await release()

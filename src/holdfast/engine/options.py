@@ -1,4 +1,4 @@
-"""How a run is carried out."""
+"""How a run is executed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
 Trust = Literal["verify", "stored", "skip"]
-"""What a resume trusts: checkpoints whose evidence holds now; whose evidence was not found to
-fail when it was last checked; or all of them."""
+"""What a resume trusts: checkpoints that verify now; those that did not fail verification when
+they were last checked; or all of them."""
 
 
 class Strategy(StrEnum):
     """After which steps a checkpoint is saved."""
 
-    EVERY_STEP = "every_step"  # also after one that failed
+    EVERY_STEP = "every_step"  # also after a failed one
     ON_SUCCESS = "on_success"
     ON_ERROR = "on_error"  # only when the run fails or pauses: a crash starts it over
     MARKED = "marked"  # after marked steps: a crash starts over from the last of them
@@ -32,7 +32,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How one run is carried out."""
+    """How one run is executed."""
 
     strategy: Strategy = Strategy.EVERY_STEP
     timeout: float | None = None
@@ -41,9 +41,9 @@ class Options:
         False  # nothing else runs on this event loop: sync steps and commits may block it
     )
     listening: bool = False  # someone looks at the events
-    quiet: bool = False  # the store is nobody's business: no word about checkpoints
+    quiet: bool = False  # no events about checkpoints: the store is not the caller's
     trust: Trust = "verify"
-    take_over: bool = False  # also from a living process of this machine
+    take_over: bool = False  # even from a living process of this machine
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
 
     def __post_init__(self) -> None:

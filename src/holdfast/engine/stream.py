@@ -1,6 +1,6 @@
 """Events as they come: an async iterator that runs the engine in its consumer's own task.
 
-The run goes on when the consumer asks for the next event, and stops when it does not. A step that
+The run continues when the consumer asks for the next event, and stops when it does not. A step that
 is awaited here costs no task of its own, and yet what it reports on the way is seen at once: the
 engine's coroutine is driven by hand, and whenever it waits, the events that gathered go first.
 """

@@ -92,7 +92,7 @@ class Step(Effect):
             raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
         policy = self.policy if commit is None else replace(self.policy, commit=commit)
         made = replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
-        return made.outputs(outputs)
+        return made if outputs == () else made.outputs(outputs)
 
     def subworkflow(self, flow: Workflow[Any, Any], **inputs: Any) -> Self:
         """Run another workflow as a child run that this step waits for."""

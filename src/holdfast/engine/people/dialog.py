@@ -1,4 +1,4 @@
-"""What was asked and answered in a run, read lightly, and followed while its worker goes on."""
+"""The questions and answers of a run, read without its states, and kept up to date."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Dialog:
         with outages_named(self.run):
             found = list(self._journals.entries(self.run, after=last.seq - 1))
         if not found or found[0].entry_id != last.entry_id:
-            return None  # what was queued here never came to the store: another took its place
+            return None  # what was queued never reached the store: another entry took its place
         return [entry for entry in found[1:] if entry.seq <= head.seq]
 
     def _take(self, entry: Entry) -> None:

@@ -35,7 +35,7 @@ FAIL: Final = Fails.FAIL
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The answer to "may this go on?"."""
+    """The answer to "may this continue?"."""
 
     approved: bool
     comment: str = ""
@@ -91,20 +91,20 @@ class Inquiry:
 
     def stored(self) -> dict[str, Any]:
         """The value that is recorded for it."""
-        told: dict[str, Any] = {"prompt": self.prompt, "schema": self.schema}
+        stored: dict[str, Any] = {"prompt": self.prompt, "schema": self.schema}
         if self.choices is not None:
-            told["choices"] = list(self.choices)
+            stored["choices"] = list(self.choices)
         if self.assignees is not None:
-            told["assignees"] = list(self.assignees)
+            stored["assignees"] = list(self.assignees)
         if isinstance(self.deadline, datetime):
-            told["deadline"] = to_micros(self.deadline)
+            stored["deadline"] = to_micros(self.deadline)
         elif self.deadline is not None:
-            told["within"] = _seconds(self.deadline)
+            stored["within"] = _seconds(self.deadline)
         if self.default is not FAIL:
-            told["default"] = self.default
+            stored["default"] = self.default
         if self.show is not None:
-            told["show"] = self.show
-        return told
+            stored["show"] = self.show
+        return stored
 
     def record(self, key: str, name: str) -> Record:
         """What goes into the journal, to ask it under this key."""
@@ -167,34 +167,34 @@ class Question:
         try:
             check_schema(self.schema)
         except ValueError as error:
-            return f"what may be answered can't be told: {error}"
+            return f"what may be answered can't be checked: {error}"
         return problems_with(answer, self.schema)
 
 
-def asked(entry: Entry, told: Any) -> Question:
+def asked(entry: Entry, stored: Any) -> Question:
     """The question that an entry records. Raises `CheckpointCorruptedError`."""
     try:
         at = to_datetime(entry.at)
         return Question(
             entry.run,
             str(entry.step),
-            _of(str, told["prompt"]),
-            _of(dict, told["schema"]),
+            _of(str, stored["prompt"]),
+            _of(dict, stored["schema"]),
             at,
-            tuple(_of(list, told["choices"])) if "choices" in told else None,
-            tuple(_of(str, name) for name in told.get("assignees", ())),
-            _deadline(told, at),
-            told.get("default", FAIL),
-            told.get("show"),
+            tuple(_of(list, stored["choices"])) if "choices" in stored else None,
+            tuple(_of(str, name) for name in stored.get("assignees", ())),
+            _deadline(stored, at),
+            stored.get("default", FAIL),
+            stored.get("show"),
         )
     except (TypeError, KeyError, AttributeError, ValueError, OverflowError) as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, f"no question: {error!r}") from None
 
 
-def _deadline(told: dict[str, Any], asked_at: datetime) -> datetime | None:
-    if "within" in told:
-        return asked_at + timedelta(seconds=told["within"])
-    return to_datetime(told["deadline"]) if "deadline" in told else None
+def _deadline(stored: dict[str, Any], asked_at: datetime) -> datetime | None:
+    if "within" in stored:
+        return asked_at + timedelta(seconds=stored["within"])
+    return to_datetime(stored["deadline"]) if "deadline" in stored else None
 
 
 def _of(kind: type[Any], value: Any) -> Any:
@@ -208,7 +208,7 @@ def _set(inquiry: Inquiry, name: str, value: Any) -> None:
 
 
 def _plain(value: Any, root: str) -> Any:
-    """A value as it comes back from a store."""
+    """A value as a store returns it."""
     return values.decode(values.encode(value, root=root))
 
 

@@ -1,4 +1,4 @@
-"""What anyone may ask of a run, from any process: pause, cancel, answer. For both colours."""
+"""What any process may do about a run: pause, cancel, answer. Sync and async."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
-    """Ask a run to pause or cancel: at once if it is carried out here, else when its worker looks.
+    """Ask a run to pause or cancel: at once if it is executed here, else when its holder looks.
 
-    A run that nobody carries out and that has nothing to undo is cancelled right away. Raises
+    A run that nobody executes and that has nothing to undo is cancelled right away. Raises
     `CheckpointNotFoundError` and `RunFinishedError`.
     """
     check_id("run_id", run_id)
@@ -138,9 +138,9 @@ def apply_deadlines(
 ) -> Op[list[Question]]:
     """Answer what nobody answered in time, in one run or in all, with the default or a failure.
 
-    With `flow`, in those of that flow. Returns the questions that this was done for; resume their
-    runs to go on. Nothing else does it by itself: `resume` does it for its run, and whoever
-    answers too late. Where it is for many, a run that can't be read is passed over.
+    With `flow`, in those of that flow. Returns the questions that were answered; resume their
+    runs. Nothing does this in the background: `resume` does it for its run, and so does an answer
+    that comes too late. Of many runs, one that can't be read is skipped.
     """
     if run_id is None:
         found: list[Question] = yield partial(list, _all_open(core, flow))
@@ -157,7 +157,7 @@ def apply_deadlines(
             except CheckpointCorruptedError as error:
                 if run_id is not None:
                     raise
-                log.warning("the deadlines of run %s don't count: %s", question.run_id, error)
+                log.warning("the deadlines of run %s can't be applied: %s", question.run_id, error)
     return done
 
 
@@ -183,8 +183,8 @@ def _expire(core: Core, question: Question) -> Op[None]:
 
 
 def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
-    """What is recorded of an answer. A run that waited for it can go on; one that failed, or that
-    someone wants to be paused, stays so."""
+    """The entry of an answer. A run that waited for it is running again; one that failed, or that
+    someone asked to pause, stays so."""
     waited = head.kind == Kind.QUESTION or Meta(head).reason in ("questions", "child")
     status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
     return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
@@ -222,7 +222,7 @@ def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
                 except CheckpointNotFoundError:  # deleted since
                     continue
                 except CheckpointCorruptedError as error:  # what others ask is still to be seen
-                    log.warning("what run %s asks can't be read: %s", head.run, error)
+                    log.warning("the questions of run %s can't be read: %s", head.run, error)
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:
@@ -248,7 +248,7 @@ def _standing(run_id: str, head: Entry | None) -> Entry:
 
 
 def _is_idle(core: Core, head: Entry) -> bool:
-    """Whether nobody carries the run out, beyond doubt: it stopped, or its worker is dead."""
+    """Whether certainly nobody executes the run: it stopped, or its holder is dead."""
     if head.status != Status.RUNNING:
         return True
     last, holder = last_holder(core, head.run)
@@ -259,8 +259,8 @@ def _is_idle(core: Core, head: Entry) -> bool:
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
-    within = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
-    return any(head.status not in _OVER for head in within) or any(
+    children = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
+    return any(head.status not in _OVER for head in children) or any(
         Meta(e).undo for e in entries if e.kind == Kind.RESULT
     )
 

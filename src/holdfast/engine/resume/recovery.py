@@ -1,7 +1,7 @@
-"""Runs that nobody carries out any more: finding them, and going on with them.
+"""Runs that nobody executes any more: finding and resuming them.
 
-A run is taken over by an append, so going on with one that is not orphaned after all is never
-wrong; it only takes the run away from its worker, and what that is doing is done again.
+A run is taken over by an append, so resuming one that is not orphaned after all is safe: its
+holder loses the run, and the step under way is executed again.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ log = logging.getLogger("holdfast")
 
 
 class Orphan(NamedTuple):
-    """A run that is under way, and nobody carries out."""
+    """A run that is under way although nobody executes it."""
 
     run_id: str
     flow: str | None
     step: str | None
     holder: str  # the process that executed it: host and pid
-    since: datetime  # its last sign of life
-    answered: bool  # it stopped by itself, for an answer that has come
+    since: datetime  # when it recorded its last entry
+    answered: bool  # it paused for an answer, which has come
 
 
 def orphans(
     core: Core, *, flow: str | None = None, silent: float = SILENT_SECONDS, limit: int | None = None
 ) -> list[Orphan]:
-    """The runs under way whose worker is dead, in the order of their ids. Blocks.
+    """The runs under way whose holder is dead, in the order of their ids. Blocks.
 
-    Whether a process of this machine is alive is known; that of another is taken to be dead
-    when it has recorded nothing for `silent` seconds. Runs within runs are their parents' matter,
-    and one that can't be read is logged and passed over.
+    Whether a process of this machine is alive is known; one of another machine is considered
+    dead when it has recorded nothing for `silent` seconds. Child runs are left to their parents,
+    and a run that can't be read is logged and skipped.
     """
     found: list[Orphan] = []
     deadline = silent_since(core, silent)
@@ -59,7 +59,7 @@ def orphans(
         try:
             orphan = _orphan(core, head, deadline)
         except CheckpointCorruptedError as error:  # the others are still to be found
-            log.warning("who carries run %s out can't be told: %s", head.run, error)
+            log.warning("the holder of run %s can't be read: %s", head.run, error)
             continue
         found += [] if orphan is None else [orphan]
     return found
@@ -74,26 +74,23 @@ async def recover(
     at_once: int = 10,
     progress: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
-    """Go on with every orphaned run of these flows; returns what each came to: a result or an error.
+    """Resume every orphaned run of these flows; returns the result or error of each by run id.
 
-    `progress` is called with the id of each run that has come to its end, or to where it stops.
-
-    What nobody answered them in time is answered first, as it says, and runs that paused for an
-    answer which has come since go on, too.
-
-    Runs of other flows are left alone. One that another worker takes first is that one's.
+    `progress` is called with the id of each run that has stopped. Overdue questions are answered
+    first, and runs that paused for an answer which has come are resumed, too. Runs of other flows
+    are left alone, and so is one that another process takes over first.
     """
     places = asyncio.Semaphore(at_once)
     came: dict[str, Any] = {}
 
-    async def go_on(orphan: Orphan) -> None:
+    async def resume(orphan: Orphan) -> None:
         async with places:
             make = makes[str(orphan.flow)]
             try:
                 plan = await launch.resume(core, make, orphan.run_id, None, options)
                 came[orphan.run_id] = await launch.execute(plan)
             except RunActiveError:
-                pass  # it is carried out right here, since a moment ago
+                pass  # this process has just begun to execute it
             except Exception as error:
                 came[orphan.run_id] = error
             if progress is not None:
@@ -102,10 +99,10 @@ async def recover(
     for flow in makes:
         try:
             await core.drive_async(requests.apply_deadlines(core, flow=flow))
-        except HoldfastError as error:  # runs that wait for no answer go on all the same
-            log.warning("the deadlines of %s were not looked at: %s", flow, error)
+        except HoldfastError as error:  # runs that wait for no answer are resumed all the same
+            log.warning("the deadlines of %s were not applied: %s", flow, error)
     found = await core.off_loop(lambda: orphans(core, silent=silent))
-    await asyncio.gather(*(go_on(orphan) for orphan in found if orphan.flow in makes))
+    await asyncio.gather(*(resume(orphan) for orphan in found if orphan.flow in makes))
     return came
 
 

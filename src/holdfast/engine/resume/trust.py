@@ -1,4 +1,4 @@
-"""Which checkpoint a run may go on from: the newest one whose evidence holds."""
+"""Which checkpoint a run may continue from: the newest one that verifies."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _MOST: Final = 20  # reasons that a rollback keeps: the event stream tells all
 
 
 class Retreat(NamedTuple):
-    """Going back from checkpoints that can't be trusted: the newest first, each with the reason."""
+    """Going back from checkpoints that do not verify: the newest first, each with the reason."""
 
     to: Entry | None  # None: to the run's very beginning
     rejected: tuple[CheckpointRejected, ...]
-    epoch: int  # stays as it is: steps are repaired, rather than done anew
+    epoch: int  # unchanged: steps are repaired, rather than executed anew
     kept: tuple[Draft, ...] = ()  # what was decided, asked and answered before the oldest of them
-    anew: bool = False  # all of it, because of what is claimed of the run as a whole
+    anew: bool = False  # the whole run is executed again
 
     @property
     def drafts(self) -> list[Draft]:
@@ -35,8 +35,8 @@ class Retreat(NamedTuple):
     @property
     def draft(self) -> Draft:
         """The entry that says so."""
-        told = [[one.seq, one.step, one.reason] for one in self.rejected[:_MOST]]
-        facts: dict[str, Any] = {"rejected": told, "rejections": len(self.rejected)}
+        reasons = [[one.seq, one.step, one.reason] for one in self.rejected[:_MOST]]
+        facts: dict[str, Any] = {"rejected": reasons, "rejections": len(self.rejected)}
         facts |= {"epoch": self.epoch} if self.epoch else {}
         facts |= {"anew": True} if self.anew else {}
         target = None if self.to is None else self.to.seq
@@ -47,9 +47,9 @@ class Retreat(NamedTuple):
 
 
 def examine(core: Core, history: History, options: Options) -> Retreat | None:
-    """Where the run has to go back to before it goes on; None if it may go on where it stands.
+    """Where the run has to go back to before it continues; None if it may continue as it is.
 
-    Raises `VerificationError` where that can't be told now. Blocks.
+    Raises `VerificationError` if that can't be checked now. Blocks.
     """
     if options.trust == "skip" or history.ending or not history.may_claim:
         return None
@@ -69,7 +69,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
 
 
 def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retreat:
-    """Going back before a step that was called with something else than what is recorded. Blocks."""
+    """Going back before a step that is called with other arguments than recorded. Blocks."""
     (entry,) = (e for e in history.entries if e.seq == stale.seq)
     before = None if entry.parent is None else core.journals.entry(history.run, entry.parent)
     why = "its step is called with other arguments now"
@@ -79,16 +79,16 @@ def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retre
 
 
 def begin_anew(
-    core: Core, parent: str, step: str, within: History, options: Options
+    core: Core, parent: str, step: str, child: History, options: Options
 ) -> Retreat | None:
-    """Whether the run that a step stands for has to begin anew, rather than be repaired.
+    """Whether a step's child run has to start again, rather than be repaired.
 
-    So it does where the step itself claimed something when it was last finished, and that is not
-    so any more: nobody can tell which part of the run within is to answer for it. Raises
-    `VerificationError` where that can't be told now. Blocks.
+    It does if the step itself claimed something when it was last finished, and that does not
+    verify any more: no part of the child run answers for it. Raises `VerificationError` if that
+    can't be checked now. Blocks.
     """
-    begun = any(within.meta(entry).anew for entry in within.of(Kind.ROLLBACK))
-    if options.trust == "skip" or (begun and within.head.status != Status.COMPLETED):
+    begun = any(child.meta(entry).anew for entry in child.of(Kind.ROLLBACK))
+    if options.trust == "skip" or (begun and child.head.status != Status.COMPLETED):
         return None
     past = core.journals.entries(parent, newest_first=True)
     results = (e.seq for e in past if e.kind == Kind.RESULT and e.step == step)
@@ -105,8 +105,8 @@ def begin_anew(
         return None
     if standing.status is not VerificationStatus.FAILED:
         raise VerificationError(checkpoint_id(parent, found.seq), standing.against)
-    newest = next(core.journals.branch_of(within.head), within.opening)
-    return Retreat(None, (_rejection(newest, standing.reason),), within.epoch, anew=True)
+    newest = next(core.journals.branch_of(child.head), child.opening)
+    return Retreat(None, (_rejection(newest, standing.reason),), child.epoch, anew=True)
 
 
 def _kept(core: Core, history: History, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:

@@ -1,9 +1,9 @@
-"""The right to record a run's steps, kept until someone else takes it.
+"""The right to record a run's steps, held until another process takes the run over.
 
-Whoever opened or claimed a run appends behind its own last entry. When something else stands
-there, it is looked at: requests and answers are taken note of, and what was to be appended goes
-behind them; anything else means that the run belongs to someone else now. Where the store has lost
-its last entry, the run stops: it would go on from what only this process knows.
+The process that opened or claimed a run appends behind its own last entry. If another entry is
+there, it looks: behind requests and answers it appends all the same; anything else means that
+another process holds the run now. If the store has lost its last entry, the run stops: it would
+continue from a state that only this process knows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAUSE: Final = 0.005
 
 
 class Hold:
-    """Appends for the owner of a run. Several tasks may append; they take turns."""
+    """Appends for the holder of a run. Several tasks may append; they take turns."""
 
     def __init__(self, core: Core, run: str, seq: int, *, blocking: bool = False) -> None:
         self.core = core
@@ -58,33 +58,32 @@ class Hold:
         when the store did not take them before the deadline: they are then appended with the next
         ones.
         """
-        if work is None and not (self._flying or self._left or self._turn.locked()):
-            entries = self._append_at_once(drafts)
-            if entries is not None:
-                return entries
-            drafts = [] if self._flying else drafts
+        deadline = new_deadline(self.core)
+        waits = self._flying or self._left or self._turn.locked() or self.core.journals.writer.full
+        if drafts and work is None and not waits and self._submit(list(drafts), deadline):
+            drafts, ticket = (), self._flying[0]  # fast path: the head is known
+            if ticket.done and ticket.error is None:
+                self._flying.clear()
+                self._durable = self.seq
+                return list(ticket.entries)
+        settled: list[Entry] = []
         async with self._turn:
-            settled: list[Entry] = []
             if work is not None:  # what is left over must not depend on it
-                await self._append([], True, None, settled)
-            await self._append(list(drafts), wait, work, settled)
-            return settled
-
-    def _append_at_once(self, drafts: Sequence[Draft]) -> list[Entry] | None:
-        """Fast path: append without waiting when the head is known."""
-        if drafts and not self.core.journals.writer.full:
-            self._submit(list(drafts), new_deadline(self.core))
-        if not (self._flying and self._flying[0].done and self._flying[0].error is None):
-            return None
-        self._durable = self.seq
-        return list(self._flying.pop().entries)
+                await self._append([], True, None, settled, deadline)
+                deadline = new_deadline(self.core)
+            await self._append(list(drafts), wait, work, settled, deadline)
+        return settled
 
     async def _append(
-        self, drafts: list[Draft], wait: bool, work: Work | None, settled: list[Entry]
+        self,
+        drafts: list[Draft],
+        wait: bool,
+        work: Work | None,
+        settled: list[Entry],
+        deadline: float,
     ) -> None:
         todo = [*self._left, *drafts]
         self._left = []
-        deadline = new_deadline(self.core)
         journals = self.core.journals
         try:
             while True:

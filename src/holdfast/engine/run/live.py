@@ -1,4 +1,4 @@
-"""The runs that this process is carrying out, so that they can be spoken to at once."""
+"""The runs that this process executes, so that it can pass requests to them at once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _claiming: set[tuple[int, str]] = set()
 
 @contextmanager
 def registered(run: Run) -> Iterator[None]:
-    """Known to others of this process while it is carried out."""
-    key = (id(run.core.journals.store), run.run_id)
-    _runs[key] = run
+    """Make a run known to the rest of this process while it is executed."""
+    _runs[_key(run.core, run.run_id)] = run
     try:
         yield
     finally:
@@ -29,23 +28,15 @@ def registered(run: Run) -> Iterator[None]:
 
 
 @contextmanager
-def claiming(core: Core, run_id: str) -> Iterator[None]:
-    """Only one of this process takes a run over at a time. Raises `RunActiveError`."""
-    key = (id(core.journals.store), run_id)
-    if key in _runs or key in _claiming:
-        raise RunActiveError(run_id, Status.RUNNING)
-    _claiming.add(key)
-    try:
-        yield
-    finally:
-        _claiming.discard(key)
+def claiming(core: Core, run_id: str, *, opening: bool = False) -> Iterator[None]:
+    """One task of this process at a time takes a run over. Raises `RunActiveError`.
 
-
-@contextmanager
-def starting(core: Core, run_id: str) -> Iterator[None]:
-    """Nobody else of this process takes a run over while it is opened: the store says who opens it."""
-    key = (id(core.journals.store), run_id)
+    One that is `opening` the run never raises: the store decides who opens it.
+    """
+    key = _key(core, run_id)
     first = key not in _claiming
+    if not opening and (key in _runs or not first):
+        raise RunActiveError(run_id, Status.RUNNING)
     _claiming.add(key)
     try:
         yield
@@ -55,17 +46,21 @@ def starting(core: Core, run_id: str) -> Iterator[None]:
 
 
 def forget(run: Run) -> None:
-    """It is not carried out any more, though its task has not noticed yet."""
-    key = (id(run.core.journals.store), run.run_id)
+    """The run is not executed any more, though its task has not noticed yet."""
+    key = _key(run.core, run.run_id)
     if _runs.get(key) is run:
         del _runs[key]
 
 
 def find(core: Core, run_id: str) -> Run | None:
-    """The run of this id in this store, if it is carried out here."""
-    return _runs.get((id(core.journals.store), run_id))
+    """The run of this id in this store, if this process executes it."""
+    return _runs.get(_key(core, run_id))
 
 
 def is_executed_here(run_id: str) -> bool:
-    """Whether a run of this id is carried out here, or about to be, in whatever store."""
+    """Whether this process executes a run of this id, or is about to, in whatever store."""
     return any(name == run_id for _, name in (*_runs, *_claiming))
+
+
+def _key(core: Core, run_id: str) -> tuple[int, str]:
+    return id(core.journals.store), run_id

@@ -192,7 +192,7 @@ class Run:
                 await self._note_decisions(ready)
             if self.hold.absorbed:
                 self._listen()
-            if self.behind.failure is not None:  # it was rolling back: go on with that
+            if self.behind.failure is not None:  # it was being rolled back
                 if isinstance(self.behind.failure, RunCancelledError):
                     return await ending.cancel(self)
                 return await ending.fail(self, self.behind.failure)

@@ -58,7 +58,7 @@ class Plan:
     migrate: Mapping[str, Callable[[Any], Any] | None] = field(default_factory=dict)
     rename: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 10_000
-    ends: tuple[str, ...] = (END,)  # what ends the run when it is come to
+    ends: tuple[str, ...] = (END,)  # where the run ends
 
     flow_word: ClassVar[str] = "graph"
     node_word: ClassVar[str] = "node"
@@ -164,7 +164,7 @@ class Plan:
         return list(order)
 
     def merge_at(self, join: str) -> Merge | None:
-        """How what branches came to is joined there."""
+        """How the states of branches are merged there."""
         node = self.nodes.get(join)
         return (node.merge if node is not None else None) or self.merge
 

@@ -25,17 +25,17 @@ class Walk:
         self.path = path
         self.fork = fork
         self.name = name  # of a branch: its first node
-        self.visits: dict[str, int] = {}  # how often it came to each node
+        self.visits: dict[str, int] = {}  # how often it visited each node
         self.at_hand: Any = None  # the state, revived, for the next node alone
         self.before: tuple[str, ...] = ()  # the steps that led to where it stands
-        self.since: dict[str, int] = {}  # when it first came to nodes, where that matters
+        self.since: dict[str, int] = {}  # when it first visited nodes, if there is a limit
 
 
 class Fork:
-    """Branches under way, and what the ones that have arrived came to."""
+    """Branches under way, and those that have arrived at the join."""
 
     def __init__(self, walk: Walk, key: str, join: str, targets: list[str]) -> None:
-        self.walk = walk  # the one that forked, and goes on at the join
+        self.walk = walk  # the one that forked, and continues at the join
         self.key = key
         self.join = join
         self.targets = targets
@@ -58,7 +58,9 @@ class WalkingProgram(Program):
         self._plan = plan
         self.flow = plan.info
         self.run_id = ""
-        self._walks: list[tuple[Walk, list[str], str]] = []  # to go on: where to, and after what
+        self._walks: list[
+            tuple[Walk, list[str], str]
+        ] = []  # to be continued: where to, and after what
         self._busy: dict[str, tuple[Walk, Fork | None]] = {}
         self._next: dict[str, list[str]] = {}
         self._recorded: dict[str, tuple[Stored, list[str]]] = {}
@@ -79,7 +81,7 @@ class WalkingProgram(Program):
 
     @abstractmethod
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
-        """What is to be executed where a walk came to a node; None where it has to wait."""
+        """The task of the node that a walk came to; None if it has to wait."""
 
     @abstractmethod
     def seen(self, walk: Walk) -> Any:
@@ -213,7 +215,7 @@ class WalkingProgram(Program):
             return []
         walk, fork = self._busy[task.key]
         if fork is not None or walk.path:
-            return []  # the branches' own results say where to go on
+            return []  # the branches' own results say where to continue
         walk.visits[task.name] -= 1
         facts: dict[str, Any] = {"next_steps": [task.name], **self.facts(walk)}
         before = walk.state.value()

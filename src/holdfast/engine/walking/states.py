@@ -17,7 +17,7 @@ def revived(data: Any, kind: Any) -> Any:
 
 
 def stored_form(state: Any, kind: Any) -> Any:
-    """The state as it comes back from a store. Raises `SerializeError` and `ReviveError`."""
+    """The state as a store returns it. Raises `SerializeError` and `ReviveError`."""
     return revived(values.decode(values.encode(state)), kind)
 
 

@@ -25,7 +25,7 @@ from holdfast.model import CheckpointType, Entry, Kind, Status, checkpoint_id
 
 
 class Wanted(NamedTuple):
-    """Where a run is to go on, and with what."""
+    """Where a run is to continue, and with what state."""
 
     from_node: str | None = None
     after_node: str | None = None
@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the run is to go on from another point than the one it stands at."""
+        """Whether the run is to continue from another point than its current one."""
         return bool(self.from_node or self.after_node or self.replay)
 
 
@@ -53,10 +53,10 @@ class _Place(NamedTuple):
 
 
 def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
-    """Append what makes the run go on from there, all or nothing.
+    """Append what makes the run continue from there, all or nothing.
 
     Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `RunFinishedError`
-    for a run that is over and is not to go on from an earlier point.
+    for a run that is over, unless it is to continue from an earlier point.
     """
     if sum(map(bool, (wanted.from_node, wanted.after_node, wanted.replay))) > 1:
         raise ValueError("give at most one of from_node, after_node and replay")

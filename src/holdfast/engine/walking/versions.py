@@ -1,4 +1,4 @@
-"""What a walking flow makes of a run that it, or an older version of it, recorded."""
+"""How a walking flow reads a run that it, or an older version of it, recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES: Final = re.compile(r"(^|/|>(?!merge$))([^#/>]+)")
 
 
 def check(plan: Plan, history: History) -> None:
-    """Raise `FlowChangedError` if a run of this history can't go on with this flow."""
+    """Raise `FlowChangedError` if a run of this history can't continue with this flow."""
     metas = [history.meta(e) for e in (*reversed(history.entries), history.opening)]
     newest = next((meta for meta in metas if meta.flow_version is not None), metas[-1])
     states = [e for e in history.entries if e.kind in CARRY_STATE]
