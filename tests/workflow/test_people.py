@@ -488,7 +488,7 @@ def test_a_damaged_question_hides_no_other(
                 await engine.questions("bad")
 
     asyncio.run(main())
-    assert "what run bad asks" in caplog.text
+    assert "the questions of run bad" in caplog.text
 
 
 def test_recover_goes_on_with_what_was_answered_and_what_is_overdue(
