@@ -249,7 +249,7 @@ def test_a_policy_keeps_evidence_inside_its_roots(url: str, tmp_path: Path) -> N
                 manager.commit_step(step_id, exists("/etc/passwd"))
 
 
-def test_what_is_committed_and_not_verified_is_logged(
+def test_a_commit_that_does_not_verify_is_logged(
     tmp_path: Path, workplace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Such as a digest that was taken in the working directory, and is looked for in base_path."""
@@ -259,7 +259,7 @@ def test_what_is_committed_and_not_verified_is_logged(
     (workplace / "a").write_text("another")
     with CheckpointManager("memory://", policy=Policy(base_path=base)) as manager:
         assert not step(manager, {}, EvidencePack([file_evidence("a")])).verified
-        assert "task@2 is committed and did not verify: file_sha256 'a is unch" in caplog.text
+        assert "task@2 is committed, but verification failed: a has 21 bytes" in caplog.text
         caplog.clear()
         meant = file_evidence("a", policy=manager.verifier.policy)
         assert step(manager, {}, EvidencePack([meant])).verified

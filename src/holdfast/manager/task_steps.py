@@ -7,7 +7,7 @@ before a begun step discards it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
@@ -153,10 +153,10 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
     )
 
     def decide(head: Entry | None) -> Draft:
-        since = list(core.journals.entries(begun.run, after=begun.seq - 1))
-        for done in _commits_of(begun, since):
-            raise _DoneError(done)
-        reason = _why_not(begun, since)
+        step = _BegunStep(core, begun)
+        if step.commit is not None:
+            raise _DoneError(step.commit)
+        reason = step.why_not()
         if reason is not None:
             raise StepConflictError(step_id, reason)
         return draft
@@ -185,11 +185,11 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
     """
 
     def decide(head: Entry | None) -> Draft:
-        since = list(core.journals.entries(begun.run, after=begun.seq - 1))
-        for done in _commits_of(begun, since):
-            reason = f"it was committed as {checkpoint_id(done.run, done.seq)}"
+        step = _BegunStep(core, begun)
+        if step.commit is not None:
+            reason = f"it was committed as {checkpoint_id(begun.run, step.commit.seq)}"
             raise StepConflictError(checkpoint_id(begun.run, begun.seq), reason)
-        if not _waits(begun, since):
+        if not step.waits:
             raise _DoneError(begun)
         meta = dump_meta({_BEGUN: begun.entry_id.hex()})
         return Draft(Kind.CANCEL.value, Status.OPEN.value, type=begun.type, meta=meta)
@@ -203,7 +203,7 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
 def in_flight(core: Core, run: str) -> list[StepInFlight]:
     """The steps of a task that wait to be committed, oldest first. Reads its whole index. Blocks."""
     entries = list(core.journals.entries(run))
-    over = {_begun_by(entry) for entry in entries if _saved(entry)} | _abandoned(entries)
+    over = {Meta(entry).begun for entry in entries if _saved(entry)} | _abandoned(entries)
     waiting = [entry for entry in _followed(entries) if entry.kind == Kind.BEGIN]
     return [_in_flight(core, e) for e in reversed(waiting) if e.entry_id.hex() not in over]
 
@@ -225,7 +225,11 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
     except InvalidIdError:
         check_id("checkpoint_id", name)
     step_id = _named(core.journals.checked_head(alias_journal(name)))
-    done = None if step_id is None else _checkpoint_of(core, step_id)
+    try:
+        begun = find(core, step_id or "")
+    except StepNotFoundError:
+        return None
+    done = _commit_of(begun, core.journals.entries(begun.run, after=begun.seq))
     return None if done is None else (done.run, done.seq)
 
 
@@ -236,7 +240,7 @@ def _name(core: Core, alias: str, step_id: str) -> Op[None]:
         holder = _named(head)
         if head is not None and holder == step_id:
             raise _DoneError(head)
-        if holder is not None and _is_of_use(core, holder):
+        if holder is not None and _is_in_use(core, holder):
             reason = f"checkpoint_id {alias!r} belongs to the step {holder}"
             raise StepConflictError(step_id, reason)
         return alias_of(step_id)
@@ -251,71 +255,64 @@ def _named(head: Entry | None) -> str | None:
     return None if head is None else Meta(head).step
 
 
-def _is_of_use(core: Core, step_id: str) -> bool:
+def _is_in_use(core: Core, step_id: str) -> bool:
     """Whether a step was committed, or can be."""
     try:
-        begun = find(core, step_id)
+        step = _BegunStep(core, find(core, step_id))
     except StepNotFoundError:
         return False
-    since = list(core.journals.entries(begun.run, after=begun.seq - 1))
-    return any(_commits_of(begun, since)) or _waits(begun, since)
+    return step.commit is not None or step.waits
 
 
-def _checkpoint_of(core: Core, step_id: str) -> Entry | None:
-    try:
-        begun = find(core, step_id)
-    except StepNotFoundError:
-        return None
-    return next(_commits_of(begun, core.journals.entries(begun.run, after=begun.seq)), None)
-
-
-def _commits_of(begun: Entry, since: Iterable[Entry]) -> Iterator[Entry]:
+def _commit_of(begun: Entry, since: Iterable[Entry]) -> Entry | None:
     name = begun.entry_id.hex()
-    for entry in since:
-        if _saved(entry) and _begun_by(entry) == name:
-            yield entry
+    return next((entry for entry in since if _saved(entry) and Meta(entry).begun == name), None)
 
 
-def _begun_by(entry: Entry) -> str | None:
-    return Meta(entry).begun
+class _BegunStep:
+    """A begun step, and what was written to its task since. Blocks."""
+
+    def __init__(self, core: Core, begun: Entry) -> None:
+        self._begun = begun
+        entries = list(core.journals.entries(begun.run, after=begun.seq - 1))
+        self.commit = _commit_of(begun, entries)
+        self._abandoned = begun.entry_id.hex() in _abandoned(entries)
+        self._followed = _followed(entries)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it was neither abandoned nor rolled back."""
+        return not self._abandoned and any(e.seq == self._begun.seq for e in self._followed)
+
+    def why_not(self) -> str | None:
+        """Why it can't be committed; None if it can."""
+        if self._abandoned:
+            return "it was abandoned; begin another"
+        if not self.waits:
+            return "its task was rolled back to before it, or deleted; begin it again"
+        if self._overtaken():
+            return (
+                "another process has begun and committed steps since, and this one would return "
+                "the task to its old snapshot; abandon_step() it, and begin again"
+            )
+        return None
+
+    def _overtaken(self) -> bool:
+        """Whether a step that another process began later was committed."""
+        worker = Meta(self._begun).worker
+        later = {
+            entry.entry_id.hex()
+            for entry in self._followed
+            if entry.kind == Kind.BEGIN
+            and entry.seq > self._begun.seq
+            and Meta(entry).worker not in (None, worker)
+        }
+        committed = (Meta(entry).begun for entry in self._followed if _saved(entry))
+        return worker is not None and any(name in later for name in committed)
 
 
 def _abandoned(entries: Iterable[Entry]) -> set[str | None]:
-    return {_begun_by(entry) for entry in entries if entry.kind == Kind.CANCEL}
-
-
-def _waits(begun: Entry, since: list[Entry]) -> bool:
-    """Whether an uncommitted step could be committed, if it is not overtaken."""
-    return begun.entry_id.hex() not in _abandoned(since) and any(
-        entry.seq == begun.seq for entry in _followed(since)
-    )
-
-
-def _why_not(begun: Entry, since: list[Entry]) -> str | None:
-    """Why a begun step can't be committed; None if it can."""
-    if begun.entry_id.hex() in _abandoned(since):
-        return "it was abandoned; begin another"
-    if not _waits(begun, since):
-        return "its task was rolled back to before it, or deleted; begin it again"
-    if _overtaken(begun, _followed(since)):
-        return (
-            "another process has begun and committed steps since, and this one would return "
-            "the task to its old snapshot; abandon_step() it, and begin again"
-        )
-    return None
-
-
-def _overtaken(begun: Entry, followed: list[Entry]) -> bool:
-    """Whether a step that another process began later was committed."""
-    worker = Meta(begun).worker
-    later = {
-        entry.entry_id.hex()
-        for entry in followed
-        if entry.kind == Kind.BEGIN
-        and entry.seq > begun.seq
-        and Meta(entry).worker not in (None, worker)
-    }
-    return worker is not None and any(_saved(e) and _begun_by(e) in later for e in followed)
+    return {Meta(entry).begun for entry in entries if entry.kind == Kind.CANCEL}
 
 
 def _saved(entry: Entry) -> bool:
