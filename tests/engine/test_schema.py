@@ -192,6 +192,10 @@ def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         check_schema({"not": {"$id": "http://127.0.0.1:1/"}})
     with pytest.raises(ValueError, match="propertyNames"):
         check_schema({"patternProperties": {"^(a+)+$": {}}})
+    instead = {"propertyNames": {"pattern": "^a"}, "additionalProperties": {"type": "integer"}}
+    check_schema(instead)
+    assert problems_with({"a1": 1}, instead) == ""
+    assert "must match" in problems_with({"b": 1}, instead)
 
 
 PLAIN = {

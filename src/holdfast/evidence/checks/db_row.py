@@ -120,12 +120,15 @@ def _source(fields: Fields, metadata: dict[str, Any], policy: Policy) -> str | P
         place = locate(metadata["db_path"], policy)
         if place.root is None:
             raise EvidencePolicyError(
-                place.path, "a database named by evidence must be inside a root; register it"
+                place.path,
+                "it must be inside a root, or registered: Policy(connections={name: path})",
             )
         return place
     name = fields.typed("connection", metadata.get("connection", "default"), str)
     if name not in policy.connections:
-        raise EvidencePolicyError(f"the connection {name!r}", "the program did not register it")
+        raise EvidencePolicyError(
+            f"the connection {name!r}", "it is not registered: Policy(connections={name: URL})"
+        )
     return name
 
 
