@@ -1,4 +1,4 @@
-"""Flows that are named on the command line: finding them, starting them, going on with them."""
+"""Flows that are named on the command line: find, start and resume them."""
 
 import importlib
 import importlib.util
@@ -7,6 +7,7 @@ import re
 import sys
 import typing
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -97,7 +98,8 @@ def _named(name: str) -> Any:
     found: Any = _module(where)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            flows = [one for one, value in vars(found).items() if _is_flow(value)]
+            kinds = (Workflow, CompiledGraph, Pipeline)
+            flows = [one for one, value in vars(found).items() if isinstance(value, kinds)]
             known = f"; it has {', '.join(sorted(flows))}" if flows else ""
             raise NotFoundError(f"{where} has no {attribute!r}{known}")
         found = getattr(found, part)
@@ -143,9 +145,8 @@ def _loadable(names: Any) -> Iterator[Flow]:
         except Exception as error:
             if click.get_current_context().meta.get("holdfast.debug"):
                 raise
-            told = error.message if isinstance(error, click.ClickException) else str(error)
-            said = f"warning: flow {name} in pyproject.toml can't be used: {told}"
-            _show.say(_show.clean(said), "yellow", err=True)
+            reason = error.message if isinstance(error, click.ClickException) else str(error)
+            _show.warn(f"flow {name} in pyproject.toml can't be used: {reason}")
 
 
 def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:
@@ -162,12 +163,10 @@ def place_of(session: Session, names: Sequence[str], run: str) -> StoreLike:
 
 def _holds(session: Session, run: str) -> bool:
     try:
-        with session.opened() as cp:
+        with session.opened() as cp, suppress(click.UsageError):  # several may be meant
             find_run(cp, run)
     except NotFoundError:
         return False
-    except click.UsageError:  # several may be meant
-        return True
     return True
 
 
@@ -258,34 +257,18 @@ def _module(where: str) -> Any:
         raise NotFoundError(f"there is no module {where!r} here or installed") from None
 
 
-def _is_flow(value: object) -> bool:
-    return isinstance(value, Workflow | CompiledGraph | Pipeline)
-
-
 def _flow(found: Any, name: str) -> Flow:
     if isinstance(found, Graph):
         found = found.compile()
     if isinstance(found, Workflow):
-        return Flow(
-            found.name,
-            lambda: WorkflowProgram(found),
-            partial(_checked, found),
-            hints_of(found.fn),
-        )
+        hints = hints_of(found.fn)
+        return Flow(found.name, lambda: WorkflowProgram(found), partial(_checked, found), hints)
     if isinstance(found, CompiledGraph):
         hints = _fields(found.state_type)
         return Flow(found.name, found.program, found.state_from, hints, found.verifier)
     if isinstance(found, Pipeline):
-        return Flow(
-            found.name,
-            found.program,
-            found.state_from,
-            {},
-            found.verifier,
-            threaded=True,
-            store=found.kept_in,
-            takes_any=True,
-        )
+        made = Flow(found.name, found.program, found.state_from, {}, found.verifier)
+        return made._replace(threaded=True, store=found.kept_in, takes_any=True)
     raise click.UsageError(
         f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
     )

@@ -86,8 +86,13 @@ def show(text: Text, *, err: bool = False) -> None:
 
 
 def say(text: str = "", style: str = "", *, err: bool = False) -> None:
-    """Print a line of ours, which may hold cleaned text of others."""
-    show(Text(text, style), err=err)
+    """Print a line of text, cleaned."""
+    show(cell(text, style), err=err)
+
+
+def warn(text: str) -> None:
+    """Print a warning to standard error."""
+    say(f"warning: {text}", "yellow", err=True)
 
 
 def cell(text: object, style: str = "") -> Text:

@@ -43,7 +43,15 @@ def command(
     with session.opened() as cp:
         run_id = find_run(cp, run).run_id
         waiting = requests.questions(cp.core, run_id)
-        asked = _pick(waiting, key, run_id) if document is None else _picked(waiting, key)
+        asked = _picked(waiting, key)
+        if asked is None and document is None:
+            names = ", ".join(repr(one.key) for one in waiting)
+            reason = (
+                f"name one of its questions with --question: {names}"
+                if names
+                else "nothing is asked"
+            )
+            raise QuestionError(run_id, key, reason)
         if asked is not None and asked.assignees and by is None:
             names = ", ".join(map(repr, asked.assignees))
             raise QuestionError(run_id, asked.key, f"is for {names}; say who answers: --by NAME")
@@ -81,19 +89,9 @@ def _picked(waiting: list[Question], key: str | None) -> Question | None:
     return meant[0] if len(meant) == 1 else None
 
 
-def _pick(waiting: list[Question], key: str | None, run_id: str) -> Question:
-    found = _picked(waiting, key)
-    if found is not None:
-        return found
-    if not waiting:
-        raise QuestionError(run_id, key, "nothing is asked")
-    names = ", ".join(repr(one.key) for one in waiting)
-    raise QuestionError(run_id, key, f"name one of its questions with --question: {names}")
-
-
 def _form(asked: Question) -> Any:
     """Ask until the answer fits."""
-    _show.say(_show.clean(asked.prompt), "bold")
+    _show.say(asked.prompt, "bold")
     if asked.shown is not None:
         _show.print_pretty(plain(asked.shown))
     while True:
@@ -101,4 +99,4 @@ def _form(asked: Question) -> Any:
         wrong = asked.problems_with(value)
         if not wrong:
             return value
-        _show.say(_show.clean(wrong), "red")
+        _show.say(wrong, "red")

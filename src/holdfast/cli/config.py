@@ -1,4 +1,4 @@
-"""`holdfast config`: what is set, and where."""
+"""`holdfast config`: the settings, and where they come from."""
 
 import os
 from typing import NamedTuple
@@ -20,41 +20,25 @@ class Setting(NamedTuple):
 def command(session: Session) -> None:
     """Show every setting, and where its value comes from.
 
-    Arguments come before the environment, that before [tool.holdfast] in the nearest
-    pyproject.toml, and that before what is built in. Keys there that nothing reads are warned
-    about.
+    An option wins over the environment, the environment over [tool.holdfast] in the nearest
+    pyproject.toml, and that over the built-in value. Unknown keys there are warned about.
     """
-    settings = [_store(session), _flows(), _project()]
+    project, told = project_settings()
+    if session.where is not None:
+        source = "--store"
+    elif os.environ.get("HOLDFAST_STORE"):
+        source = "$HOLDFAST_STORE"
+    else:
+        source = str(project) if "store" in told else "built in"
+    flows = ", ".join(map(str, told.get("flows", [])))
+    settings = [
+        Setting("store", masked(session.url), source),
+        Setting("flows", flows, str(project) if "flows" in told else "built in"),
+        Setting("project", str(project or ""), "the current directory and those above"),
+    ]
     session.show(
         [setting._asdict() for setting in settings],
         lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
     )
     for name in unknown_settings():
-        said = f"warning: nothing reads {name!r} under [tool.holdfast]; known are flows and store"
-        _show.say(_show.clean(said), "yellow", err=True)
-
-
-def _store(session: Session) -> Setting:
-    if session.where is not None:
-        source = "--store"
-    elif os.environ.get("HOLDFAST_STORE"):
-        source = "$HOLDFAST_STORE"
-    elif "store" in project_settings()[1]:
-        source = f"{project_settings()[0]}"
-    else:
-        source = "built in"
-    return Setting("store", masked(session.url), source)
-
-
-def _flows() -> Setting:
-    project, told = project_settings()
-    if "flows" in told:
-        return Setting("flows", ", ".join(map(str, told["flows"])), str(project))
-    return Setting("flows", "", "built in")
-
-
-def _project() -> Setting:
-    project, _ = project_settings()
-    return Setting(
-        "project", "" if project is None else str(project), "the current directory and those above"
-    )
+        _show.warn(f"nothing reads {name!r} under [tool.holdfast]; known are flows and store")

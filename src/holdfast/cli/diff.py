@@ -34,7 +34,7 @@ def command(session: Session, run: str, a: str, b: str, patch: bool) -> None:
     def draw() -> None:
         _show.say(_show.clean(f"{found.old_id} → {found.new_id}"), "bold")
         for change in found.changes:
-            _show.say(_show.clean(str(change)), _COLOURS[change.op])
+            _show.say(str(change), _COLOURS[change.op])
         if not found:
             _show.say("no difference")
 

@@ -66,7 +66,7 @@ def command(session: Session, quick: bool, workers: int) -> None:
             line = _show.cell(f"{mark} {finding.what}: ", _show.style_of(finding.status))
             _show.show(line.add(_show.clean(finding.found)))
             if finding.advice:
-                _show.say(f"    {_show.clean(finding.advice)}", "dim")
+                _show.say(f"    {finding.advice}", "dim")
 
     session.show({"ok": ok, "findings": [found._asdict() for found in findings]}, draw)
     if not ok:

@@ -8,7 +8,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._exits import FailedError, NotFoundError
-from holdfast.cli._options import option
+from holdfast.cli._options import dry_run, option
 from holdfast.cli._runs import run_argument
 from holdfast.cli._session import Session, as_command
 
@@ -22,20 +22,20 @@ _ACTIVE: Final = ("running", "paused")
     "holdfast forget nightly-31 --dry-run",
 )
 @run_argument(required=False)
-@option("--owner ID", "Whose runs go.")
-@option("--thread ID", "The thread whose runs go.", to="thread_id")
+@option("--owner ID", "Delete the runs of this owner.")
+@option("--thread ID", "Delete the runs of this thread.", to="thread_id")
 @option(
     "--export FILE",
-    "Write the runs there, first: what a person may ask to be given.",
+    "Export the runs to this file first.",
     to="archive",
     type=click.Path(dir_okay=False),
 )
 @option(
-    "--receipt FILE", "Write down there what was deleted, as JSON.", type=click.Path(dir_okay=False)
+    "--receipt FILE", "Write the receipt to this file, as JSON.", type=click.Path(dir_okay=False)
 )
-@option("--force", "Also runs that are live or paused.")
-@option("--dry-run", "Only say what would go.")
-@option("--yes", "Do not ask.")
+@option("--force", "Delete live and paused runs, too.")
+@dry_run
+@option("--yes", "Do not ask for confirmation.")
 def command(
     session: Session,
     run: str | None,
@@ -47,10 +47,10 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Delete RUN, or every run of an owner or a thread; the runs within, and all that stands beside.
+    """Delete RUN, or every run of an owner or a thread, with their child runs and verdicts.
 
-    The receipt lists each run, with the digest of its last entry and of the tombstone that stands
-    in its place. Only ids stay, in these tombstones. If one of them is live or paused, nothing is
+    The receipt lists each run, with the digest of its last entry and of the tombstone that takes
+    its place. A tombstone keeps only the id. If one of the runs is live or paused, nothing is
     deleted without --force. The id of RUN must be given in full.
     """
     if [run, owner, thread_id].count(None) != 2:
@@ -82,13 +82,11 @@ def command(
                 ("RUN", "WAS", "CHECKPOINTS", "DIGEST", "TOMBSTONE"), rows, right=("CHECKPOINTS",)
             )
         verb = "would be deleted" if dry_run else "deleted"
-        _show.say(
-            f"{_show.plural(len(done.runs), 'run')} {verb}; receipt {document['sha256'][:16]}"
-        )
+        runs = _show.plural(len(done.runs), "run")
+        _show.say(f"{runs} {verb}; receipt {document['sha256'][:16]}")
         if refused:
-            _show.say(
-                f"{_show.plural(len(refused), 'run')} live or paused: needs --force", "yellow"
-            )
+            live = _show.plural(len(refused), "run")
+            _show.say(f"{live} live or paused: needs --force", "yellow")
 
     session.show(document, draw)
 

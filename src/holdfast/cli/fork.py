@@ -39,9 +39,9 @@ def command(
 ) -> None:
     """Begin a new run from a checkpoint of RUN, with its state or an edited one.
 
-    RUN itself is not touched. The new run keeps its flow, thread and owner; resume it to go on.
-    The state of a workflow is what its steps returned, by step: leave steps out, from some step
-    on, to have them done anew.
+    RUN itself does not change. The new run keeps its flow, thread and owner; resume it to continue.
+    The state of a workflow has the results of its steps, by step: remove a step and all after it
+    to run them again.
     """
     if edit and not session.interactive:
         raise click.UsageError("there is no terminal to edit on; change the state with --set")
@@ -55,8 +55,9 @@ def command(
                 state = readable.to_json(source.state)
                 for pair in pairs:
                     state = _set(state, *_flows.parse_pair(pair, "--set"))
-                changed = {"state": _decoded(_edited(state) if edit else state)}
+                changed = {"state": _edited(state) if edit else state}
         try:
+            changed = {name: readable.from_json(value) for name, value in changed.items()}
             forked = cp.fork(origin, checkpoint_id=place, run_id=run_id, **changed)
         except HoldfastError:
             raise
@@ -64,9 +65,7 @@ def command(
             raise click.UsageError(_show.clean(str(error))) from error
     session.show(
         {"run_id": forked.run_id, "checkpoint_id": forked.checkpoint_id, "origin": forked.origin},
-        lambda: _show.say(
-            f"{_show.clean(forked.run_id)}, forked from {_show.clean(forked.origin or origin)}"
-        ),
+        lambda: _show.say(f"{forked.run_id}, forked from {forked.origin or origin}"),
     )
 
 
@@ -74,23 +73,17 @@ def _set(state: Any, path: str, text: str) -> Any:
     """The state, changed in place, with another value at a path."""
     *above, last = path.split(".")
     at = state
-    for part in above:
-        at = _within(at, part, path)
-    if isinstance(at, dict):
-        at[last] = _flows.parse_value(text)
-    elif isinstance(at, list) and last.isdecimal() and int(last) < len(at):
-        at[int(last)] = _flows.parse_value(text)
-    else:
-        raise click.UsageError(f"--set: the state has no {path!r}")
+    try:
+        for part in above:
+            at = at[_key(at, part)]
+        at[_key(at, last)] = _flows.parse_value(text)
+    except (LookupError, TypeError):
+        raise click.UsageError(f"--set: the state has no {path!r}") from None
     return state
 
 
-def _within(value: Any, part: str, path: str) -> Any:
-    if isinstance(value, dict) and part in value:
-        return value[part]
-    if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-        return value[int(part)]
-    raise click.UsageError(f"--set: the state has no {path!r}")
+def _key(at: Any, part: str) -> int | str:
+    return int(part) if isinstance(at, list) and part.isdecimal() else part
 
 
 def _edited(state: Any) -> Any:
@@ -105,10 +98,3 @@ def _edited(state: Any) -> Any:
             if not click.confirm(f"that is not JSON: {error}; edit it again?", default=True):
                 raise FailedError("nothing was forked") from None
             before = after
-
-
-def _decoded(state: Any) -> Any:
-    try:
-        return readable.from_json(state)
-    except ValueError as error:
-        raise click.UsageError(f"the edited state: {_show.clean(str(error))}") from None

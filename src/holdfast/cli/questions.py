@@ -10,6 +10,7 @@ from holdfast.cli._execution import plain
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.cli._show import ago, moment
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
 
@@ -30,7 +31,6 @@ def command(
 
     With --json, one object per line, with the schema of the answer.
     """
-
     with session.opened() as cp:
         if run is None:
             found = requests.open_questions(
@@ -58,8 +58,8 @@ def command(
                     q.key,
                     q.prompt,
                     ", ".join(q.assignees),
-                    _show.moment(q.deadline),
-                    _show.ago(q.asked_at),
+                    moment(q.deadline),
+                    ago(q.asked_at),
                 )
                 for q in found
             ],

@@ -1,4 +1,4 @@
-"""`holdfast recover`: go on with runs whose worker died."""
+"""`holdfast recover`: resume runs whose process died."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from holdfast.engine.resume.recovery import orphans, recover
 from holdfast.errors import RunCancelledError, RunPausedError
 
 _WAITING: Final = ("orphaned", "answered")
-_LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.holdfast]"
+_LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"
 
 
 @as_command(
@@ -29,13 +29,13 @@ _LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.h
 @_options.flows
 @option(
     "--silent SECONDS",
-    "After so long without a record, a worker on another machine is taken to be dead.",
+    "How long a process on another machine may record nothing before it counts as dead.",
     default=900.0,
     type=click.FloatRange(0),
 )
 @option(
     "--at-once",
-    "How many runs are carried out at a time.",
+    "How many runs are executed at a time.",
     default=10,
     type=click.IntRange(1, 1000),
 )
@@ -43,12 +43,12 @@ _LEFT: Final = "left alone: name its flow with --flow, or in flows under [tool.h
 def command(
     session: Session, flows: tuple[str, ...], silent: float, at_once: int, dry_run: bool
 ) -> None:
-    """Go on with every orphaned run: one that is under way, and whose worker is dead.
+    """Resume every orphaned run: one that is running, but whose process is dead.
 
-    Questions that nobody answered in time are answered first, as they say, and runs whose answer
-    has come go on, too. Flows are those given, or those in pyproject.toml; runs of others are
-    listed and left alone, and so are all with --dry-run. Exits with 1 if a run fails, or is left
-    alone without --dry-run.
+    Questions whose deadline has passed get their default answer first, and runs that were
+    answered are resumed, too. Only runs of the given flows are resumed, or of those in
+    pyproject.toml; others are listed. With --dry-run all are only listed. Exits with 1 if a run
+    fails, or if one could not be resumed because its flow is unknown.
     """
     with session.opened() as cp:
         found = orphans(cp.core, silent=silent)

@@ -88,7 +88,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             _draw_tree(info, within)
         if checkpoint is not None:
             _show.say()
-            _show.say(f"state at {_show.clean(checkpoint.checkpoint_id)}", "bold")
+            _show.say(f"state at {checkpoint.checkpoint_id}", "bold")
             _show.print_pretty(state, most=None if full else _LINES)
 
     session.show(document, draw)
@@ -117,16 +117,8 @@ def _draw_timeline(moments: Sequence[Moment], count: int) -> None:
     rows: list[tuple[Any, ...]] = []
     for moment in moments:
         if moment.waited >= _GAP and rows:
-            rows.append(
-                (
-                    "",
-                    "",
-                    _show.cell(f"· nothing for {_show.span(moment.waited)}", "dim"),
-                    "",
-                    "",
-                    "",
-                )
-            )
+            pause = _show.cell(f"· nothing for {_show.span(moment.waited)}", "dim")
+            rows.append(("", "", pause, "", "", ""))
         rows.append(_row(moment, longest))
     _show.table(("SEQ", "TIME", "WHAT", "TOOK", "", "NOTE"), rows, right=("SEQ", "TOOK"))
 

@@ -129,7 +129,7 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
         line = _show.cell(f"{report.run_id}  ", "bold").add(_show.word(report.verdict))
         _show.show(line)
         for reason in report.against:
-            _show.say(f"  {_show.clean(reason)}")
+            _show.say(f"  {reason}")
         if report.verdict == _UNCHECKED:
             _show.say("  what may be looked at is said with --root DIR and --connection NAME=URL")
         if one:
