@@ -16,8 +16,8 @@ _WIDTH: Final = 96
 _INTRODUCTION: Final = """\
 # The command line
 
-`holdfast` looks after runs that are kept in a store: it lists them, carries them out and goes on
-with them, checks them, moves them and deletes them. `python -m holdfast` is the same program.
+`holdfast` lists, executes, resumes, checks, moves and deletes the runs in a store. `python -m
+holdfast` is the same program.
 
 - **The store** is the one given with `--store` (a URL or a path), else `$HOLDFAST_STORE`, else
   `store` under `[tool.holdfast]` in the nearest `pyproject.toml`, else `.holdfast/holdfast.db`
@@ -27,11 +27,11 @@ with them, checks them, moves them and deletes them. `python -m holdfast` is the
   `RUN@SEQ`, or by a step: then the newest one of that step is meant.
 - **`--json`** prints JSON for programs, in ASCII: one document, or one object per line where a
   command lists things or follows a run.
-- **Colour and bars** appear on a terminal only, and no colour where `$NO_COLOR` is set. Nothing is
-  ever asked without a terminal: what would be asked is then an error that names the option.
-- **What stands in a store is not trusted**: escape sequences, and characters that reorder text,
-  are shown as such and never sent to a terminal.
-- **Errors** are one line on standard error; `--debug` shows where they come from.
+- **Colour and bars** appear on a terminal only, and no colour where `$NO_COLOR` is set. Without
+  a terminal nothing is asked: the command fails and names the option to use.
+- **Stored text is not trusted**: escape sequences, and characters that reorder text, are shown
+  escaped and never sent to a terminal.
+- **Errors** are one line on standard error; `--debug` shows the traceback.
 
 This page is made from `--help`.
 """

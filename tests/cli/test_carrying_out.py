@@ -116,7 +116,7 @@ def test_a_question_pauses_a_run_until_it_is_answered(cli: Cli) -> None:
     assert "amount" in wrong.err
     done = cli("answer", "rev", "--with", '{"approved": true, "amount": 3}', "--by", "ann")
     assert done.code == 0
-    assert cli("questions").out == "nothing is asked\n"
+    assert cli("questions").out == "no open questions\n"
     second = cli("answer", "review", "--with", '{"approved": false, "amount": 3}', "--by", "bob")
     assert second.code == Exit.NOT_FOUND
     assert "'ann'" in second.err
@@ -198,7 +198,7 @@ def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_copy_of_a_run_that_somebody_carries_out_is_warned_of(cli: Cli) -> None:
-    warning = f"1 run is being carried out by {socket.gethostname()}:"
+    warning = f"1 run is being executed by {socket.gethostname()}:"
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
     with at_work(cli) as worker:
         done = cli("copy", "other.db")
@@ -326,12 +326,12 @@ def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> No
     assert "r    paused" in cli("runs").out
     cli("answer", "r", "--with", '{"approved": true, "amount": 3}')
     assert "r    answered" in cli("runs").out
-    assert "its answer has come" in cli("show", "r").out
+    assert "it was answered" in cli("show", "r").out
     (run,) = cli("runs", "--json").lines
     assert (run["answered"], run["orphaned"], run["holder"]) == (True, False, None)
     doctor = cli("doctor")
     assert doctor.code == 0, "it waits for someone to go on, and nothing is wrong"
-    assert "1 run stopped for an answer that has come" in doctor.out
+    assert "1 run waited for an answer, now given" in doctor.out
 
 
 def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:

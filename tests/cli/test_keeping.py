@@ -89,7 +89,7 @@ def test_a_table_for_other_tools_is_written_as_the_files_name_ends(
     for wrong in (["x.jsonl", "--format", form], [f"x.{form}", "--format", "jsonl"]):
         refused = cli("export", "--all", "--to", *wrong)
         assert refused.code == Exit.USAGE
-        assert "leave it out, or name a file that ends in ." in refused.err
+        assert "omit it, or name a file that ends in ." in refused.err
         assert not Path(wrong[0]).exists()
 
 
@@ -184,7 +184,10 @@ def test_a_dry_run_deletes_nothing_and_says_what_would_go(
     would = cli("prune", "--keep-latest", "1", "--dry-run", "--json").json
     assert would["runs"] == [{"run_id": "plain-run", "checkpoints": 3, "whole": False}]
     assert plain.stats().checkpoints == 4
-    assert "3 checkpoints of 1 run would go" in cli("prune", "--keep-latest", "1", "--dry-run").out
+    assert (
+        "3 checkpoints of 1 run would be deleted"
+        in cli("prune", "--keep-latest", "1", "--dry-run").out
+    )
     done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json").json
     assert (done["runs"], done["checkpoints"]) == (would["runs"], 3)
     assert plain.stats().checkpoints == 1
@@ -282,7 +285,7 @@ def test_everything_of_an_owner_is_deleted_with_a_receipt(
     assert receipt == done.json
     assert [run["digest"] for run in receipt["runs"]] == [run["digest"] for run in would["runs"]]
     assert all(run["tombstone"] for run in receipt["runs"])
-    assert [run["run_id"] for run in cli("runs", "--within", "--json").lines] == ["bobs"]
+    assert [run["run_id"] for run in cli("runs", "--children", "--json").lines] == ["bobs"]
     assert cli("show", "etl").code == Exit.NOT_FOUND
     plain.close()
     assert day.encode() not in on_disk()
@@ -293,7 +296,7 @@ def test_everything_of_an_owner_is_deleted_with_a_receipt(
 def test_a_thread_is_forgotten_with_the_runs_within_its_runs(cli: Cli) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl", "--thread", "t")
     assert "2 runs deleted" in cli("forget", "--thread", "t", "--yes").out
-    assert cli("runs", "--within").out == "no runs\n"
+    assert cli("runs", "--children").out == "no runs\n"
 
 
 def test_live_and_paused_runs_are_forgotten_only_by_force(cli: Cli) -> None:

@@ -42,7 +42,7 @@ def test_a_long_list_says_that_there_is_more(cli: Cli, cp: hf.SyncCheckpointer) 
 def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     assert cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl").code == 0
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["etl"]
-    assert [run["run_id"] for run in cli("runs", "--json", "--within").lines] == [
+    assert [run["run_id"] for run in cli("runs", "--json", "--children").lines] == [
         "etl",
         "etl//total",
     ]
@@ -66,7 +66,7 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
         "total",
         "completed",
         "━",
-        "runs within",
+        "child runs",
         "└── total  completed",
     ):
         assert word in shown
@@ -82,7 +82,7 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
     assert document["timeline"][2]["child"] == "etl//total"
     assert document["timeline"][1]["took"] > 0
     assert document["state"] == {"fetch": {"day": "monday", "rows": [1, 2, 3]}, "total": 6}
-    assert [run["run_id"] for run in document["within"]] == ["etl//total"]
+    assert [run["run_id"] for run in document["children"]] == ["etl//total"]
 
 
 def test_show_finds_the_newest_run_of_a_thread(cli: Cli, cp: hf.SyncCheckpointer) -> None:

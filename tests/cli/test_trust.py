@@ -182,7 +182,7 @@ def test_a_run_of_which_nothing_is_left_is_deleted_as_the_doctor_says(cli: Cli, 
 def test_everybody_counts_the_same_runs(cli: Cli, plain: hf.SyncCheckpointer) -> None:
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
     cli("run", "jobs:review", "-i", "what=x", "--run-id", "no-checkpoint-yet")
-    count = len(cli("runs", "--within", "--json").lines)
+    count = len(cli("runs", "--children", "--json").lines)
     assert plain.stats().runs < count
     assert cli("stats", "--json").json["runs"] == count
     examined = cli("doctor").out

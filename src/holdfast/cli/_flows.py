@@ -117,11 +117,12 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
         if flow.name == wanted:
             return flow
     known = ", ".join(repr(flow.name) for flow in flows)
+    source = source or "module:name"
     raise NotFoundError(
-        f"the run is of flow {wanted!r}, "
-        + (f"and known are only {known}; " if known else "")
-        + f"name it with --flow {source or 'module:name'}, or under [tool.holdfast] in pyproject.toml: "
-        f'flows = ["{source or "module:name"}"]'
+        f"the run is of flow {wanted!r}; "
+        + (f"known are only {known}; " if known else "")
+        + f"name it with --flow {source}, or under [tool.holdfast] in pyproject.toml: "
+        f'flows = ["{source}"]'
     )
 
 

@@ -45,7 +45,7 @@ class Command(click.Command):
 
 
 def as_command(*examples: str) -> Callable[[Callable[..., None]], Command]:
-    """Make a command of a function, whose first argument is the `Session`; named like its module."""
+    """Make a command of a function that takes the `Session` first; it is named like its module."""
 
     def make(fn: Callable[..., None]) -> Command:
         @functools.wraps(fn)

@@ -26,7 +26,7 @@ from holdfast.errors import QuestionError
 @run_argument()
 @option("--question KEY", "Which question, if the run asks several.", to="key")
 @option(
-    "--with JSON", "The answer, JSON or plain text; @FILE or - for standard input.", to="document"
+    "--with JSON", "The answer, JSON or plain text; @FILE, or - for standard input.", to="document"
 )
 @option("--by NAME", "Who answers.")
 def command(
@@ -34,9 +34,8 @@ def command(
 ) -> None:
     """Answer an open question of RUN. Then continue it with: holdfast resume RUN.
 
-    On a terminal a form asks for what the question wants; elsewhere, and in scripts, give the
-    answer with --with. Where text is wanted, it need not be quoted. An answer is checked and
-    recorded once: of two, the second is refused.
+    On a terminal a form asks for each field; in scripts, give the answer with --with. Text need
+    not be quoted as JSON. An answer is checked against the question; a second one is refused.
     """
     if document is None and not session.interactive:
         raise click.UsageError("there is no terminal to ask on; give the answer: --with JSON")

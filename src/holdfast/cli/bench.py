@@ -58,9 +58,7 @@ def command(session: Session, directory: str | None, seconds: float, size: int) 
     }
 
     def draw() -> None:
-        _show.say(
-            f"{_show.clean(str(where.absolute()))}, states of {_show.size(size)}; what is saved survives {survives}"
-        )
+        _show.say(f"{where.absolute()}, states of {_show.size(size)}; a save survives {survives}")
         _show.table(
             ("WHAT", "PER SECOND", "MEDIAN", "99 %"),
             [

@@ -13,7 +13,7 @@ from holdfast.cli._session import Session, as_command
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(session: Session, shell: str) -> None:
-    """Print what SHELL has to be given to complete commands, options and the ids of runs."""
+    """Print the script that makes SHELL complete commands, options and run ids."""
     root = click.get_current_context().find_root()
     kind = get_completion_class(shell)
     assert kind is not None, "it is one of the choices"

@@ -25,18 +25,18 @@ _DONE: Final = {"new": "new", "updated": "brought up to date", "unchanged": "unc
     "holdfast copy backup.db --run nightly-31",
 )
 @click.argument("stores", nargs=-1, required=True, metavar="[SOURCE] TARGET")
-@option("--run RUN", "Only this run, and the runs within it.", to="runs", multiple=True)
+@option("--run RUN", "Only this run and its child runs.", to="runs", multiple=True)
 def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) -> None:
     """Copy runs, with their whole history, to another store.
 
-    SOURCE is the usual store unless it is given. Every entry is checked on its way, and read
-    back. What the target holds already is checked and left alone, so a copy that was interrupted is
-    finished by starting it again. A run that was deleted in the source is left alone in the target. So
-    is one that the target may have gone on with by itself, or that is a different one by the same
-    id: all others are copied, and then those are an error.
+    SOURCE is the usual store unless it is given. Every entry is checked, and read back. Entries
+    that the target already has are checked and skipped: to finish an interrupted copy, start it
+    again. Runs that were deleted in the source stay in the target. A run of the target that may
+    have continued there, or that is a different run with the same id, is not changed: all others
+    are copied, then the command fails and names these.
 
-    A run that a living process carries out is copied as it is, and named: copy it again when it
-    has ended, before anything goes on with the copy. Tables of your own are not copied.
+    A run that a living process executes is copied as it is now, and named: copy it again when it
+    has ended, before anything continues the copy. Your own tables are not copied.
     """
     if len(stores) > 2:
         raise click.UsageError("give [SOURCE] TARGET; name single runs with --run")
@@ -95,7 +95,7 @@ def _done(before: RunInfo | None, after: RunInfo | None) -> str:
 
 
 def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
-    """Who carries runs out, of those that somebody does; runs within others are their parents' matter."""
+    """The processes that execute these runs, by run; child runs are executed by their parents'."""
     found = {}
     for run in runs:
         if run.status == "running" and cp.parent_of(run.run_id) is None:
@@ -114,7 +114,7 @@ def _draw(document: dict[str, Any]) -> None:
         are, they_have = ("is", "it has") if len(live) == 1 else ("are", "they have")
         by = _show.clean(", ".join(sorted(set(live.values()))))
         _show.say(
-            f"{_show.plural(len(live), 'run')} {are} being carried out by {by}; "
+            f"{_show.plural(len(live), 'run')} {are} being executed by {by}; "
             f"copy again when {they_have} ended",
             "yellow",
             err=True,

@@ -17,8 +17,8 @@ from holdfast.demo import main
 def command(session: Session, directory: Path | None) -> None:
     """Kill a program in the middle of its work, resume it, and delete a file that it made.
 
-    The program and its store are put into DIRECTORY, to be looked at afterwards, or into a temporary
-    one. The store of --store is not touched.
+    The program and its store are written to DIRECTORY, where you can look at them afterwards, or
+    to a temporary directory. --store is not used.
     """
     if session.json:
         _show.print_json(main(directory, StringIO())._asdict())

@@ -24,6 +24,7 @@ _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
 _MANY_BYTES: Final = 1_000_000_000
 _LISTED: Final = 20
+_SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
 
 
 class Finding(NamedTuple):
@@ -45,9 +46,8 @@ class Finding(NamedTuple):
 def command(session: Session, quick: bool, workers: int) -> None:
     """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
 
-    Exits with 1 if there are errors: stored bytes that are damaged, or a run whose worker died and
-    that nobody goes on with. Warnings alone leave it at 0. Exits with 4 if the store can't be
-    opened at all.
+    Exits with 1 on errors: damaged bytes, or a run whose process died and that nobody resumed.
+    Warnings alone do not change the exit code. Exits with 4 if the store can't be opened.
     """
     with session.opened() as cp:
         findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
@@ -85,7 +85,7 @@ def _settings() -> Iterator[Finding]:
 
 def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
     survives = cp.store.survives()
-    found = f"what was saved survives {'a power loss' if survives == 'power-loss' else 'a crash of the process' if survives == 'process-crash' else 'nothing'}"
+    found = f"what was saved survives {_SURVIVES.get(survives, 'nothing')}"
     if survives == "power-loss":
         yield Finding("durability", "ok", found)
     else:
@@ -93,7 +93,8 @@ def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:
             "durability",
             "warning",
             found,
-            f"To survive a power loss, {cp.store.lasting}. To insist on it: survives=power-loss in the URL.",
+            f"To survive a power loss, {cp.store.lasting}. To require it, add survives=power-loss "
+            "to the URL.",
         )
 
 
@@ -116,12 +117,13 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
     found = orphans(cp.core)
     dead = [orphan for orphan in found if not orphan.answered]
     if not dead:
-        yield Finding("orphans", "ok", "every run under way has a worker")
+        yield Finding("orphans", "ok", "every running run has a living process")
     for orphan in dead[:_LISTED]:
         yield Finding(
             "orphan",
             "error",
-            f"{orphan.run_id} ({orphan.flow}): its worker {orphan.holder} gave its last sign of life {_show.ago(orphan.since)}",
+            f"{orphan.run_id} ({orphan.flow}): its process {orphan.holder} is dead; it recorded "
+            f"its last entry {_show.ago(orphan.since)}",
             "Continue it with: holdfast recover, or holdfast resume RUN.",
         )
     if len(dead) > _LISTED:
@@ -130,7 +132,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding(
             "answers",
             "warning",
-            f"{_show.plural(len(found) - len(dead), 'run')} stopped for an answer that has come",
+            f"{_show.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
             "Continue them with: holdfast recover, or holdfast resume RUN.",
         )
 
@@ -172,13 +174,14 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
     runs = sum(1 for _ in all_runs(cp))  # also those that have no checkpoint yet
-    found = f"{_show.plural(runs, 'run')}, {_show.plural(totals.checkpoints, 'checkpoint')}, {_show.size(totals.stored_bytes)}"
+    counts = (_show.plural(runs, "run"), _show.plural(totals.checkpoints, "checkpoint"))
+    found = ", ".join((*counts, _show.size(totals.stored_bytes)))
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:
         yield Finding(
             "size",
             "warning",
             found,
-            "Nothing is deleted unless you say so: holdfast prune, or Checkpointer(retention=Retention(...)).",
+            "To delete old checkpoints: holdfast prune, or Checkpointer(retention=Retention(...)).",
         )
     else:
         yield Finding("size", "ok", found)

@@ -29,12 +29,12 @@ _TABLES: Final = ("parquet", "duckdb")
 @option("--thread ID", "All runs of this thread.", to="thread_id")
 @option("--owner ID", "All runs of this owner.")
 @option(
-    "--to PATH", "A directory, for one file per run, or a file for all.", to="target", default="./"
+    "--to PATH", "A directory for one file per run, or a file for all.", to="target", default="./"
 )
 @option(
     "--format",
     "A JSON document per line, an array of them, or a table of checkpoints for other tools. "
-    "As PATH ends; else jsonl.",
+    "By default, what PATH ends in, or jsonl.",
     to="form",
     type=click.Choice(["jsonl", "json", "parquet", "duckdb"]),
 )
@@ -47,11 +47,11 @@ def command(
     target: str,
     form: Form | None,
 ) -> None:
-    """Write runs, with their whole history and the runs within them, to files.
+    """Write runs, with their whole history and their child runs, to files.
 
-    A PATH that ends in / or is a directory gets one file per run; any other is one file for all.
-    `holdfast import` reads either. A file appears whole or not at all, and holds a checksum.
-    Tables of checkpoints, parquet and duckdb, can't be imported; they need holdfast[duckdb].
+    If PATH ends in / or is a directory, each run gets its own file; otherwise one file has them
+    all. `holdfast import` reads either. A file is written completely or not at all, and has a
+    checksum. Tables (parquet and duckdb) can't be imported; they need holdfast[duckdb].
     """
     if sum((bool(runs), every, thread_id is not None, owner is not None)) != 1:
         raise click.UsageError("say which runs: RUN..., --thread, --owner or --all")
@@ -60,7 +60,7 @@ def command(
     form = form or _form_of(to)
     if not into and (form in _TABLES or _form_of(to) in _TABLES) and form != _form_of(to):
         raise click.UsageError(
-            f"--format {form} does not fit {target!r}; leave it out, or name a file that ends in .{form}"
+            f"--format {form} does not fit {target!r}; omit it, or name a file that ends in .{form}"
         )
     with session.opened() as cp:
         if runs:

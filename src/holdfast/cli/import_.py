@@ -17,8 +17,8 @@ from holdfast.operations.transfer import runs_in
 def command(session: Session, files: tuple[str, ...]) -> None:
     """Add the runs in FILES that `holdfast export` wrote.
 
-    A file that was cut or changed is refused before anything of it is written. What the store
-    holds already of the very same run is left alone; another run by the same id is an error.
+    A file that is incomplete or changed is refused before anything of it is written. Entries that
+    the store already has are skipped; a different run with the same id is an error.
     """
     try:
         names = [name for file in files for name in runs_in(file)]  # before there is a store

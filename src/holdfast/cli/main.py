@@ -1,4 +1,4 @@
-"""The `holdfast` program: finds the command, and turns what goes wrong into a message and an exit code."""
+"""The `holdfast` program: finds the command, and turns errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from holdfast.errors import HoldfastError
 SECTIONS: Final = {
     "Look": {
         "runs": "list runs",
-        "show": "one run: its timeline, its state, the runs within it",
-        "watch": "follow a run while it is carried out",
+        "show": "one run: its timeline, its state, its child runs",
+        "watch": "follow a run while it is executed",
         "diff": "how one checkpoint differs from another",
         "stats": "count runs, checkpoints and bytes",
     },
-    "Carry out": {
+    "Execute": {
         "run": "start a flow",
-        "resume": "go on with a run where it stopped",
-        "recover": "go on with every run whose worker died",
+        "resume": "continue a run where it stopped",
+        "recover": "resume every run whose process died",
         "questions": "what runs wait for people to answer",
         "answer": "answer a question",
-        "pause": "have a run stop, to be resumed",
-        "cancel": "have a run undo what it must, and end",
+        "pause": "stop a run, to resume it later",
+        "cancel": "end a run, and undo its steps",
     },
     "Go back": {
-        "fork": "begin a new run from a checkpoint, with its state or another",
+        "fork": "start a new run from a checkpoint, with its state or an edited one",
         "rollback": "make an earlier checkpoint the current one",
     },
     "Trust": {
-        "verify": "check that stored bytes and claims about the world hold",
+        "verify": "check stored bytes, and claims about the world",
         "doctor": "what is wrong with a store, and what to do about it",
     },
     "Keep, move, delete": {
@@ -41,17 +41,17 @@ SECTIONS: Final = {
         "import": "read runs from files",
         "copy": "copy runs to another store",
         "prune": "delete old checkpoints and runs",
-        "forget": "delete all of an owner, a thread or a run, with a receipt",
+        "forget": "delete all runs of an owner or thread, with a receipt",
     },
     "Set up": {
-        "demo": "a program that is killed, resumed, and not believed blindly",
-        "config": "what is set, and where",
+        "demo": "a program that is killed, resumed and checked",
+        "config": "the settings, and where they come from",
         "bench": "how fast saving is on this disk",
-        "completion": "complete commands and run ids in a shell",
+        "completion": "shell completion of commands and run ids",
     },
 }
-"""Every command, and what it is for. Each stands in the module of its name, and is imported when it
-is called, not when it is listed."""
+"""Every command, and what it is for. Its module has its name, and is imported when it is called,
+not when it is listed."""
 
 
 _INTERRUPTED: Final = 130
@@ -106,7 +106,7 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="holdfast", message="holdfast %(version)s")
 def holdfast() -> None:
-    """Look after runs that are kept in a holdfast store."""
+    """List, execute, check, move and delete the runs in a holdfast store."""
     # What a pipe or a file can't encode must not end a command.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

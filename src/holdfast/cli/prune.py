@@ -18,17 +18,17 @@ from holdfast.model import Retention
     "holdfast prune --older-than 30d --runs-older-than 52w --archive /backup/holdfast",
 )
 @run_argument(required=False)
-@option("--keep-latest N", "Delete checkpoints beyond a run's newest N.", type=click.IntRange(1))
+@option("--keep-latest N", "Delete all but a run's newest N checkpoints.", type=click.IntRange(1))
 @option(
-    "--older-than AGE", "Delete checkpoints older than this; a run's current one stays.", type=age
+    "--older-than AGE",
+    "Delete checkpoints older than this, but never a run's current one.",
+    type=age,
 )
-@option(
-    "--runs-older-than AGE", "Delete whole runs to which nothing was saved for so long.", type=age
-)
+@option("--runs-older-than AGE", "Delete whole runs whose last entry is older than this.", type=age)
 @option(
     "--archive DIR",
-    "Write what goes to files there, first: whole runs for `holdfast import`, "
-    "single checkpoints as JSON Lines, each with its state, for other tools.",
+    "First write what is deleted to files there: whole runs for `holdfast import`, "
+    "single checkpoints with their states as JSON Lines, for other tools.",
     type=click.Path(file_okay=False),
 )
 @dry_run
@@ -41,13 +41,14 @@ def command(
     archive: str | None,
     dry_run: bool,
 ) -> None:
-    """Delete old checkpoints, of RUN or of all runs; live and paused runs are not touched.
+    """Delete old checkpoints of RUN, or of all runs. Live and paused runs are not changed.
 
-    With both --keep-latest and --older-than, a checkpoint goes when it is beyond the one and
-    older than the other.
+    With both --keep-latest and --older-than, only checkpoints that match both are deleted.
     """
     if keep_latest is None and older_than is None and runs_older_than is None:
-        raise click.UsageError("say what may go: --keep-latest, --older-than or --runs-older-than")
+        raise click.UsageError(
+            "say what to delete: --keep-latest, --older-than or --runs-older-than"
+        )
     policy = Retention(
         keep_latest=keep_latest, max_age=older_than, run_ttl=runs_older_than, archive=archive
     )
@@ -67,7 +68,7 @@ def command(
                 (one.run_id, one.checkpoints, "the whole run" if one.whole else "") for one in gone
             ]
             _show.table(("RUN", "CHECKPOINTS", ""), rows, right=("CHECKPOINTS",))
-        verb = "would go" if dry_run else "deleted"
+        verb = "would be deleted" if dry_run else "deleted"
         _show.say(f"{_show.plural(total, 'checkpoint')} of {_show.plural(len(gone), 'run')} {verb}")
 
     document = {"dry_run": dry_run, "checkpoints": total, "runs": [one._asdict() for one in gone]}

@@ -21,9 +21,9 @@ from holdfast.engine.people.questions import FAIL, Question
     "holdfast questions --assignee ann --overdue",
 )
 @run_argument(required=False)
-@option("--assignee NAME", "Only what this person may answer.")
+@option("--assignee NAME", "Only questions that this person may answer.")
 @option("--overdue", "Only those whose deadline has passed.")
-@option("--limit", "At most so many.", default=100, type=click.IntRange(1))
+@option("--limit", "List at most this many.", default=100, type=click.IntRange(1))
 def command(
     session: Session, run: str | None, assignee: str | None, overdue: bool, limit: int
 ) -> None:
@@ -48,7 +48,7 @@ def command(
         for question in found:
             click.echo(_show.to_json(to_dict(question)))
     elif not found:
-        _show.say("nothing is asked")
+        _show.say("no open questions")
     else:
         _show.table(
             ("RUN", "QUESTION", "PROMPT", "FOR", "DUE", "ASKED"),

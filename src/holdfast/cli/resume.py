@@ -1,4 +1,4 @@
-"""`holdfast resume`: go on with a run."""
+"""`holdfast resume`: continue a run."""
 
 from collections.abc import Awaitable
 
@@ -23,20 +23,22 @@ from holdfast.kernel.core import Core
 @_options.flows
 @option(
     "--trust",
-    "Check evidence now, believe what was found last, or ask for nothing.",
+    "Check evidence now, use the last verdicts, or check nothing.",
     type=click.Choice(["verify", "stored", "skip"]),
     default="verify",
 )
-@option("--take-over", "Also from a process that is alive: it stops, and its step runs again.")
+@option(
+    "--take-over", "Take the run from a living process: that one stops, and its step runs again."
+)
 def command(
     session: Session, run: str, flows: tuple[str, ...], trust: Trust, take_over: bool
 ) -> None:
-    """Go on with RUN where it stopped, and follow it to its end.
+    """Continue RUN where it stopped, and follow it to its end.
 
-    What its steps claimed about the world is checked first: it goes on from the newest checkpoint
-    that still holds. A run that another process of this machine is carrying out is refused (6).
-    Without --store, a run that is not in the usual store is looked for where the pipelines among
-    the flows keep theirs. Output and exit codes are those of `holdfast run`.
+    The claims of its steps about the world are checked first: it continues from the newest
+    checkpoint that still verifies. If another process executes the run, the command exits with 6.
+    Without --store, the run is also looked for in the stores of pipelines that keep their own.
+    Output and exit codes are those of `holdfast run`.
     """
     session.adopt(_flows.place_of(session, flows, run))
     with session.opened() as cp:

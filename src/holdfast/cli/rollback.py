@@ -11,16 +11,16 @@ from holdfast.cli._session import Session, as_command
 @run_argument()
 @click.argument("where")
 def command(session: Session, run: str, where: str) -> None:
-    """Make an earlier checkpoint of RUN the current one; resume the run to go on from there.
+    """Make an earlier checkpoint of RUN the current one; resume the run to continue from there.
 
-    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. What came after it stays in the
-    history and can be gone back to. What steps did to the world is not undone.
+    WHERE is a seq, RUN@SEQ, or a step: its newest checkpoint. Later checkpoints stay in the
+    history, and you can roll back to them. The effects of steps are not undone.
     """
     with session.opened() as cp:
         run_id = find_run(cp, run).run_id
         found = cp.rollback(run_id, checkpoint_id=find_place(cp, run_id, where))
-    said = f"{_show.clean(run_id)} is at {_show.clean(found.checkpoint_id)}, after {_show.clean(found.step or 'its beginning')}"
+    text = f"{run_id} is at {found.checkpoint_id}, after {found.step or 'its beginning'}"
     session.show(
         {"run_id": run_id, "checkpoint_id": found.checkpoint_id, "step": found.step},
-        lambda: _show.say(said),
+        lambda: _show.say(text),
     )

@@ -21,12 +21,12 @@ from holdfast.seams import new_id
 )
 @option(
     "--input-json JSON",
-    "All inputs, as an object, or what a pipeline begins with; @FILE or - for standard input.",
+    "All inputs as an object, or the data of a pipeline; @FILE, or - for standard input.",
     to="document",
 )
 @option("--run-id ID", "The run's id; by default a new one.")
-@option("--thread ID", "The thread it belongs to.")
-@option("--owner ID", "Whose run it is.")
+@option("--thread ID", "The thread of the run.")
+@option("--owner ID", "The owner of the run.")
 def command(
     session: Session,
     flow: str,
@@ -36,13 +36,13 @@ def command(
     thread: str | None,
     owner: str | None,
 ) -> None:
-    """Start a flow, a workflow, graph or pipeline, and follow it to its end.
+    """Start a flow (a workflow, graph or pipeline) and follow it to its end.
 
-    Modules are looked for in the current directory first. A pipeline that a file describes is
-    FILE.yaml@MODULE:NAME, where NAME has the functions that it may use. A pipeline that has a checkpointer of
-    its own is kept there, unless --store names another place. Events go to standard error, the
-    result goes to standard output as JSON; with --json both are JSON lines on standard output.
-    Exits with 1 if the run fails, with 5 if it pauses.
+    Modules are looked for in the current directory first. A pipeline in a file is named
+    FILE.yaml@MODULE:NAME, where NAME is a dict of the functions that it may use. A pipeline with
+    its own checkpointer is kept there, unless --store names another store. Events go to standard
+    error and the result to standard output, as JSON; with --json both are JSON lines on standard
+    output. Exits with 1 if the run fails, with 5 if it pauses.
     """
     wanted = _flows.load(flow)
     session.adopt(wanted.store)

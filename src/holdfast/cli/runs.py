@@ -19,12 +19,12 @@ _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "complet
     "holdfast runs --json | jq -r .run_id",
 )
 @click.argument("prefix", default="")
-@option("--status", "Only runs that are doing this.", type=click.Choice(_STATUSES))
+@option("--status", "Only runs with this status.", type=click.Choice(_STATUSES))
 @option("--flow NAME", "Only runs of this flow.")
 @option("--thread ID", "Only runs of this thread.", to="thread_id")
 @option("--owner ID", "Only runs of this owner.")
-@option("--within", "Also runs that are a step of another.")
-@option("--limit", "At most so many; 0 for all.", default=50, type=click.IntRange(0))
+@option("--children", "List child runs, too.")
+@option("--limit", "List at most this many; 0 for all.", default=50, type=click.IntRange(0))
 def command(
     session: Session,
     prefix: str,
@@ -32,22 +32,21 @@ def command(
     flow: str | None,
     thread_id: str | None,
     owner: str | None,
-    within: bool,
+    children: bool,
     limit: int,
 ) -> None:
     """List runs, by id: all, or those whose id begins with PREFIX.
 
-    A run that is `running` by its history is shown as `orphaned` if its worker is dead, and as
-    `answered` if it stopped for an answer that has come: `holdfast recover` goes on with both.
-    With --json, one object per line; `status` is then what the history says, and
-    `holder`, `orphaned` and `answered` say the rest.
+    A running run is shown as `orphaned` if its process is dead, and as `answered` if it waited for
+    an answer that it has now: `holdfast recover` resumes both. With --json, one object per line;
+    `status` is then the recorded status, beside `holder`, `orphaned` and `answered`.
     """
     with session.opened() as cp:
         where = {"status": status, "flow": flow, "thread_id": thread_id, "owner": owner}
         found = (
             run
             for run in all_runs(cp, prefix=prefix, **where)
-            if within or cp.parent_of(run.run_id) is None
+            if children or cp.parent_of(run.run_id) is None
         )
         shown = list(islice(found, limit or None))
         more = next(found, None) is not None
@@ -77,4 +76,4 @@ def command(
         right=("SEQ",),
     )
     if more:
-        _show.say("… and more; see them with --limit 0, or from one id on with a PREFIX", "dim")
+        _show.say("… and more; see them with --limit 0, or name a PREFIX", "dim")

@@ -1,4 +1,4 @@
-"""`holdfast show`: one run, its timeline, its state and the runs within it."""
+"""`holdfast show`: one run, its timeline, its state and its child runs."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -45,9 +45,9 @@ _WORDS: Final = {
 @option("--at WHERE", "The state at a seq, RUN@SEQ or after a step.", to="where")
 @option("--full", "All of the timeline and of the state.")
 def command(session: Session, run: str, where: str | None, full: bool) -> None:
-    """Show RUN: what happened when, the state it has come to, and the runs within it.
+    """Show RUN: its timeline, its state and its child runs.
 
-    Its status is told as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
+    Its status is shown as by `holdfast runs`. RUN may also be a thread: its newest run is shown.
     """
     with session.opened() as cp:
         info = find_run(cp, run, threads=True)
@@ -60,13 +60,13 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             checkpoint, damage = None, str(error)
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
-        within = cp.children(info.run_id)
+        children = cp.children(info.run_id)
         word, facts = doing(cp, info)
     state = None if checkpoint is None else readable.to_json(checkpoint.state)
     document = {
         "run": info._asdict() | facts,
         "timeline": [moment._asdict() for moment in moments],
-        "within": [child._asdict() for child in within],
+        "children": [child._asdict() for child in children],
         "checkpoint_id": None if checkpoint is None else checkpoint.checkpoint_id,
         "state": state,
         "damage": damage or None,
@@ -76,16 +76,14 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         _draw_summary(info, word, moments)
         if facts.get("orphaned"):
             worker = _show.clean(facts["holder"] or "unknown")
-            _show.say(f"its worker {worker} is dead; continue it with: holdfast recover", "red")
+            _show.say(f"its process {worker} is dead; continue it with: holdfast recover", "red")
         elif facts.get("answered"):
-            _show.say(
-                "its answer has come; continue it with: holdfast resume, or recover", "yellow"
-            )
+            _show.say("it was answered; continue it with: holdfast resume, or recover", "yellow")
         _show.say()
         _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
-        if within:
+        if children:
             _show.say()
-            _draw_tree(info, within)
+            _draw_tree(info, children)
         if checkpoint is not None:
             _show.say()
             _show.say(f"state at {checkpoint.checkpoint_id}", "bold")
@@ -174,5 +172,5 @@ def _draw_tree(info: RunInfo, within: Sequence[RunInfo]) -> None:
             _show.show(line.add(name).add("  ").add(_show.word(child.status)))
             draw(child.run_id, indent + ("    " if last else "│   "))
 
-    _show.say("runs within", "bold")
+    _show.say("child runs", "bold")
     draw(info.run_id, "")

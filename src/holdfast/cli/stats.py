@@ -12,7 +12,7 @@ from holdfast.cli._session import Session, as_command
 def command(session: Session, run: str | None) -> None:
     """Count runs, checkpoints and bytes, of the whole store or of RUN.
 
-    Every run counts, also one that has no checkpoint yet, or that is a step of another.
+    Child runs count as runs, and so do runs without a checkpoint.
     """
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)

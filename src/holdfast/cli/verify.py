@@ -1,4 +1,4 @@
-"""`holdfast verify`: whether what is stored is what was written, and what was claimed is so."""
+"""`holdfast verify`: check stored bytes, and claims about the world."""
 
 from collections import Counter
 from functools import partial
@@ -47,15 +47,15 @@ class Report(NamedTuple):
     "holdfast verify --no-evidence --json",
 )
 @run_argument(required=False)
-@option("--evidence/--no-evidence", "Check what was claimed about the world, too.", default=True)
+@option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
 @option(
     "--base-path DIR",
-    "Where relative paths in claims start; nothing outside is looked at.",
+    "Where relative paths in claims start; no file outside is read.",
     type=click.Path(exists=True, file_okay=False),
 )
 @option(
     "--root DIR",
-    "A directory whose files may be looked at, and no others.",
+    "A directory whose files may be read; others may not.",
     to="roots",
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
@@ -78,12 +78,11 @@ def command(
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
 
-    A run is "verified" when all that was claimed up to its current checkpoint holds,
-    "unverified" when nothing was claimed, and "not checked" when claims are about something
-    that is out of reach here: outside the roots, in a database without a --connection, or of a
-    type of your program's own. Exits with 1 if a run is damaged, or its evidence fails, can't
-    be told or was not checked. What was found about evidence is noted beside the run; about
-    what was not checked nothing is.
+    A run is "verified" if all claims up to its current checkpoint are true now, "unverified" if
+    it claims nothing, and "not checked" if a claim can't be checked here: outside the roots, in a
+    database without a --connection, or of your program's own type. Exits with 1 if a run is
+    damaged, or if its evidence fails, is inconclusive or was not checked. Verdicts are recorded
+    beside the run, except for claims that were not checked.
     """
     known = dict(_flows.parse_pair(pair, "--connection") for pair in connections)
     base = None if base_path is None else Path(base_path)
@@ -131,7 +130,7 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
         for reason in report.against:
             _show.say(f"  {reason}")
         if report.verdict == _UNCHECKED:
-            _show.say("  what may be looked at is said with --root DIR and --connection NAME=URL")
+            _show.say("  allow what may be checked with --root DIR and --connection NAME=URL")
         if one:
             found = report.integrity
             _show.say(

@@ -24,13 +24,18 @@ _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.F
 
 @as_command("holdfast watch nightly-31", "holdfast watch nightly-31 --json --interval 0.2")
 @run_argument()
-@option("--interval SECONDS", "How often to look.", default=0.5, type=click.FloatRange(0.05, 3600))
+@option(
+    "--interval SECONDS",
+    "How often to read the store.",
+    default=0.5,
+    type=click.FloatRange(0.05, 3600),
+)
 def command(session: Session, run: str, interval: float) -> None:
-    """Follow RUN, whoever carries it out: its history so far, then each moment as it is recorded.
+    """Follow RUN, whichever process executes it: its history so far, then each new entry.
 
-    Ends when the run does, with 1 if it failed or was cancelled, or if its worker is dead; Ctrl-C
-    ends it before that, and does nothing to the run. PostgreSQL and Redis tell of news at once, other stores are asked
-    every --interval. With --json, one object per line.
+    Ends when the run ends, with 1 if it failed or was cancelled, or if its process is dead. Ctrl-C
+    stops watching, and does nothing to the run. PostgreSQL and Redis notify of new entries; other
+    stores are read every --interval. With --json, one object per line.
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
         run_id = find_run(cp, run).run_id
@@ -47,12 +52,12 @@ def command(session: Session, run: str, interval: float) -> None:
 
 
 def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
-    """Nothing will happen to a run that nobody carries out."""
+    """Fail if the run's process is dead: nothing will happen to it."""
     info = cp.run(run_id)
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
         worker = _show.clean(facts["holder"] or "unknown")
-        raise FailedError(f"its worker {worker} is dead; continue it with: holdfast recover")
+        raise FailedError(f"its process {worker} is dead; continue it with: holdfast recover")
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 HoldfastError
 ├── CheckpointError
 │   ├── CheckpointSaveError           the save did not happen (also an OSError)
-│   │   └── OutcomeUnknownError       it may have happened; read the position, look for your own entry id
-│   │       └── SyncFailedError       it can be read, but the disk did not promise to keep it
+│   │   └── OutcomeUnknownError       it may have happened; load the run and compare
+│   │       └── SyncFailedError       it can be read, but may not survive a power cut
 │   ├── CheckpointLoadError           the store could not be read (also an OSError)
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
 │   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
@@ -14,47 +14,48 @@ HoldfastError
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
-│   │   └── CopyRefusedError          runs by these ids are in the target and may not be the copied ones
+│   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
 │   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
-│   ├── RunIdRequiredError            a store was given, but no id to keep the run under (also a ValueError)
-│   ├── StoreRequiredError            the run would wait for people, and is kept nowhere (also a ValueError)
-│   ├── RunFinishedError              the run is over and can't be resumed
+│   ├── RunIdRequiredError            a store was given, but no run id (also a ValueError)
+│   ├── StoreRequiredError            the run asks people, but no store keeps it (also a ValueError)
+│   ├── RunFinishedError              the run has ended and can't be resumed
 │   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
 │   ├── StepNotFoundError             no such step was begun (also a LookupError)
-│   ├── StepConflictError             the step was committed otherwise, or its task went back before it
-│   └── VerificationError             what was claimed of a checkpoint does not hold now, or can't be told
-├── EvidenceError                     a claim or a pack of them that is of no use
+│   ├── StepConflictError             the step was committed differently, or its task went back before it
+│   └── VerificationError             claims of a checkpoint are false now, or can't be checked
+├── EvidenceError                     a claim, or a pack of them, is of no use
 │   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
 │   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
-│   └── ClaimFailedError              a step is finished, and what it claims is not so, or can't be told
-├── RunError                          a run did not come to its end
+│   └── ClaimFailedError              a step finished, but its claims are false or can't be checked
+├── RunError                          a run did not complete
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
-│   ├── CommandFailedError            a command that a step ran did not end as it should
+│   ├── CommandFailedError            a command that a step ran failed
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
-│   ├── LoopLimitError                the run made more steps than it may
+│   ├── LoopLimitError                the run made as many steps as it may
 │   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
-│   ├── NoPathError                   no path leads on from a step
-│   ├── UnresolvedError               a template or condition speaks of what is not there (also a LookupError)
-│   ├── EndedWithFailureError         the run came to an end that stands for failure
+│   ├── NoPathError                   no path leaves a step
+│   ├── UnresolvedError               a template or condition refers to nothing (also a LookupError)
+│   ├── EndedWithFailureError         the run reached an end that its flow calls a failure
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
-│   └── LeaseLostError                another worker took the run over; this one wrote nothing more
-├── InvalidFlowError                  a flow that can't run as it is put together (also a ValueError)
+│   └── LeaseLostError                another process took the run over; this one wrote nothing more
+├── InvalidFlowError                  a flow can't run as it is defined (also a ValueError)
 ├── QuestionError                     there is no such open question, or not for this person
-│   └── InvalidAnswerError            the answer is not what was asked for (also a ValueError)
+│   └── InvalidAnswerError            the answer does not fit the question (also a ValueError)
 ├── ConflictError                     another writer already took this position
-│   └── EntriesLostError              the store lost what it had acknowledged (also a StoreError)
+│   └── EntriesLostError              the store lost entries that it had acknowledged (also a StoreError)
 ├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
     ├── StoreClosedError              used after close()
     ├── StoreURLError                 a URL or path that names no store (also a ValueError)
-    ├── SchemaError                   written by a newer holdfast, or not a holdfast store at all
-    └── DurabilityError               the store survives less than was required
+    ├── SchemaError                   written by a newer holdfast, or not a holdfast store
+    └── DurabilityError               the store survives less than the caller requires
 
-Every error keeps its fields as attributes, survives pickling and says what to do next.
+Every error has its fields as attributes, survives pickling and says what to do next. `base` says
+how errors are declared; each branch of the tree is a module.
 """
 
 # ruff: noqa: F403, F405 - the branches of the tree have the names of __all__
