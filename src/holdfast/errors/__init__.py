@@ -9,23 +9,23 @@ HoldfastError
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
 │   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
-│   ├── SerializeError                a value can't be stored; names the path to it (also a TypeError)
+│   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)
 │   ├── RunActiveError                the run is live or waiting; nothing was done to it
 │   ├── RunExistsError                the id given for a new run is taken
 │   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
-│   ├── RunMismatchError              the run belongs to another flow, thread or owner (also a ValueError)
+│   ├── RunMismatchError              it has another flow, thread or owner (also a ValueError)
 │   ├── RunIdRequiredError            a store was given, but no run id (also a ValueError)
 │   ├── StoreRequiredError            the run asks people, but no store keeps it (also a ValueError)
 │   ├── RunFinishedError              the run has ended and can't be resumed
-│   ├── InputMismatchError            resumed with other inputs than it began with (also a ValueError)
+│   ├── InputMismatchError            resumed with other inputs (also a ValueError)
 │   ├── FlowChangedError              the flow is not the one the run began with
 │   ├── StepNotFoundError             no such step was begun (also a LookupError)
-│   ├── StepConflictError             the step was committed differently, or its task went back before it
+│   ├── StepConflictError             the step was committed differently, or is no longer current
 │   └── VerificationError             claims of a checkpoint are false now, or can't be checked
 ├── EvidenceError                     a claim, or a pack of them, is of no use
-│   ├── InvalidEvidenceError          malformed, empty, contradictory or unsatisfiable (also a ValueError)
+│   ├── InvalidEvidenceError          malformed, empty or unsatisfiable (also a ValueError)
 │   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
 │   └── ClaimFailedError              a step finished, but its claims are false or can't be checked
 ├── RunError                          a run did not complete
@@ -45,8 +45,8 @@ HoldfastError
 ├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer does not fit the question (also a ValueError)
 ├── ConflictError                     another writer already took this position
-│   └── EntriesLostError              the store lost entries that it had acknowledged (also a StoreError)
-├── InvalidIdError                    an id that no store could keep apart from others (also a ValueError)
+│   └── EntriesLostError              the store lost acknowledged entries (also a StoreError)
+├── InvalidIdError                    an id that stores could confuse with another (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
     ├── StoreClosedError              used after close()
