@@ -96,8 +96,8 @@ class Meta:
 
     # the entries of flows
     shape = Key(str, None)  # changes when the structure of a graph or pipeline does
-    visits = Key(dict, _NO_FIELDS)  # by node of a loop: how often the run came to it
-    since = Key(dict, _NO_FIELDS)  # by step of a loop: when the run first came to it
+    visits = Key(dict, _NO_FIELDS)  # by node of a loop: how often the run visited it
+    since = Key(dict, _NO_FIELDS)  # by step of a loop: when the run first reached it
     before = Key(list, None)  # of a pipeline: the steps that ran last
     kind = Key(str, "python")  # of a workflow's step
     built = Key(bool, False)  # the body of a `for_each` returned a step
