@@ -371,7 +371,7 @@ def test_a_step_is_committed_once(manager: CheckpointManager) -> None:
     assert len(manager.list_checkpoints("task")) == 1
 
 
-def test_what_cannot_be_told_is_an_error_and_not_a_failure(place: Path) -> None:
+def test_an_undecided_check_is_an_error_and_not_a_failure(place: Path) -> None:
     manager = CheckpointManager("memory://", auto_verify=False)
     claim = Evidence(EvidenceType.COMMAND_EXIT, "it ran", {"exit_code": 0})
     commit(manager, EvidencePack([claim]))

@@ -435,7 +435,7 @@ def test_resuming_at_a_node_takes_the_state_of_that_point(store: hf.Store) -> No
 DAY = 86_400
 
 
-def test_the_example_of_cleaning_up_spares_what_still_goes_on(store: hf.Store) -> None:
+def test_the_example_of_cleaning_up_spares_what_still_runs(store: hf.Store) -> None:
     clock = FakeClock()
     policy = hf.Retention(run_ttl=timedelta(days=7))
     with hf.SyncCheckpointer(store, clock=clock, retention=policy) as cp:

@@ -70,7 +70,7 @@ def test_the_training_comes_to_the_same_model(tmp_path: Path, kill_at: int) -> N
     assert models[0] == models[1]
 
 
-def test_the_training_does_not_go_on_from_a_damaged_model(tmp_path: Path) -> None:
+def test_the_training_does_not_resume_from_a_damaged_model(tmp_path: Path) -> None:
     example = Example(tmp_path, "train.py", store="training.db")
     done = example.run()
     (tmp_path / "models" / "epoch-3.json").write_text("[9, 9, 9]")

@@ -128,7 +128,7 @@ def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
     assert desk.holds("a", "b", "c")
 
 
-def test_each_checkpoint_passed_over_is_told_with_its_reason_and_written_down_first(
+def test_each_skipped_checkpoint_is_reported_with_its_reason_after_it_is_recorded(
     store: hf.Store, desk: Desk
 ) -> None:
     app = line(desk).compile()
@@ -150,7 +150,7 @@ def test_each_checkpoint_passed_over_is_told_with_its_reason_and_written_down_fi
 
 
 @every_store
-def test_a_completed_run_goes_on_only_if_something_is_not_so_any_more(
+def test_a_completed_run_resumes_only_if_a_claim_does_not_verify_any_more(
     store: hf.Store, desk: Desk
 ) -> None:
     app = line(desk).compile()
@@ -176,7 +176,7 @@ def test_whoever_does_not_want_to_look_need_not(store: hf.Store, desk: Desk, tru
     assert desk.take() == ["c"]
 
 
-def test_what_cannot_be_told_stops_the_resume_as_often_as_it_is_tried(
+def test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried(
     store: hf.Store, desk: Desk
 ) -> None:
     up = [True]

@@ -38,7 +38,7 @@ def finished(calls: Calls, cp: hf.SyncCheckpointer, names: str = "abc") -> Compi
         ({"replay": True}, "c"),
     ],
 )
-def test_a_finished_run_goes_on_from_any_point_with_the_state_of_that_point(
+def test_a_finished_run_continues_from_any_point_with_the_state_of_that_point(
     where: dict[str, Any], ran: str, cp: hf.SyncCheckpointer
 ) -> None:
     calls = Calls()
@@ -416,7 +416,7 @@ def test_a_fork_from_within_a_branch_repeats_nothing_before_it(cp: hf.SyncCheckp
     assert calls["a"] == calls["b"] == calls["d"] == 0
 
 
-def test_a_rolled_back_run_goes_on_from_there(cp: hf.SyncCheckpointer) -> None:
+def test_a_rolled_back_run_continues_from_there(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     app = finished(calls, cp)
     first, second, third = cp.list_checkpoints("run", oldest_first=True)

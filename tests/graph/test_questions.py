@@ -377,7 +377,7 @@ def test_killed_anywhere_around_a_question_it_is_asked_once_and_answered_once(
         assert found.state.log == ["Draft 1: Approval(approved=True, comment='')"]
 
 
-def test_a_plain_script_asks_answers_and_goes_on(cp: hf.SyncCheckpointer) -> None:
+def test_a_plain_script_asks_answers_and_resumes(cp: hf.SyncCheckpointer) -> None:
     app = _articles()
     with pytest.raises(hf.RunPausedError):
         app.run_sync(Article(), store=cp, run_id="r")

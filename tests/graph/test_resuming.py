@@ -27,7 +27,7 @@ async def crash_after(app: CompiledGraph[Any], saves: int, state: Any, **where: 
 
 
 @pytest.mark.parametrize("saves", [1, 2, 3])
-def test_a_run_goes_on_after_the_last_checkpoint(saves: int, cp: hf.SyncCheckpointer) -> None:
+def test_a_run_resumes_after_the_last_checkpoint(saves: int, cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     app = calls.line("abcd").compile()
     run(crash_after(app, saves, State(), store=cp, run_id="run"))
@@ -148,7 +148,7 @@ def test_a_loop_runs_until_its_route_says_so(cp: hf.SyncCheckpointer) -> None:
     ]  # fmt: skip
 
 
-def test_a_loop_without_end_is_stopped_and_may_go_on_with_a_higher_limit(
+def test_a_loop_without_end_is_stopped_and_may_continue_with_a_higher_limit(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()
@@ -228,7 +228,7 @@ def test_a_node_that_takes_too_long_is_tried_again_and_then_fails(cp: hf.SyncChe
     assert calls["slow"] == 4
 
 
-def test_a_run_that_takes_too_long_says_how_far_it_came_and_goes_on(
+def test_a_run_that_takes_too_long_says_how_far_it_came_and_resumes(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()
@@ -331,7 +331,7 @@ def test_a_migration_turns_the_state_and_renames_the_nodes(
     assert "".join(later) == "axyz"[saves:]
 
 
-def test_a_migrated_run_goes_on_as_what_it_became(cp: hf.SyncCheckpointer) -> None:
+def test_a_migrated_run_continues_as_the_new_version(cp: hf.SyncCheckpointer) -> None:
     calls, later = Calls(), Calls()
     run(crash_after(calls.line("abc").compile(), 1, State(), store=cp, run_id="run"))
     options: dict[str, Any] = {"version": 2, "rename": {"b": "x", "c": "y"}}
@@ -415,7 +415,7 @@ def test_a_node_that_is_next_and_gone_must_be_renamed(cp: hf.SyncCheckpointer) -
 
 
 @pytest.mark.parametrize("blocking", [False, True])
-def test_run_with_resume_starts_goes_on_and_gives_what_was_recorded(
+def test_run_with_resume_starts_resumes_and_returns_what_was_recorded(
     cp: hf.SyncCheckpointer, blocking: bool
 ) -> None:
     calls = Calls()
@@ -449,7 +449,7 @@ def test_run_with_resume_does_not_revive_what_was_cancelled(cp: hf.SyncCheckpoin
         app.run_sync(State(), store=cp, run_id="run", resume=True)
 
 
-def test_run_with_resume_goes_on_with_a_run_of_another_version(cp: hf.SyncCheckpointer) -> None:
+def test_run_with_resume_continues_a_run_of_another_version(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     calls.failing.add("b")
     with pytest.raises(hf.StepFailedError):

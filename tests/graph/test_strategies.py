@@ -64,7 +64,7 @@ def test_what_is_listed_of_a_run_that_went_well(
         (MARKED, [DONE[1]], ""),
     ],
 )
-def test_what_is_listed_of_a_run_that_failed_and_where_it_goes_on(
+def test_what_is_listed_of_a_run_that_failed_and_where_it_continues(
     strategy: CheckpointStrategy, saved: list[Any], again: str, cp: hf.SyncCheckpointer
 ) -> None:
     calls = Calls()
@@ -174,7 +174,7 @@ def flaky(store: Flaky, calls: Calls, down: str) -> CompiledGraph[State]:
     return graph.set_entry("a").compile()
 
 
-def test_a_run_stops_when_it_cannot_be_saved_and_goes_on_later(store: Flaky) -> None:
+def test_a_run_stops_when_it_cannot_be_saved_and_resumes_later(store: Flaky) -> None:
     calls = Calls()
     with hf.SyncCheckpointer(store, deadline=0.5) as cp:
         app = flaky(store, calls, "b")
@@ -185,7 +185,7 @@ def test_a_run_stops_when_it_cannot_be_saved_and_goes_on_later(store: Flaky) -> 
         assert calls == {"a": 1, "b": 2, "c": 1, "d": 1}
 
 
-def test_a_run_may_go_on_while_it_cannot_be_saved_and_says_so(
+def test_a_run_may_continue_while_it_cannot_be_saved_and_says_so(
     store: Flaky, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = Calls()

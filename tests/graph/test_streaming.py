@@ -97,7 +97,7 @@ def test_a_resumed_stream_says_what_is_spared(cp: hf.SyncCheckpointer) -> None:
         run(collect(app.resume_stream("run", store=cp)))
 
 
-def test_branches_attempts_and_progress_are_told(cp: hf.SyncCheckpointer) -> None:
+def test_branches_attempts_and_progress_are_reported(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
 
     def flaky(state: State) -> State:
@@ -333,7 +333,7 @@ def test_another_process_may_ask_and_no_finished_node_is_lost(
     assert set(calls.values()) == {1}
 
 
-def test_a_run_that_nobody_carries_out_is_cancelled_when_it_is_resumed(
+def test_a_run_that_nobody_executes_is_cancelled_when_it_is_resumed(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()

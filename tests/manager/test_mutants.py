@@ -147,7 +147,7 @@ CAUGHT_BY: dict[Mutate, Callable[[CheckpointManager], None]] = {
     asks_superseded_claims_again: test_trust.test_a_rewritten_file_is_no_failure,
     forgets_older_claims: test_trust.test_an_older_claim_that_nothing_supersedes_still_counts,
     takes_doubt_for_failure: lambda manager: (
-        test_trust.test_what_cannot_be_told_does_not_throw_good_work_away(
+        test_trust.test_an_undecided_check_does_not_throw_good_work_away(
             manager, inconclusive("no connection")
         )
     ),

@@ -227,7 +227,7 @@ class Weather:
 @pytest.mark.parametrize(
     "untold", [verdicts.inconclusive("no connection"), verdicts.error("it broke")]
 )
-def test_what_cannot_be_told_does_not_throw_good_work_away(
+def test_an_undecided_check_does_not_throw_good_work_away(
     manager: CheckpointManager, untold: verdicts.Verdict
 ) -> None:
     weather = Weather(manager)
@@ -249,7 +249,7 @@ def test_what_cannot_be_told_does_not_throw_good_work_away(
     assert newest(manager) == 1
 
 
-def test_what_never_held_is_passed_over(manager: CheckpointManager) -> None:
+def test_a_checkpoint_that_never_verified_is_skipped(manager: CheckpointManager) -> None:
     weather = Weather(manager)
     weather.now = verdicts.inconclusive("no connection")
     Path("a").touch()
@@ -258,7 +258,7 @@ def test_what_never_held_is_passed_over(manager: CheckpointManager) -> None:
     assert newest(manager) == 1
 
 
-def test_what_was_never_checked_is_not_passed_over(url: str) -> None:
+def test_a_checkpoint_that_was_never_checked_is_not_skipped(url: str) -> None:
     with CheckpointManager(url, auto_verify=False) as manager:
         weather = Weather(manager)
         weather.now = verdicts.inconclusive("no connection")
@@ -269,7 +269,7 @@ def test_what_was_never_checked_is_not_passed_over(url: str) -> None:
             manager.get_last_verified_checkpoint("task")
 
 
-def test_those_passed_over_are_told_with_their_reasons(url: str, caplog: Any) -> None:
+def test_skipped_checkpoints_are_reported_with_their_reasons(url: str, caplog: Any) -> None:
     told: list[tuple[TaskCheckpoint, Standing]] = []
     with CheckpointManager(url, on_rejected=lambda *found: told.append(found)) as manager:
         for n in range(3):

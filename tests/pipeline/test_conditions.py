@@ -70,7 +70,7 @@ def test_a_condition_holds_or_not(source: str, operator: str, value: Any, expect
         ("b", "startswith", "x", "is no text"),
     ],
 )  # fmt: skip
-def test_what_can_not_be_told_is_an_error_and_not_false(
+def test_an_undecided_condition_is_an_error_and_not_false(
     source: str, operator: str, value: Any, words: str
 ) -> None:
     with pytest.raises(hf.UnresolvedError) as caught:
@@ -91,7 +91,7 @@ def test_a_parameter_is_the_input_or_its_default() -> None:
         assert found.holds(SCOPE) is expected
 
 
-def test_a_function_is_asked_about_a_state_and_its_errors_are_told() -> None:
+def test_a_function_is_asked_about_a_state_and_its_errors_are_reported() -> None:
     def large(state: Any, least: int) -> bool:
         return bool(state["steps"]["a"]["n"] / state["pipeline_input"]["limit"] >= least)
 

@@ -194,13 +194,13 @@ def test_what_has_no_name_can_not_be_exported() -> None:
         (lambda d: d.update(loop_config={"max_iterations": 0}), "loop_config.max_iterations: must be"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place_and_the_nearest_name(
+def test_a_problem_is_reported_with_its_place_and_the_nearest_name(
     change: Callable[[dict[str, Any]], object], words: str
 ) -> None:
     assert words in problems(changed(change))
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     definition = changed(lambda d: (d["flow"].update(start_at="x"), d["steps"][0].update(retry=0)))
     told = problems(definition)
     assert "start_at" in told

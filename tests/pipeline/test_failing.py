@@ -17,7 +17,7 @@ from tests.pipeline.flows import Calls, line, path, run, when
 QUICK = {"attempts": 3, "backoff": 0}
 
 
-def test_a_failed_run_raises_and_resume_goes_on_with_the_step_that_failed(
+def test_a_failed_run_raises_and_resume_runs_the_failed_step_again(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()
@@ -98,7 +98,7 @@ def test_a_step_that_takes_too_long_fails() -> None:
     assert output["error_type"] == "holdfast.errors.StepTimeoutError"
 
 
-def test_a_failure_that_is_passed_over_is_the_output_and_can_be_asked_about() -> None:
+def test_a_failure_that_is_ignored_is_the_output_and_can_be_asked_about() -> None:
     calls = Calls()
     calls.failing = {"a"}
     steps = [
@@ -139,7 +139,7 @@ def test_a_fallback_gives_the_output_of_a_step_that_failed() -> None:
     assert output == {"cached": "kelp", "why": "offline", "key": "get!fallback"}
 
 
-def test_a_fallback_that_fails_may_be_passed_over_too() -> None:
+def test_a_fallback_that_fails_may_be_ignored_too() -> None:
     pipeline = Pipeline([Cached("get", continue_on_error=True)], line("get"))
     assert run(pipeline.run("unknown"))["get"]["error_type"] == "KeyError"
     assert run(pipeline.run("kelp"))["get"]["cached"] == "kelp"
@@ -286,7 +286,7 @@ def test_errors_name_steps_and_paths_as_they_are_written(cp: hf.SyncCheckpointer
     assert "Give it another version" in str(told.value)
 
 
-def test_a_condition_that_can_not_be_told_names_its_path() -> None:
+def test_a_condition_that_can_not_be_decided_names_its_path() -> None:
     paths = [path("a", "end", when("a.missing", "equals", 1))]
     with pytest.raises(
         hf.UnresolvedError, match=r"^the path from 'a' to 'end': a\.missing: there is"

@@ -84,7 +84,7 @@ def test_a_text_too_long_for_a_pattern_is_an_error_and_not_a_guess() -> None:
         run(Pipeline(steps(1), {"start_at": "s0", "paths": paths}).run("a" * 1_000_000))
 
 
-def test_names_that_are_all_alike_and_all_wrong_are_told_in_time() -> None:
+def test_names_that_are_all_alike_and_all_wrong_are_reported_in_time() -> None:
     dice = random.Random(1)
     names = ["".join(dice.choices("abcdef", k=40)) for _ in range(2000)]
     declared = [{"id": name, "function": work} for name in names[:1000]]

@@ -272,7 +272,7 @@ def test_what_can_not_be_stored_fails_its_step_with_or_without_a_checkpointer() 
     assert "SerializeError" in caught.value.error_type
 
 
-def test_a_run_may_take_only_so_long_and_goes_on_later(cp: hf.SyncCheckpointer) -> None:
+def test_a_run_may_take_only_so_long_and_resumes_later(cp: hf.SyncCheckpointer) -> None:
     async def forever(data: Any) -> Any:
         if data == 1:
             await asyncio.sleep(3600)
@@ -393,7 +393,7 @@ def test_a_branch_whose_file_is_gone_is_run_again_and_joined_anew(
     assert calls.given["d"] == {"b": 2, "c": result["c"]}
 
 
-def test_orphaned_runs_are_gone_on_with(cp: hf.SyncCheckpointer) -> None:
+def test_orphaned_runs_are_resumed(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     pipeline = calls.line("a", "b", checkpointer=cp)
     assert run(pipeline.recover()) == {}

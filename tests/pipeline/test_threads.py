@@ -177,7 +177,7 @@ def test_a_run_that_died_before_it_began_never_resumes_into_an_older_one() -> No
         assert "run it again" in caught.value.__notes__[0]
 
 
-def test_a_deleted_run_is_passed_over(cp: hf.SyncCheckpointer) -> None:
+def test_a_deleted_run_is_skipped(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     first = run(reviewed(calls, cp).run(1, "t"))
     second = run(reviewed(calls, cp).run(2, "t"))
@@ -232,7 +232,7 @@ def test_a_question_that_was_skipped_to_itself_is_asked_again(cp: hf.SyncCheckpo
     assert run(reviewed(calls, cp).resume("t", answer={"approved": 2}))["review"] == {"approved": 2}
 
 
-def test_going_forward_out_of_branches_keeps_what_they_came_to(cp: hf.SyncCheckpointer) -> None:
+def test_going_forward_out_of_branches_keeps_their_outputs(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     steps = [calls.step("a"), calls.step("b"), HumanInputStep("ask", "Well?"), calls.step("z")]
     paths = [path("a", ["b", "ask"]), path("b", "z"), path("ask", "z"), path("z", "end")]
@@ -254,7 +254,7 @@ def test_an_unknown_step_is_refused(cp: hf.SyncCheckpointer) -> None:
         run(reviewed(calls, cp).resume("t", from_step="publish"))
 
 
-def test_a_fork_goes_on_from_a_checkpoint_and_history_stays(cp: hf.SyncCheckpointer) -> None:
+def test_a_fork_continues_from_a_checkpoint_and_history_stays(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     pipeline = calls.line("a", "b", "c", checkpointer=cp)
     result = run(pipeline.run("in", "t"))
@@ -330,7 +330,7 @@ def test_only_who_was_asked_may_answer_and_is_remembered(cp: hf.SyncCheckpointer
 # --- from outside
 
 
-def test_a_run_is_paused_after_the_step_under_way_and_goes_on_later(
+def test_a_run_is_paused_after_the_step_under_way_and_resumes_later(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()
@@ -387,7 +387,7 @@ def test_options_that_there_are_not_are_named_in_public_words() -> None:
 # --- begin, go on, or give the result
 
 
-def test_run_with_resume_begins_goes_on_and_gives_the_result(cp: hf.SyncCheckpointer) -> None:
+def test_run_with_resume_begins_resumes_and_returns_the_result(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     calls.failing = {"b"}
     pipeline = calls.line("a", "b", checkpointer=cp)

@@ -170,7 +170,7 @@ def relative(desk: Desk) -> Workflow[..., Any]:
     return flow
 
 
-def test_whoever_looks_from_elsewhere_is_told_so_and_repeats_nothing(
+def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
     engine: WorkflowEngine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)

@@ -51,7 +51,7 @@ def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
     asyncio.run(main())
 
 
-def test_a_fork_goes_on_with_edited_results(store: hf.Store) -> None:
+def test_a_fork_continues_with_edited_results(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
         engine = WorkflowEngine(cp)

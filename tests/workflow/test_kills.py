@@ -63,7 +63,7 @@ def run(tmp_path: Path, url: str, **env: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("deadly", ["a", "i1", "b"])
-def test_a_killed_process_is_gone_on_with_by_the_next(
+def test_a_killed_process_is_resumed_by_the_next(
     tmp_path: Path, kept_url: str, deadly: str
 ) -> None:
     killed = run(tmp_path, kept_url, DEADLY=deadly)
@@ -73,7 +73,7 @@ def test_a_killed_process_is_gone_on_with_by_the_next(
     assert (tmp_path / "log").read_text().split() == ["a", "i0", "i1", "i2", "b"]
 
 
-def test_a_process_killed_while_undoing_is_gone_on_with_by_the_next(
+def test_a_process_killed_while_undoing_is_resumed_by_the_next(
     tmp_path: Path, kept_url: str
 ) -> None:
     killed = run(tmp_path, kept_url, FAIL="1", DEADLY="undo a")

@@ -72,7 +72,7 @@ def test_a_condition_is_asked_once(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_what_was_skipped_before_is_not_told_again(engine: WorkflowEngine) -> None:
+def test_what_was_skipped_before_is_not_reported_again(engine: WorkflowEngine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(lambda: 1).when(False)

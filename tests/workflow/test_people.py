@@ -145,7 +145,7 @@ def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
     asyncio.run(main())
 
 
-def test_a_workflow_may_go_on_when_nobody_answers_and_does_so_after_every_crash(
+def test_a_workflow_may_continue_when_nobody_answers_and_does_so_after_every_crash(
     people: WorkflowEngine, clock: FakeClock
 ) -> None:
     fails = True
@@ -491,7 +491,7 @@ def test_a_damaged_question_hides_no_other(
     assert "the questions of run bad" in caplog.text
 
 
-def test_recover_goes_on_with_what_was_answered_and_what_is_overdue(
+def test_recover_resumes_what_was_answered_and_what_is_overdue(
     people: WorkflowEngine, clock: FakeClock
 ) -> None:
     """Though the process that asked is alive and well: it is this one."""
@@ -571,7 +571,7 @@ def test_a_question_is_read_from_the_store_once(
     assert following.open_questions() == [found]
 
 
-def test_a_plain_script_asks_answers_and_goes_on(url: str) -> None:
+def test_a_plain_script_asks_answers_and_resumes(url: str) -> None:
     flow = _flow(returns=int)
     engine = WorkflowEngine(url)
     with pytest.raises(hf.RunPausedError):

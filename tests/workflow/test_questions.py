@@ -40,7 +40,7 @@ def approval() -> Flow:
     return (yield step("publish").python(lambda: approved))
 
 
-def test_a_run_pauses_for_an_answer_and_goes_on_with_it(store: hf.Store) -> None:
+def test_a_run_pauses_for_an_answer_and_continues_with_it(store: hf.Store) -> None:
     async def main() -> None:
         engine = WorkflowEngine(store)
         events = await collect(engine.execute(approval, workflow_id="r"))

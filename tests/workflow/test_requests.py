@@ -83,7 +83,7 @@ def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: WorkflowEngin
     asyncio.run(main())
 
 
-def test_a_paused_run_stops_after_its_steps_and_goes_on_later(engine: WorkflowEngine) -> None:
+def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: WorkflowEngine) -> None:
     calls = Calls()
     gate: asyncio.Event
 

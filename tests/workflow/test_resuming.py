@@ -36,7 +36,7 @@ def flow_of(*names: str, version: str = "1", migrate: Any = None, calls: Any = N
 
 @pytest.mark.parametrize("stop", ["a", "b", "c"])
 @pytest.mark.parametrize("kind", [StepStarted, StepCompleted])
-def test_a_run_goes_on_exactly_after_its_last_step(
+def test_a_run_resumes_exactly_after_its_last_step(
     store: hf.Store, kind: type[StepStarted], stop: str
 ) -> None:
     calls = Calls()
@@ -91,7 +91,7 @@ def test_an_unfinished_run_can_not_be_begun_again(engine: WorkflowEngine) -> Non
     asyncio.run(main())
 
 
-def test_run_with_resume_begins_goes_on_or_looks_up(engine: WorkflowEngine) -> None:
+def test_run_with_resume_begins_resumes_or_looks_up(engine: WorkflowEngine) -> None:
     calls = Calls()
     flow = flow_of("a", "b", calls=calls)
 
@@ -201,7 +201,7 @@ def test_a_flow_of_another_name_is_refused(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_a_flow_that_is_not_deterministic_is_told_so(engine: WorkflowEngine) -> None:
+def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: WorkflowEngine) -> None:
     names = iter(("first", "second"))
 
     @workflow
@@ -277,7 +277,7 @@ def test_time_chance_and_ids_are_the_same_after_a_resume(engine: WorkflowEngine)
     assert 0 <= hf.random() < 1
 
 
-def test_a_run_that_this_process_carries_out_can_not_be_resumed_here(store: hf.Store) -> None:
+def test_a_run_that_this_process_executes_can_not_be_resumed_here(store: hf.Store) -> None:
     calls = Calls()
     flow = flow_of("a", "b", calls=calls)
 

@@ -75,7 +75,7 @@ def test_a_failed_run_is_undone_in_reverse(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_what_can_not_be_undone_is_told_and_the_rest_is_undone(engine: WorkflowEngine) -> None:
+def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: WorkflowEngine) -> None:
     trip = Trip()
     trip.can_undo["hotel"] = False
 

@@ -79,7 +79,7 @@ def test_a_reply_that_was_lost_repeats_nothing() -> None:
     assert calls.order == [*"abcd"]
 
 
-def test_a_save_that_fails_stops_the_run_and_a_resume_goes_on() -> None:
+def test_a_save_that_fails_stops_the_run_and_a_resume_continues() -> None:
     store, calls = Unreliable(), Calls()
     flow = build(calls, lambda name: setattr(store, "down", name == "b"))
 
@@ -95,7 +95,7 @@ def test_a_save_that_fails_stops_the_run_and_a_resume_goes_on() -> None:
     asyncio.run(main())
 
 
-def test_a_run_that_is_told_to_goes_on_without_its_checkpoints(
+def test_a_run_that_is_told_to_continues_without_its_checkpoints(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store, calls = Unreliable(), Calls()

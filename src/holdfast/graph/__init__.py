@@ -9,6 +9,9 @@ app = (
     .set_entry("draft").compile()
 )
 final = await app.run(State(), store="sqlite:///runs.db", run_id="run-1")
+
+Here: building and checking a graph, and what a node's result does to its typed state. Not here:
+walking, forking and joining (`holdfast.engine.walking`), which pipelines share.
 """
 
 from holdfast.engine.people.questions import FAIL, Approval, Question

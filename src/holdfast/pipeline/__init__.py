@@ -12,6 +12,9 @@ pipeline = Pipeline(
 )
 result = await pipeline.run({"topic": "kelp"}, thread_id="user-123")
 result = await pipeline.resume("user-123", answer={"approved": True})
+
+Here: definitions as data and their problems, references, conditions, steps, and runs by thread. Not
+here: walking, forking and joining (`holdfast.engine.walking`), which graphs share.
 """
 
 from holdfast.engine.people.questions import Question

@@ -8,6 +8,9 @@ def report(topic: str):
     return (yield step("publish").python(publish, args=(text,)))
 
 result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1", topic="kelp")
+
+Here: steps and what combines them, `@workflow`, the interpreter that replays a flow's code, and the
+engine class users call. Not here: executing, retrying and recording steps (`holdfast.engine`).
 """
 
 from holdfast.engine.events import (
