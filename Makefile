@@ -12,7 +12,8 @@ PYTEST := $(BIN)/python -m pytest --dist worksteal
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager evidence store stores testing) \
 	'!holdfast.stores._' '!holdfast.testing._'
 # What differs between Pythons: values, and how code is called.
-EVERY_PYTHON := tests/kernel tests/operations tests/codec tests/golden tests/workflow/test_forms.py \
+EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inputs.py \
+	tests/operations/test_loading.py tests/operations/test_saving.py tests/workflow/test_forms.py \
 	tests/workflow/test_resuming.py tests/graph/test_resuming.py tests/graph/test_states.py \
 	tests/pipeline/test_running.py
 

@@ -22,8 +22,13 @@ settings.load_profile("holdfast")
 STORES = ("memory", "sqlite", "file")
 
 HERE = Path(__file__).parent
-SLOW = ("crash", "examples", "servers", "stores", "test_demo.py", "test_docs.py")
-"""What `--quick` leaves out: real crashes, servers, and programs that take seconds."""
+SLOW = (
+    "crash/", "examples/", "servers/", "stores/", "test_demo.py", "test_docs.py",
+    "cli/test_guide.py", "cli/test_terminal.py", "engine/test_recovering.py",
+    "graph/test_interrupted.py", "manager/test_processes.py", "pipeline/test_interrupted.py",
+    "workflow/test_kills.py", "workflow/test_people_interrupted.py",
+)  # fmt: skip
+"""What `--quick` skips: servers, and tests that start processes and kill them."""
 
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
 OTHER_STORES = frozenset(
@@ -32,9 +37,7 @@ OTHER_STORES = frozenset(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick", action="store_true", help="only the tests on memory and SQLite that take no time"
-    )
+    parser.addoption("--quick", action="store_true", help="only fast tests, on memory and SQLite")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,8 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    path = item.path.relative_to(HERE)
-    if path.parts[0] in SLOW and path.as_posix() not in QUICK:
+    path = item.path.relative_to(HERE).as_posix()
+    if path.startswith(SLOW) and path not in QUICK:
         return False
     spec = getattr(item, "callspec", None)
     given = spec.params.values() if spec is not None else ()

@@ -28,7 +28,7 @@ def setting(name: str, default: int) -> int:
     return int(os.environ.get(name, default))
 
 
-CYCLES = setting("HOLDFAST_CRASH_CYCLES", 60)
+CYCLES = setting("HOLDFAST_CRASH_CYCLES", 75)  # each in four tests: 300 kills
 MOST_LINES = 60  # of the history before a kill; an operation writes two
 
 
