@@ -1,4 +1,4 @@
-"""Flows that the tests carry out; copied into each test's own directory as jobs.py."""
+"""Flows that the tests execute; copied into each test's own directory as jobs.py."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def server(request: pytest.FixtureRequest) -> str:
     return postgres.new_url() if request.param == "postgres" else redis.new_url()
 
 
-def test_runs_are_looked_at_carried_out_and_copied(
+def test_runs_are_listed_executed_and_copied(
     cli: Cli, server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOLDFAST_STORE", server)

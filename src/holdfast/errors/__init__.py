@@ -46,7 +46,7 @@ HoldfastError
 │   └── InvalidAnswerError            the answer does not fit the question (also a ValueError)
 ├── ConflictError                     another writer already took this position
 │   └── EntriesLostError              the store lost acknowledged entries (also a StoreError)
-├── InvalidIdError                    an id that stores could confuse with another (also a ValueError)
+├── InvalidIdError                    an id that stores could confuse (also a ValueError)
 └── StoreError                        nothing was written
     ├── StoreUnavailableError         unreachable, locked or full; retrying may help
     ├── StoreClosedError              used after close()

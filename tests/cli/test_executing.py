@@ -197,7 +197,7 @@ def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
             worker.kill()
 
 
-def test_a_copy_of_a_run_that_somebody_carries_out_is_warned_of(cli: Cli) -> None:
+def test_copying_a_run_that_a_process_executes_gives_a_warning(cli: Cli) -> None:
     warning = f"1 run is being executed by {socket.gethostname()}:"
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
     with at_work(cli) as worker:
@@ -299,7 +299,7 @@ def test_a_pipeline_may_bring_a_checkpointer_along(cli: Cli) -> None:
     assert [run["run_id"] for run in cli("runs", "--store", "brought.db", "--json").lines] == ["b"]
 
 
-def test_a_run_whose_worker_is_dead_is_told_from_one_that_is_carried_out(cli: Cli) -> None:
+def test_a_run_whose_process_is_dead_is_shown_as_orphaned(cli: Cli) -> None:
     with at_work(cli) as worker:
         (alive,) = cli("runs", "--json").lines
         assert (alive["status"], alive["orphaned"]) == ("running", False)
@@ -334,7 +334,7 @@ def test_a_run_whose_answer_has_come_is_told_from_one_that_waits(cli: Cli) -> No
     assert "1 run waited for an answer, now given" in doctor.out
 
 
-def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:
+def test_a_run_that_no_process_executes_is_cancelled_at_once(cli: Cli) -> None:
     with at_work(cli):
         pass
     assert cli("cancel", "slow", "--json").json["status"] == "cancelled"
@@ -346,7 +346,7 @@ def test_what_nobody_carries_out_is_cancelled_at_once(cli: Cli) -> None:
     assert cli("cancel", "r", "--json").json["status"] == "cancelled"
 
 
-def test_a_run_that_is_carried_out_is_only_asked_to_cancel(cli: Cli) -> None:
+def test_a_run_that_a_process_executes_is_only_asked_to_cancel(cli: Cli) -> None:
     with at_work(cli):
         assert cli("cancel", "slow", "--json").json["status"] == "running"
 
@@ -357,7 +357,7 @@ def way_on(printed: str) -> list[str]:
     return shlex.split(line.partition("continue with: holdfast ")[2])
 
 
-def test_the_command_that_is_offered_goes_on_with_the_run(cli: Cli) -> None:
+def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
     asked = cli("run", "./jobs.py:anything", "--run-id", "it's", "--store", "other.db")
     answer = way_on(asked.err)
     assert answer == ["answer", "it's", "--with=JSON", "--store=other.db"]
