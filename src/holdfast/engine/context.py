@@ -185,8 +185,11 @@ def _decided(name: str, make: Callable[[], T]) -> T:
 
 def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Call a step's function where an executor runs it: another thread, process or machine."""
-    with in_step(step):
+    token = CURRENT_STEP.set(step)
+    try:
         return fn(*args, **kwargs)
+    finally:
+        CURRENT_STEP.reset(token)
 
 
 @contextmanager

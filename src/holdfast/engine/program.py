@@ -28,7 +28,7 @@ _is_async = lru_cache(maxsize=4096)(is_async)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class StepPolicy:
     """How a step is executed."""
 
     retry: Retry | None = None
@@ -46,7 +46,7 @@ class Policy:
             raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
 
 
-PLAIN = Policy()
+PLAIN = StepPolicy()
 
 
 class StepOptions(TypedDict, total=False):
@@ -69,7 +69,7 @@ class StepOptions(TypedDict, total=False):
     removes: Paths
 
 
-def policy_of(verb: str, options: StepOptions, **more: Any) -> Policy:
+def policy_of(verb: str, options: StepOptions, **more: Any) -> StepPolicy:
     """The policy that these options of `verb` make. Raises `TypeError` for unknown ones."""
     check_options(verb, options, StepOptions.__annotations__)
     retry = options.get("retry")
@@ -79,7 +79,7 @@ def policy_of(verb: str, options: StepOptions, **more: Any) -> Policy:
         evidence=options.get("evidence", ()),
         removes=options.get("removes", ()),
     )
-    return Policy(
+    return StepPolicy(
         retry=Retry(retry) if isinstance(retry, int) else retry,
         timeout=options.get("timeout"),
         executor=options.get("executor"),
@@ -105,7 +105,7 @@ class Task:
     fn: Callable[..., Any] | None = None
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    policy: Policy = PLAIN
+    policy: StepPolicy = PLAIN
     kind: str = "python"
     child: Child | None = None
     fresh: Callable[[], Sequence[Any]] | None = None  # arguments for another attempt

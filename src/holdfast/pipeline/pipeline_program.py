@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from holdfast.codec import values
 from holdfast.codec.meta import Meta
-from holdfast.engine.program import Policy, Ready, Record, Stored, Task
+from holdfast.engine.program import Ready, Record, StepPolicy, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
 from holdfast.engine.walking import versions
@@ -30,7 +30,7 @@ from holdfast.pipeline.references import Scope
 from holdfast.pipeline.steps import Step
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
-INLINE: Final = Policy(inline=True, marked=True)
+INLINE: Final = StepPolicy(inline=True, marked=True)
 _FALLBACK: Final = "!fallback"
 _DELAY: Final = "!delay"
 
@@ -261,7 +261,7 @@ class PipelineProgram(WalkingProgram):
         key: str,
         step: Step,
         fn: Callable[..., Any],
-        policy: Policy,
+        policy: StepPolicy,
         *more: Any,
     ) -> Task:
         state, before = walk.state, walk.before

@@ -12,7 +12,7 @@ from typing import Any, Final
 from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.people.questions import FAIL, Inquiry
 from holdfast.engine.people.schema import schema_of
-from holdfast.engine.program import Policy
+from holdfast.engine.program import StepPolicy
 from holdfast.engine.retry import Retry
 from holdfast.pipeline.problems import shown
 from holdfast.pipeline.registry import Registry, ServiceRegistry
@@ -103,7 +103,7 @@ class Step:
         self._fallback = fallback
         self._retry = _retry(handling.get("retry") if retry is None else retry)
         try:
-            self.policy = Policy(
+            self.policy = StepPolicy(
                 retry=self._retry,
                 timeout=_number("timeout", timeout),
                 executor=executor,

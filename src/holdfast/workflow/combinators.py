@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.people.questions import Approval, Inquiry, QuestionOptions, inquiry_of
-from holdfast.engine.program import PLAIN, Policy, policy_of
+from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
 from holdfast.workflow.step import Effect, name_of, step
@@ -65,7 +65,7 @@ class ForEach(Effect):
     body: Callable[[Any], Any]
     name: str
     concurrency: int | None = None
-    policy: Policy = PLAIN
+    policy: StepPolicy = PLAIN
 
 
 def for_each(

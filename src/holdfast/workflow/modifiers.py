@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from holdfast.engine.program import Policy
+from holdfast.engine.program import StepPolicy
 from holdfast.errors import StepFailedError
 from holdfast.workflow.combinators import Branch
 from holdfast.workflow.step import Effect, Step
@@ -65,7 +65,7 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
             claims = step.policy.claims  # it may have written them again
             if claims is not None:
                 claims = replace(claims, call=(step.args, step.kwargs))
-            policy = Policy(claims=claims)
+            policy = StepPolicy(claims=claims)
             fixed = yield Step(
                 "fix", step.fix, (*given, problems), policy=policy, result_type=step.result_hint
             )

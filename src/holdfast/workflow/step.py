@@ -15,7 +15,7 @@ from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.context import DECIDING
 from holdfast.engine.functions import hints_of, is_async
-from holdfast.engine.program import PLAIN, Policy, StepOptions, policy_of
+from holdfast.engine.program import PLAIN, StepOptions, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
 
@@ -57,7 +57,7 @@ class Step(Effect):
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     flow: Workflow[Any, Any] | None = None  # a subworkflow instead of a function
-    policy: Policy = PLAIN
+    policy: StepPolicy = PLAIN
     result_type: Any = _UNSET
     condition: Any = None
     handler: Callable[..., Any] | Effect | None = None

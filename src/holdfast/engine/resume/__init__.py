@@ -1,4 +1,6 @@
-"""How runs begin and are continued: start, take over, what the journal says, which checkpoint to trust.
+"""How an existing run is continued.
 
-What happens once a run executes is in `holdfast.engine.run`.
+`takeover` claims it, `history` reads what happened in it, `trust` decides which checkpoint to
+continue from, `holders` says which process executes it, `recovery` resumes the orphans. What
+happens once a run executes is in `holdfast.engine.run`.
 """

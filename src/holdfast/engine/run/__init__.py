@@ -1,4 +1,6 @@
-"""One run while a process executes it: the loop, its steps, what is recorded, what is undone.
+"""One run while this process executes it.
 
-How a run begins or is continued is in `holdfast.engine.resume`.
+`loop` is the run, `execute` executes its steps, `record` and `hold` put them into the journal,
+`ending` completes, fails, cancels or rolls back. How a run is started or taken over is in
+`holdfast.engine.launch` and `holdfast.engine.resume`.
 """

@@ -291,7 +291,9 @@ class Run:
         plain = [item for item in good if item.done.task.policy.commit is None]
         if plain:
             await self._save_batch(plain, None)
-        for item in good if len(plain) < len(good) else ():
+        if len(plain) == len(good):
+            return []
+        for item in good:
             commit = item.done.task.policy.commit
             if commit is None:
                 continue

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.engine.people.questions import Inquiry
-from holdfast.engine.program import FlowInfo, Policy
+from holdfast.engine.program import FlowInfo, StepPolicy
 
 END: Final = "__end__"
 
@@ -22,7 +22,7 @@ class Node(NamedTuple):
 
     name: str
     fn: Callable[..., Any]
-    policy: Policy
+    policy: StepPolicy
     merge: Merge | None
     question: Asking | None = None  # ask people first; the function is given the answer, too
 
