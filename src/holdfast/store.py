@@ -1,9 +1,9 @@
-"""The waist: everything above sees journals, everything below sees bytes."""
+"""The interface of a store: everything above it sees journals, everything below it sees bytes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import (
     Any,
     ClassVar,
@@ -17,17 +17,17 @@ from typing import (
 )
 
 from holdfast.errors import DurabilityError, HoldfastError
-from holdfast.model import HIDDEN, Entry
+from holdfast.model import HIDDEN, Entry, follows, stub
 
 PAGE: Final = 500
-"""How many entries or runs one call returns at the most, unless asked for fewer."""
+"""The most entries or runs that one call returns by default."""
 
 Survives = Literal["nothing", "process-crash", "power-loss"]
-"""What an acknowledged append outlives, the least first."""
+"""What an acknowledged append survives, weakest first."""
 Form = Literal["packed", "readable"]
 
 Work = Callable[[Any], None]
-"""A short piece of a user's own SQL, given a cursor of the store's database."""
+"""The user's own SQL, to run in the store's transaction; it is given a cursor."""
 
 
 class RunFilter(NamedTuple):
@@ -41,7 +41,7 @@ class RunFilter(NamedTuple):
     prefix: str = ""  # hidden journals are listed only under a prefix that starts with HIDDEN
 
     def matches(self, head: Entry) -> bool:
-        """Whether a run with this head is wanted: the definition SQL stores translate."""
+        """Whether a run with this head matches. Stores with a query language translate this."""
         if self.status is None:
             if head.status == "deleted":
                 return False
@@ -58,12 +58,12 @@ class RunFilter(NamedTuple):
 
 
 class StoreStats(NamedTuple):
-    """Sums over the live checkpoints (`CARRY_STATE`, size > 0), hidden journals aside."""
+    """Totals over the live checkpoints (`CARRY_STATE`, size > 0), without hidden journals."""
 
     runs: int
     checkpoints: int
     state_bytes: int  # as if each state were stored whole and uncompressed
-    stored_bytes: int  # what their bodies take
+    stored_bytes: int  # the size of their bodies
     oldest: int | None  # microseconds since the epoch
     newest: int | None
 
@@ -72,33 +72,33 @@ class Store(ABC):
     """Durable, append-only journals of bytes, one per run.
 
     Implementations may be shared between threads, translate every driver error into a
-    `HoldfastError`, and pass `holdfast.testing.StoreContract` unmodified. They trust their
-    caller for valid ids (`check_id`) but must keep any two distinct ones apart. After fork()
-    a child may go on using the store: it makes connections and locks of its own.
+    `HoldfastError`, and pass `holdfast.testing.StoreContract` unmodified. Their caller checks
+    ids (`check_id`); they must keep any two distinct ones apart. After fork() the child may
+    keep using the store: it opens its own connections and locks.
     """
 
     form: ClassVar[Form] = "packed"
-    """"readable" stores are given JSON bodies, for people; "packed" ones are given few bytes."""
+    """"readable" stores get JSON bodies that people can read, "packed" stores compact ones."""
 
     inline: ClassVar[bool] = False
-    """Whether calls return at once, without I/O, so that nobody need leave the event loop for them."""
+    """Whether calls return at once, without I/O, so that they may run on the event loop."""
 
     lasting: ClassVar[str] = "use a store on a real disk"
-    """What its user should do to have it survive a power loss."""
+    """What the user should do so that the store survives a power loss."""
 
     url: str
-    """Where it is, fit for a log: passwords are masked."""
+    """The store's address, safe to log: passwords are masked."""
 
     @abstractmethod
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         """Write each entry that is its run's next one; return when all are durable.
 
-        One transaction, one outcome per entry: False where it does not follow the run's head
-        (`model.follows`), and nothing is changed. A seq is not free if an entry has it, nor below
-        the head, even where nothing stands any more, nor beyond the one after the head: who asks
-        for that knows of entries that the store has lost. Entries of one run come in seq order;
-        after the first that loses, the run's later entries lose too. Raises `StoreError` when
-        nothing was written, `OutcomeUnknownError` when it may have been.
+        One transaction, one outcome per entry: False if it does not follow the run's head
+        (`model.follows`); then nothing is changed. A seq is taken if an entry has it, if it is
+        below the head, even where entries were erased, or if it is beyond the next one: whoever
+        asks for that knows of entries that the store has lost. Entries of one run come in seq
+        order; after the first that loses, the run's later entries lose too (see `outcomes`).
+        Raises `StoreError` when nothing was written, `OutcomeUnknownError` when it may have been.
         """
 
     @abstractmethod
@@ -111,66 +111,92 @@ class Store(ABC):
         newest_first: bool = False,
         bodies: bool = True,
     ) -> list[Entry]:
-        """The run's entries beyond the seq `after`, in the chosen direction, at most `limit`.
+        """At most `limit` of the run's entries beyond the seq `after`, in the chosen direction.
 
-        Stubs and tombstones included; an unknown run has none. Without `bodies`, every body
-        is empty and none was read.
+        Includes stubs and tombstones; an unknown run has no entries. Without `bodies`, every
+        body is empty and none was read.
         """
 
-    @abstractmethod
     def last(self, run: str) -> Entry | None:
-        """The run's head, the entry with the highest seq, with its body; None for an unknown run."""
+        """The run's head, the entry with the highest seq; None for an unknown run."""
+        found = self.read(run, newest_first=True, limit=1)
+        return found[0] if found else None
 
     @abstractmethod
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
-        """The heads, without bodies, of the runs that match, ordered by id by code point.
+        """The heads, without bodies, of the matching runs with ids greater than `after`.
 
-        Only ids greater than `after`: paging neither skips nor repeats a run while others write.
+        Ordered by id, by code point. Paging neither skips nor repeats a run while others write.
         """
 
     @abstractmethod
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        """Append the marker and thin out what stands before it, all or nothing, durably.
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        """Append the marker and change entries before it, all or nothing, durably.
 
-        If the marker does not follow the head, nothing is done and the answer is False. Otherwise the
-        bodies of the seqs in `rewrite` are replaced and the entries in `drop` become stubs.
-        Seqs that are not there are passed over.
+        `changes` has a new body for each seq, or None to make the entry a stub; seqs that are not
+        there are skipped. Returns False, and does nothing, if the marker does not follow the head.
         """
 
     @abstractmethod
     def erase(self, tombstone: Entry) -> bool:
-        """Append the tombstone and remove every entry of its run before it, all or nothing, durably.
+        """Append the tombstone and remove the run's entries before it, all or nothing, durably.
 
-        If its seq is not above the head, nothing is done and the answer is False. It need not be
-        the next one: a copy of a run is erased with the tombstone of the run, which may have grown.
+        Returns False, and does nothing, if its seq is not above the head. It need not be the next
+        one: a copy of a run is erased with the original's tombstone, and that may have grown.
         """
 
     @abstractmethod
     def stats(self, run: str | None = None) -> StoreStats:
-        """Totals for one journal, or for all that are not hidden, without reading a state."""
+        """Totals for one journal, or for all that are not hidden. Reads no bodies."""
 
     @abstractmethod
     def survives(self) -> Survives:
-        """What an acknowledged append outlives, as probed at the store itself."""
+        """What an acknowledged append survives, as found out by asking the store itself."""
 
     def exists(self) -> bool:
-        """Whether there is a store already, where the first call would make one. Asking makes none."""
+        """Whether the store exists already. Other calls create it if it is missing; this does not."""
         return True
 
     @abstractmethod
     def close(self) -> None:
-        """Release everything. A second call does nothing; other calls then raise `StoreClosedError`."""
+        """Release everything. Closing twice is fine; other calls then raise `StoreClosedError`."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
+
+
+def outcomes(entries: Sequence[Entry], place: Callable[[Entry], bool]) -> list[bool]:
+    """Place entries one by one; `place` says whether an entry won. Returns an outcome for each.
+
+    Once an entry of a run has lost, the run's later entries lose without being tried.
+    """
+    lost: set[str] = set()
+    found = []
+    for entry in entries:
+        won = entry.run not in lost and place(entry)
+        if not won:
+            lost.add(entry.run)
+        found.append(won)
+    return found
+
+
+def outcomes_by_heads(entries: Sequence[Entry], heads: dict[str, int]) -> list[bool]:
+    """The outcome of each entry, given the seq of each run's head; the winners become the heads."""
+
+    def place(entry: Entry) -> bool:
+        won = follows(entry, heads.get(entry.run, -1))
+        if won:
+            heads[entry.run] = entry.seq
+        return won
+
+    return outcomes(entries, place)
+
+
+def trimmed(entry: Entry, body: bytes | None) -> Entry:
+    """The entry as `trim` leaves it: with another body, or as a stub if that is None."""
+    return stub(entry) if body is None else entry._replace(body=body)
 
 
 def require(store: Store, survives: str) -> None:
@@ -185,37 +211,36 @@ def require(store: Store, survives: str) -> None:
 
 @runtime_checkable
 class Transactional(Protocol):
-    """What a store has besides if its users may keep tables of their own in its database.
+    """A store whose users may keep their own tables in its database.
 
-    Such a store is not `inline`, and passes `holdfast.testing.contract.TransactionalContract` too.
+    It is not `inline`, and it passes `holdfast.testing.contract.TransactionalContract` as well.
     """
 
     def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
         """Append the entries and call `work`, all or nothing; return when both are durable.
 
-        One transaction: if an entry loses its place, nothing of the others and nothing that
-        `work` wrote stays, and every outcome is False. `work` may then not have been called.
-        Its cursor takes no statement that would begin or end a transaction or touch what is
-        the store's, and none once the call is over.
+        One transaction: if an entry loses, everything is rolled back, every outcome is False,
+        and `work` may not have been called. The cursor refuses statements that would begin or end
+        a transaction or change the store's own tables, and all statements after the call.
 
-        Raises `WorkFailedError` with whatever `work` raised, `StoreError` for trouble of the
-        store's own, both when nothing was written; `OutcomeUnknownError` when all may have been.
+        Raises `WorkFailedError` with what `work` raised, or `StoreError`, when nothing was
+        written; `OutcomeUnknownError` when all of it may have been.
         """
 
 
 class Watch(Protocol):
-    """Whoever waits for runs to grow. A context manager; leave it, or close it, when done."""
+    """Waits for runs to grow. A context manager."""
 
     def wait(self, seconds: float) -> set[str]:
-        """Block until a run may have new entries, or the time is over; return which may.
+        """Block until runs may have new entries, or until the timeout; return these runs.
 
-        What was appended since the last call counts. Hints only: one may come for nothing, and
-        one may be missed, so read also when the time is over. Raises `StoreUnavailableError`
-        when nothing more will come; watch anew, then read.
+        Includes what was appended since the last call. These are hints: some come for nothing and
+        some are missed, so read after a timeout as well. Raises `StoreUnavailableError` when
+        the connection is lost; watch again, then read.
         """
 
     def close(self) -> None:
-        """Stop watching. A second call does nothing."""
+        """Stop watching. Closing twice is fine."""
 
     def __enter__(self) -> Self: ...
 
@@ -224,16 +249,16 @@ class Watch(Protocol):
 
 @runtime_checkable
 class Notifying(Protocol):
-    """What a store has besides if its server tells of appends by any process, sooner than asking would."""
+    """A store whose server notifies of appends by any process."""
 
     def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all, from now on: what is appended after this returned is told.
+        """Watch one run, or all, for what is appended after this returns.
 
-        Read after it, not before, or what comes in between is missed.
+        Read after calling this, not before, or you miss what is appended in between.
         """
 
 
 class WorkFailedError(HoldfastError):
-    """Carries what a user's `work` raised from the store to whoever waits; never shown to them."""
+    """Carries what the user's `work` raised out of the store; users never see it."""
 
     error: BaseException

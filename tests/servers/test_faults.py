@@ -195,7 +195,7 @@ def test_connections_that_were_cut_while_they_rested_are_replaced(
         lambda: store.runs(),
         lambda: store.stats(),
         lambda: store.survives(),
-        lambda: store.trim(entry("run", seq)),
+        lambda: store.trim(entry("run", seq), {}),
         lambda: store.erase(tombstone("run", seq)),
     ]
     for call in calls:
@@ -256,7 +256,7 @@ def test_an_outage_is_an_error_and_never_an_absence(kind: Kind) -> None:
                 lambda: store.read("run"),
                 lambda: store.last("run"),
                 lambda: store.runs(),
-                lambda: store.trim(entry("run", 1)),
+                lambda: store.trim(entry("run", 1), {}),
                 lambda: store.erase(tombstone("run", 1)),
                 lambda: store.stats(),
                 lambda: store.survives(),

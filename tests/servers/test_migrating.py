@@ -126,7 +126,7 @@ def test_an_older_program_that_can_not_go_on_says_why_and_writes_nothing(
         calls: list[Callable[[], object]] = [
             lambda: store.append([entry("other", 1)]),
             lambda: store.append([entry("other", seq) for seq in (1, 2)]),
-            lambda: store.trim(entry("other", 1)),
+            lambda: store.trim(entry("other", 1), {}),
             lambda: store.read("other"),
             lambda: store.runs(),
             lambda: cp.load("run", seq=1),

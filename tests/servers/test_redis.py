@@ -187,7 +187,7 @@ def test_what_has_expired_is_neither_trimmed_nor_erased_back_to_life(admin: Admi
     with closing(hf.open_store(url, ttl=60)) as store:
         store.append([entry("run", seq, b"x") for seq in range(3)])
         pass_time(admin, url)
-        assert not store.trim(entry("run", 3, kind="trim"), drop=[1])
+        assert not store.trim(entry("run", 3, kind="trim"), {1: None})
         assert not store.erase(tombstone("run", 3))
         assert store.read("run") == []
         assert store.append([entry("run", 0)]) == [True]
@@ -424,7 +424,7 @@ def test_a_server_that_forgot_the_scripts_learns_them_again(store: Store, admin:
         lambda: store.append([entry("run", 0)]),
         lambda: store.read("run"),
         store.runs,
-        lambda: store.trim(entry("run", 1)),
+        lambda: store.trim(entry("run", 1), {}),
         lambda: store.erase(tombstone("run", 2)),
     ]
     for call in calls:
@@ -489,7 +489,7 @@ def test_a_user_with_the_rights_that_the_guide_names_can_do_everything(admin: Ad
         with store.watch() as watch:
             assert store.append([entry("run", seq, b"x") for seq in range(3)]) == [True] * 3
             assert watch.wait(60) == {"run"}
-        assert store.trim(entry("run", 3), rewrite={1: b"y"}, drop=[0])
+        assert store.trim(entry("run", 3), {1: b"y", 0: None})
         assert check_store(store) == []
         assert store.erase(tombstone("run", 4))
     with closing(hf.open_store(url, ttl=60)) as store:

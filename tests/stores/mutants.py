@@ -6,15 +6,24 @@ import fnmatch
 import json
 import time
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 
 from holdfast.errors import StoreClosedError, StoreError
-from holdfast.model import HIDDEN, Entry, stub
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Work, WorkFailedError
+from holdfast.model import HIDDEN, Entry
+from holdfast.store import (
+    PAGE,
+    RunFilter,
+    Store,
+    StoreStats,
+    Work,
+    WorkFailedError,
+    outcomes,
+    trimmed,
+)
 from holdfast.stores._shared.totals import totals
 from holdfast.stores.memory import MemoryStore
-from holdfast.stores.sqlite.store import SQLiteStore, _append_singly
+from holdfast.stores.sqlite.store import SQLiteStore, _insert_next
 
 
 class NoPrefixRule(MemoryStore):
@@ -72,18 +81,12 @@ class BeginsAnywhere(MemoryStore):
 
 
 class TrimsBeyondGaps(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         head = self.last(marker.run)
         if head is not None and marker.seq > head.seq + 1:
             self._journals[marker.run].append(marker)
             return True
-        return super().trim(marker, rewrite=rewrite, drop=drop)
+        return super().trim(marker, changes)
 
 
 class OneGapFailsTheBatch(MemoryStore):
@@ -149,82 +152,51 @@ class SelectMaxThenInsert(MemoryStore):
 
 
 class TrimsThoughTheMarkerLost(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         for place, item in enumerate(self._journals.get(marker.run, [])):
-            if item.seq in drop:
-                self._journals[marker.run][place] = stub(item)
-        return super().trim(marker, rewrite=rewrite, drop=drop)
+            if item.seq in changes:
+                self._journals[marker.run][place] = trimmed(item, changes[item.seq])
+        return super().trim(marker, changes)
 
 
 class TrimsInTwoSteps(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         self._check_open()
         if not self.append([marker])[0]:
             return False
         time.sleep(0.001)
         for place, item in enumerate(self._journals[marker.run][:-1]):
-            new = stub(item) if item.seq in drop else item
-            self._journals[marker.run][place] = new._replace(
-                body=(rewrite or {}).get(item.seq, new.body) if item.seq not in drop else b""
-            )
+            if item.seq in changes:
+                self._journals[marker.run][place] = trimmed(item, changes[item.seq])
         return True
 
 
-class RewritesWhatItDropped(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        done = super().trim(marker, rewrite=rewrite, drop=drop)
+class StubsKeepTheirBody(MemoryStore):
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        before = {item.seq: item.body for item in self.read(marker.run)}
+        done = super().trim(marker, changes)
         for place, item in enumerate(self._journals.get(marker.run, [])[:-1] if done else []):
-            body = (rewrite or {}).get(item.seq, item.body)
-            self._journals[marker.run][place] = item._replace(body=body)
+            if changes.get(item.seq, b"") is None:
+                self._journals[marker.run][place] = item._replace(body=before[item.seq])
         return done
 
 
 class StubsKeepTheirMeta(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         before = {item.seq: item for item in self.read(marker.run)}
-        done = super().trim(marker, rewrite=rewrite, drop=drop)
+        done = super().trim(marker, changes)
         for place, item in enumerate(self._journals.get(marker.run, [])):
-            if done and item.seq in drop and item.seq in before:
+            if done and changes.get(item.seq, b"") is None and item.seq in before:
                 self._journals[marker.run][place] = item._replace(meta=before[item.seq].meta)
         return done
 
 
 class DropsWithoutAStub(MemoryStore):
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        done = super().trim(marker, rewrite=rewrite, drop=drop)
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        done = super().trim(marker, changes)
         if done:
             journal = self._journals[marker.run]
-            journal[:-1] = [item for item in journal[:-1] if item.seq not in drop]
+            journal[:-1] = [e for e in journal[:-1] if changes.get(e.seq, b"") is not None]
         return done
 
 
@@ -442,7 +414,7 @@ MUTANTS: list[type[Store]] = [
     SelectMaxThenInsert,
     TrimsThoughTheMarkerLost,
     TrimsInTwoSteps,
-    RewritesWhatItDropped,
+    StubsKeepTheirBody,
     StubsKeepTheirMeta,
     DropsWithoutAStub,
     ErasesThoughTheTombstoneLost,
@@ -532,7 +504,7 @@ class CommitsWhenWorkFails(SQLiteStore):
 class LetsWorkCommit(SQLiteStore):
     def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
         with self._db.transaction("") as db:
-            if not all(_append_singly(db, entries)):
+            if not all(outcomes(entries, lambda item: _insert_next(db, item))):
                 db.execute("ROLLBACK")
                 db.execute("BEGIN")
                 return [False] * len(entries)

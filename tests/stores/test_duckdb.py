@@ -240,8 +240,8 @@ def test_ctrl_c_before_a_commit_takes_nothing_with_it_that_comes_later(
 
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(file.File, "committing", strike)
-            store.trim(entry("run", 1, kind="trim"))
+            store.trim(entry("run", 1, kind="trim"), {})
         assert store.append([entry("run", 1)]) == [True]
-        assert store.trim(entry("run", 2, kind="trim"))
+        assert store.trim(entry("run", 2, kind="trim"), {})
     with closing(DuckDBStore(tmp_path / "runs.duckdb")) as again:
         assert [item.seq for item in again.read("run")] == [0, 1, 2]

@@ -115,7 +115,7 @@ def test_numbers_that_json_lacks_come_back(store: FileStore) -> None:
 
 def test_files_and_directories_are_for_their_owner_only(store: FileStore, root: Path) -> None:
     store.append([entry("run", 0)])
-    store.trim(entry("run", 1), drop=[0])
+    store.trim(entry("run", 1), {0: None})
     for place in (root, *root.rglob("*")):
         assert place.stat().st_mode & 0o077 == 0, place
 
@@ -159,7 +159,7 @@ def test_hostile_ids_never_leave_the_root(store: FileStore, root: Path, tmp_path
     (tmp_path / "beside").write_text("untouched")
     for number, run in enumerate(HOSTILE_IDS):
         store.append([entry(run, 0), entry(run, 1)])
-        store.trim(entry(run, 2), drop=[0])
+        store.trim(entry(run, 2), {0: None})
         if number % 2:
             store.erase(tombstone(run, 3))
     assert sorted(place.name for place in tmp_path.iterdir()) == ["beside", "runs"]
@@ -322,7 +322,7 @@ def test_nothing_is_left_open(root: Path) -> None:
         for seq in range(1, 6):
             store.append([entry("run", seq)])
             store.append([entry("run", seq)])
-            store.trim(entry("other", seq), drop=[seq - 1])
+            store.trim(entry("other", seq), {seq - 1: None})
             store.read("run")
             store.read("nothing")
             check_store(store)

@@ -101,7 +101,7 @@ def test_a_trim_on_a_failing_disk_is_whole_or_not_there(
             with monkeypatch.context() as patch:
                 patch.setattr(os, name, _failing(original, errno.EIO, lambda n, at=place: n == at))  # type: ignore[misc]
                 try:
-                    assert store.trim(marker, rewrite={0: b"new"}, drop=[1])
+                    assert store.trim(marker, {0: b"new", 1: None})
                     return
                 except OutcomeUnknownError:
                     expected = after
@@ -197,7 +197,7 @@ def _work(store: Store, work: str) -> None:
     if work == "append":
         store.append([entry("run", 4, b"new"), entry("run", 5, b"new"), entry("fresh", 0, b"new")])
     elif work == "trim":
-        store.trim(entry("run", 4, b"marker"), rewrite={0: b"new", 1: b"new"}, drop=[2])
+        store.trim(entry("run", 4, b"marker"), {0: b"new", 1: b"new", 2: None})
     else:
         store.erase(tombstone("run", 4))
 

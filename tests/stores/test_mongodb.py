@@ -70,7 +70,7 @@ def test_what_is_trimmed_or_erased_gives_its_room_back() -> None:
     store.append([entry("run", seq, b"x" * 100) for seq in range(10)])
     store.append([entry("run", 10, b"x" * 100)])
     assert len(leftovers(client)) > 15
-    store.trim(entry("run", 11), drop=range(11))
+    store.trim(entry("run", 11), dict.fromkeys(range(11)))
     assert not [name for name in leftovers(client) if "-100" in name]
     store.erase(tombstone("run", 12))
     assert leftovers(client) == []
@@ -103,7 +103,7 @@ def test_whatever_a_crash_leaves_half_done_is_finished_by_the_next_writer(count:
     marker = entry("run", 7, kind="trim")
     bodies = {1: b"y" * 20, 5: b"z"}
     with suppress(Crash):
-        mortal.trim(marker, rewrite=bodies, drop=[0, 6])
+        mortal.trim(marker, bodies | dict.fromkeys([0, 6]))
     after = [
         stub(item) if item.seq in (0, 6) else item._replace(body=bodies.get(item.seq, item.body))
         for item in before
@@ -128,7 +128,7 @@ def test_a_copy_that_comes_late_brings_nothing_back() -> None:
     awake, asleep = SmallDocuments(client), SmallDocuments(client)
     awake.append([entry("run", seq, b"secret") for seq in range(5)])
     document = asleep._document("run")
-    awake.trim(entry("run", 5), drop=range(5))
+    awake.trim(entry("run", 5), dict.fromkeys(range(5)))
     asleep._lightened("run", document)
     for seq in range(6, 12):
         awake.append([entry("run", seq)])
@@ -152,7 +152,7 @@ def test_a_writer_that_is_behind_brings_nothing_trimmed_back() -> None:
     client: Any = mongomock.MongoClient()
     ahead, behind = SmallDocuments(client), SmallDocuments(client)
     behind.append([entry("run", seq, b"secret") for seq in range(3)])
-    assert ahead.trim(entry("run", 3), drop=range(3))
+    assert ahead.trim(entry("run", 3), dict.fromkeys(range(3)))
     assert behind.append([entry("run", 3, b"late")]) == [False]
     assert b"secret" not in [row["b"] for row in client.holdfast.holdfast_entries.find()]
     assert [item.body for item in ahead.read("run")] == [b""] * 4
@@ -165,7 +165,7 @@ def test_copies_of_a_save_that_was_never_finished_go_with_what_they_copied(chang
     store.append([entry("run", seq, b"secret") for seq in range(3)])
     store._lightened("run", store._document("run"))
     if change == "trim":
-        assert store.trim(entry("run", 3), drop=range(3))
+        assert store.trim(entry("run", 3), dict.fromkeys(range(3)))
     else:
         assert store.erase(tombstone("run", 3))
     assert b"secret" not in [row["b"] for row in client.holdfast.holdfast_entries.find()]
@@ -187,7 +187,7 @@ def test_a_large_body_that_could_not_be_removed_is_removed_by_the_next_writer(
     healthy.append([entry("run", count)])
     marker = entry("run", count + 1, kind="trim")
     if change == "trim":
-        assert Clumsy(client).trim(marker, drop=range(count))
+        assert Clumsy(client).trim(marker, dict.fromkeys(range(count)))
     else:
         assert Clumsy(client).erase(tombstone("run", count + 1))
     assert healthy.append([entry("run", count + 2)]) == [True]
@@ -215,7 +215,7 @@ def test_two_threads_that_trim_one_run_do_not_disturb_each_other() -> None:
 
     store = Raced(mongomock.MongoClient())
     store.append([entry("run", seq) for seq in range(11)])
-    assert store.trim(entry("run", 11, kind="trim"), drop=[1])
+    assert store.trim(entry("run", 11, kind="trim"), {1: None})
     assert store._document("run").settled
 
 
@@ -282,9 +282,9 @@ def test_a_trim_that_is_too_much_at_once_says_so_and_does_nothing() -> None:
 
     store = Tiny(mongomock.MongoClient())
     store.append([tombstone("run", 5_000_000)])
-    assert store.trim(entry("run", 5_000_001), drop=range(4000))
+    assert store.trim(entry("run", 5_000_001), dict.fromkeys(range(4000)))
     with pytest.raises(hf.StoreError, match="trim fewer"):
-        store.trim(entry("run", 5_000_002), drop=range(0, 4_000_000, 1000))
+        store.trim(entry("run", 5_000_002), dict.fromkeys(range(0, 4_000_000, 1000)))
     assert [item.seq for item in store.read("run")] == [5_000_000, 5_000_001]
 
 

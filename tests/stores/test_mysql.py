@@ -127,7 +127,7 @@ def test_an_entry_that_the_server_does_not_take_says_what_to_set(url: str) -> No
         assert store.runs() == []
         assert store.append([entry("run", 0, bytes(taken - 5000))]) == [True]
         with pytest.raises(StoreError, match="max_allowed_packet"):
-            store.trim(entry("run", 1), rewrite={0: bytes(taken)})
+            store.trim(entry("run", 1), {0: bytes(taken)})
         assert len(store.read("run", bodies=False)) == 1
 
 
@@ -167,7 +167,7 @@ def test_the_rights_that_the_guide_names_are_enough(url: str) -> None:
         assert store.runs() == []
     with closing(open_store(user("used", using))) as store:
         assert store.append([entry("run", seq) for seq in range(3)]) == [True] * 3
-        assert store.trim(entry("run", 3), rewrite={2: b"x"}, drop=[1])
+        assert store.trim(entry("run", 3), {2: b"x", 1: None})
         assert store.erase(tombstone("run", 4))
         assert store.survives()
     other = open_store(f"{store.url}?prefix=other_")

@@ -289,7 +289,7 @@ class _Copy:
         entries = list(self.target.entries(self.name))
         gone = {e.seq for e in self.source.entries(self.name) if e.status == Status.DELETED}
         gone &= {e.seq for e in entries if e.status != Status.DELETED}
-        self.target.store.trim(marker, rewrite=rewrites(self.target, entries, gone), drop=gone)
+        self.target.store.trim(marker, rewrites(self.target, entries, gone) | dict.fromkeys(gone))
         self.states -= gone
 
 

@@ -209,9 +209,8 @@ def drop(
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
         marker = core.journals.place(tip, draft)
-        done = core.journals.store.trim(
-            marker, rewrite=rewrites(core.journals, found, gone), drop=gone | begun
-        )
+        changes = rewrites(core.journals, found, gone) | dict.fromkeys(gone | begun)
+        done = core.journals.store.trim(marker, changes)
         core.journals.forget(run)
         return len(gone) if done else None
 

@@ -1,17 +1,17 @@
-"""Journals in this process's memory: for tests, and for work that may be lost."""
+"""Journals in this process's memory, for tests and for work that may be lost."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from threading import Lock
 from typing import ClassVar
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import HIDDEN, Entry, follows, stub
+from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import on_fork
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
 from holdfast.stores._shared.totals import totals
 
 _seq = attrgetter("seq")
@@ -37,16 +37,7 @@ class MemoryStore(Store):
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         with self._lock:
             self._check_open()
-            if len(entries) == 1:
-                return [self._append(entries[0])]
-            outcomes = []
-            lost: set[str] = set()
-            for entry in entries:
-                won = entry.run not in lost and self._append(entry)
-                if not won:
-                    lost.add(entry.run)
-                outcomes.append(won)
-            return outcomes
+            return outcomes(entries, self._append)
 
     def read(
         self,
@@ -68,12 +59,6 @@ class MemoryStore(Store):
                 page = journal[start : start + limit]
         return page if bodies else [entry._replace(body=b"") for entry in page]
 
-    def last(self, run: str) -> Entry | None:
-        with self._lock:
-            self._check_open()
-            journal = self._journals.get(run)
-            return journal[-1] if journal else None
-
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
@@ -88,23 +73,15 @@ class MemoryStore(Store):
                     found.append(head._replace(body=b""))
         return found
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         with self._lock:
             self._check_open()
             if not self._append(marker):
                 return False
             journal = self._journals[marker.run]
             for place, entry in enumerate(journal[:-1]):
-                if entry.seq in drop:
-                    journal[place] = stub(entry)
-                elif rewrite and entry.seq in rewrite:
-                    journal[place] = entry._replace(body=rewrite[entry.seq])
+                if entry.seq in changes:
+                    journal[place] = trimmed(entry, changes[entry.seq])
             return True
 
     def erase(self, tombstone: Entry) -> bool:

@@ -73,7 +73,7 @@ class ReadingContract:
         forwards = store.read("run", limit=3)
         backwards = store.read("run", limit=3, newest_first=True)
         store.append([entry("run", seq) for seq in range(6, 9)])
-        store.trim(entry("run", 9), drop=[0, 1, 4])
+        store.trim(entry("run", 9), {0: None, 1: None, 4: None})
         while page := store.read("run", after=forwards[-1].seq, limit=3):
             forwards += page
         while page := store.read("run", after=backwards[-1].seq, limit=3, newest_first=True):
@@ -256,7 +256,7 @@ class ReadingContract:
 
     def test_stats_follow_trims_and_erasures(self, store: Store) -> None:
         store.append([entry(run, seq, b"xyz", at=seq) for run in ("a", "b") for seq in range(3)])
-        store.trim(entry("a", 3, kind="trim"), rewrite={0: b"x"}, drop=[2])
+        store.trim(entry("a", 3, kind="trim"), {0: b"x", 2: None})
         assert store.stats("a") == StoreStats(1, 2, 6, 4, 0, 1)
         store.erase(tombstone("b", 3))
         assert store.stats("b") == StoreStats(0, 0, 0, 0, None, None)

@@ -125,8 +125,8 @@ class WritingContract:
 
     def test_a_trim_beyond_a_gap_changes_nothing(self, store: Store) -> None:
         entries = _journal(store, 3)
-        assert store.trim(entry("run", 4), rewrite={0: b"new"}, drop=[1]) is False
-        assert store.trim(entry("new", 1)) is False
+        assert store.trim(entry("run", 4), {0: b"new", 1: None}) is False
+        assert store.trim(entry("new", 1), {}) is False
         assert store.read("run") == entries
         assert store.read("new") == []
 
@@ -188,10 +188,9 @@ class WritingContract:
         batch.clear()
         store.read("run").clear()
         store.runs().clear()
-        rewrite, drop = {0: b"new"}, [1]
-        store.trim(entry("run", 2), rewrite=rewrite, drop=drop)
-        rewrite.clear()
-        drop.append(0)
+        changes = {0: b"new", 1: None}
+        store.trim(entry("run", 2), changes)
+        changes.clear()
         assert store.read("run")[:2] == [kept[0]._replace(body=b"new"), stub(kept[1])]
         assert len(store.runs()) == 1
 
@@ -211,7 +210,7 @@ class WritingContract:
             assert store.erase(tombstone(run, 2))
         for run in trimmed:
             assert [item.body for item in store.read(run)] == [b"x", b"x"]
-            assert store.trim(entry(run, 2), rewrite={0: run.encode()}, drop=[1])
+            assert store.trim(entry(run, 2), {0: run.encode(), 1: None})
         for run in erased:
             assert [item.seq for item in store.read(run)] == [2]
         for run in trimmed:
@@ -222,7 +221,7 @@ class WritingContract:
     def test_a_trim_rewrites_and_drops_before_its_marker(self, store: Store) -> None:
         entries = _journal(store, 5)
         marker = entry("run", 5, b"marker", kind="trim")
-        assert store.trim(marker, rewrite={1: b"rewritten", 3: b""}, drop=[0, 2]) is True
+        assert store.trim(marker, {1: b"rewritten", 3: b"", 0: None, 2: None}) is True
         assert store.read("run") == [
             stub(entries[0]),
             entries[1]._replace(body=b"rewritten"),
@@ -235,7 +234,7 @@ class WritingContract:
     def test_a_trim_whose_marker_is_taken_changes_nothing(self, store: Store) -> None:
         entries = _journal(store, 4)
         for seq in (0, 3):
-            assert store.trim(entry("run", seq), rewrite={0: b"new"}, drop=[1, 2]) is False
+            assert store.trim(entry("run", seq), {0: b"new", 1: None, 2: None}) is False
         assert store.read("run") == entries
 
     def test_a_trim_below_the_head_changes_nothing_even_where_nothing_stands(
@@ -243,41 +242,36 @@ class WritingContract:
     ) -> None:
         entries = [tombstone("run", 5), entry("run", 6, b"y")]
         store.append(entries)
-        assert store.trim(entry("run", 3), rewrite={5: b"new"}, drop=[5]) is False
+        assert store.trim(entry("run", 3), {5: None}) is False
         assert store.read("run") == entries
 
     def test_a_trim_passes_over_seqs_that_are_not_there(self, store: Store) -> None:
         entries = _journal(store, 2)
         marker = entry("run", 2, b"marker")
-        assert store.trim(marker, rewrite={7: b"x", 2: b"x"}, drop=[9, 2]) is True
+        assert store.trim(marker, {7: b"x", 9: None, 2: None}) is True
         assert store.read("run") == [*entries, marker]
-
-    def test_a_seq_both_rewritten_and_dropped_is_dropped(self, store: Store) -> None:
-        entries = _journal(store, 1)
-        assert store.trim(entry("run", 1), rewrite={0: b"new"}, drop=[0]) is True
-        assert store.read("run")[0] == stub(entries[0])
 
     def test_a_trim_may_do_nothing_but_mark(self, store: Store) -> None:
         entries = _journal(store, 1)
-        assert store.trim(entry("run", 1)) is True
-        assert store.trim(entry("new", 0), drop=[0]) is True
+        assert store.trim(entry("run", 1), {}) is True
+        assert store.trim(entry("new", 0), {0: None}) is True
         assert store.read("run")[:1] == entries
 
     def test_a_trim_touches_no_other_run(self, store: Store) -> None:
         _journal(store, 3)
         others = [entry(run, seq, b"x") for run in ("run2", "ru", "Run") for seq in range(3)]
         store.append(others)
-        assert store.trim(entry("run", 3), rewrite={0: b"new"}, drop=[1, 2])
+        assert store.trim(entry("run", 3), {0: b"new", 1: None, 2: None})
         for run in ("run2", "ru", "Run"):
             assert store.read(run) == [item for item in others if item.run == run]
 
     def test_a_trimmed_run_goes_on(self, store: Store) -> None:
         _journal(store, 3)
-        assert store.trim(entry("run", 3), drop=[0, 1, 2])
+        assert store.trim(entry("run", 3), {0: None, 1: None, 2: None})
         assert store.append([entry("run", 1)]) == [False]
         assert store.append([entry("run", 3)]) == [False]
         assert store.append([entry("run", 4)]) == [True]
-        assert store.trim(entry("run", 5), rewrite={4: b"again"}, drop=[0, 3])
+        assert store.trim(entry("run", 5), {4: b"again", 0: None, 3: None})
         assert [item.seq for item in store.read("run")] == [0, 1, 2, 3, 4, 5]
 
     # erase
@@ -303,7 +297,7 @@ class WritingContract:
             assert store.append([entry("run", seq)]) == [False]
         assert store.append([entry("run", 4), entry("run", 6)]) == [False, False]
         assert store.erase(tombstone("run", 4)) is False
-        assert store.trim(entry("run", 4)) is False
+        assert store.trim(entry("run", 4), {}) is False
         assert [item.seq for item in store.read("run")] == [5]
 
     def test_an_erased_run_may_begin_again_after_its_tombstone(self, store: Store) -> None:

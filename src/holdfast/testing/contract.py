@@ -115,7 +115,7 @@ class StoreContract(WritingContract, ReadingContract):
             lambda: store.read("run"),
             lambda: store.last("run"),
             lambda: store.runs(),
-            lambda: store.trim(entry("run", 1)),
+            lambda: store.trim(entry("run", 1), {}),
             lambda: store.erase(tombstone("run", 1)),
             lambda: store.stats(),
             lambda: store.stats("run"),
@@ -168,7 +168,7 @@ class PersistentStoreContract(StoreContract):
             store.append(
                 [entry(run, seq, b"x") for run in ("trimmed", "erased") for seq in range(3)]
             )
-            assert store.trim(marker, rewrite={1: b"new"}, drop=[0])
+            assert store.trim(marker, {1: b"new", 0: None})
             assert store.erase(grave)
         with closing(opener()) as store:
             assert [item.body for item in store.read("trimmed")] == [b"", b"new", b"x", b""]
@@ -187,7 +187,7 @@ class PersistentStoreContract(StoreContract):
             assert one.erase(tombstone("run", 6))
             assert other.append([entry("run", 3), entry("run", 7)]) == [False, False]
             assert other.append([entry("run", 7)]) == [True]
-            assert one.trim(entry("run", 8), drop=[7])
+            assert one.trim(entry("run", 8), {7: None})
             assert other.read("run", after=6)[0].status == "deleted"
             assert other.append([entry("run", 8)]) == [False]
 
@@ -271,7 +271,7 @@ def _trim_often(store: Store, done: Event) -> list[list[Entry]]:
     try:
         for seq in range(4, 25):
             bodies = dict.fromkeys(range(4), b"%d" % seq)
-            assert store.trim(entry("run", seq, kind="trim"), rewrite=bodies)
+            assert store.trim(entry("run", seq, kind="trim"), bodies)
     finally:
         done.set()
     return []

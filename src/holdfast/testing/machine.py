@@ -13,8 +13,8 @@ from typing import Any, Final
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from holdfast.model import CARRY_STATE, HIDDEN, Entry, stub
-from holdfast.store import RunFilter, Store, StoreStats
+from holdfast.model import CARRY_STATE, HIDDEN, Entry
+from holdfast.store import RunFilter, Store, StoreStats, trimmed
 from holdfast.testing.corpus import HOSTILE_BODIES
 from holdfast.testing.invariants import check_store, entry
 
@@ -77,27 +77,23 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         run=RUNS,
         step=st.integers(-1, 2),
-        rewrite=st.dictionaries(st.integers(0, 9), BODIES, max_size=4),
-        drop=st.sets(st.integers(0, 9), max_size=4),
+        changes=st.dictionaries(st.integers(0, 9), st.none() | BODIES, max_size=8),
         fields=_FIELDS,
     )
     def trim(
         self,
         run: str,
         step: int,
-        rewrite: dict[int, bytes],
-        drop: set[int],
+        changes: dict[int, bytes | None],
         fields: dict[str, Any],
     ) -> None:
         marker = entry(run, max(0, self._top(run) + step), b"marker", **fields)
         won = marker.seq == self._top(run) + 1
-        assert self.store.trim(marker, rewrite=rewrite, drop=drop) is won
+        assert self.store.trim(marker, changes) is won
         if won:
             journal = [
-                stub(item) if item.seq in drop
-                else item._replace(body=rewrite.get(item.seq, item.body))
-                for item in self.model.get(run, [])
-            ]  # fmt: skip
+                trimmed(item, changes.get(item.seq, item.body)) for item in self.model.get(run, [])
+            ]
             self.model[run] = [*journal, marker]
 
     @rule(run=RUNS, step=st.integers(-1, 2))

@@ -36,7 +36,7 @@ from holdfast.errors import (
 )
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows, stub
 from holdfast.seams import on_fork
-from holdfast.store import PAGE, RunFilter, Store, StoreStats
+from holdfast.store import PAGE, RunFilter, Store, StoreStats, outcomes_by_heads
 from holdfast.stores._shared.document import Document, Item, blob_size, check_blob
 from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.totals import totals
@@ -135,11 +135,7 @@ class DocumentStore(Store):
         known = self._known.get(run)
         document = known or self._document(run)
         for _ in range(_TRIES):
-            won = 0
-            for entry in entries:
-                if not follows(entry, entries[won - 1].seq if won else document.head):
-                    break
-                won += 1
+            won = sum(outcomes_by_heads(entries, {run: document.head}))
             if not won and document is known:  # others may have gone on
                 document = self._document(run)
                 continue
@@ -201,10 +197,6 @@ class DocumentStore(Store):
                 return [entry for entry in entries if entry is not None]
         raise CheckpointCorruptedError(run, None, f"{self.url}: a body is missing")
 
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
-
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
@@ -218,20 +210,15 @@ class DocumentStore(Store):
                     break
         return found
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         run = marker.run
-        dropped = frozenset(seq for seq in drop if seq < marker.seq)
-        inline = self.heavy_bytes // max(1, len(rewrite or ()))
+        before = {seq: body for seq, body in changes.items() if seq < marker.seq}
+        dropped = frozenset(seq for seq, body in before.items() if body is None)
+        inline = self.heavy_bytes // max(1, len(before) - len(dropped))
         bodies = {
             seq: self._placed_body(run, body, inline)
-            for seq, body in (rewrite or {}).items()
-            if seq < marker.seq and seq not in dropped
+            for seq, body in before.items()
+            if body is not None
         }
         item = self._placed(run, self._item(marker))
         for _ in range(_TRIES):

@@ -9,26 +9,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import compress
 from operator import itemgetter
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from holdfast.errors import StoreUnavailableError
-from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Transactional, Work
-
-COLUMNS: Final = ", ".join(Entry._fields)
-NO_BODY: Final = ", ".join(Entry._fields[:-1])
-STUB: Final = (
-    "step = NULL, step_index = NULL, type = NULL, status = 'deleted', duration = NULL, size = 0, "
-    "flow = NULL, thread = NULL, owner = NULL, meta = '', body = ''"
-)
-"""What `model.stub` does, in SQL."""
+from holdfast.model import Entry
+from holdfast.store import PAGE, RunFilter, Transactional, Work, outcomes_by_heads
+from holdfast.stores._shared.table import Change, Row, TableStore
 
 WORK_SECONDS: Final = 30.0
 _TRIES: Final = 20
 _FIRST_PAUSE: Final = 0.002
 _LONGEST_PAUSE: Final = 0.2
 
-Row = tuple[Any, ...]
 Cursor = TypeVar("Cursor")
 T = TypeVar("T")
 _position = itemgetter(0, 1)  # run and seq
@@ -42,7 +34,7 @@ class ContendedError(StoreUnavailableError):
     """The server undid the transaction in favour of another's: nothing was written."""
 
 
-class SQLStore(Store, Transactional, Generic[Cursor]):
+class SQLStore(TableStore, Transactional, Generic[Cursor]):
     """Journals in one table. The server's dialect is left to say.
 
     All that is written goes through one `_insert`, all or nothing: if one entry loses its place,
@@ -50,11 +42,7 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
     are sorted, so that those who share runs wait for each other in one order.
     """
 
-    _entries: str
-    """The table, quoted."""
-
-    _stored: ClassVar[str] = "octet_length(body)"
-    """The size of a body, found without reading it."""
+    _mark = "%s"
 
     @abstractmethod
     def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
@@ -69,10 +57,6 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
 
         Beaten is also who inserted below a head that another committed meanwhile, or left a gap.
         """
-
-    @abstractmethod
-    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
-        """What one query finds, outside of any transaction. Errors come translated."""
 
     @abstractmethod
     def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
@@ -104,7 +88,7 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
             try:
                 patiently(lambda winners=winners: self._insert_alone(winners))  # type: ignore[misc]
             except BeatenError:
-                outcomes = outcomes_of(entries, self._heads({entry.run for entry in entries}))
+                outcomes = outcomes_by_heads(entries, self._heads({entry.run for entry in entries}))
             else:
                 self._written({entry.run for entry in winners})
                 return outcomes
@@ -119,67 +103,20 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
 
         return [self._done({entry.run for entry in entries}, attempt)] * len(entries)
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        where = "WHERE run = %s AND seq = %s AND seq < %s"
-        bodies = [(body, marker.run, seq, marker.seq) for seq, body in (rewrite or {}).items()]
-        stubs = [(marker.run, seq, marker.seq) for seq in drop]
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        return self._mark_and(marker, list(self._trimming(marker, changes)))
 
+    def erase(self, tombstone: Entry) -> bool:
+        return self._mark_and(tombstone, [self._erasing(tombstone)])
+
+    def _mark_and(self, marker: Entry, changes: Sequence[Change]) -> bool:
         def attempt() -> None:
             with self._transaction(marker.run) as cursor:
                 self._insert(cursor, [marker])
-                self._change(cursor, f"UPDATE {self._entries} SET body = %s {where}", bodies)  # noqa: S608
-                self._change(cursor, f"UPDATE {self._entries} SET {STUB} {where}", stubs)  # noqa: S608
+                for statement, rows in changes:
+                    self._change(cursor, statement, rows)
 
         return self._done([marker.run], attempt)
-
-    def erase(self, tombstone: Entry) -> bool:
-        def attempt() -> None:
-            with self._transaction(tombstone.run) as cursor:
-                self._insert(cursor, [tombstone])
-                statement = f"DELETE FROM {self._entries} WHERE run = %s AND seq < %s"  # noqa: S608
-                self._change(cursor, statement, [(tombstone.run, tombstone.seq)])
-
-        return self._done([tombstone.run], attempt)
-
-    def read(
-        self,
-        run: str,
-        *,
-        after: int | None = None,
-        limit: int = PAGE,
-        newest_first: bool = False,
-        bodies: bool = True,
-    ) -> list[Entry]:
-        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
-        if after is None:
-            after = 1 << 62 if newest_first else -1
-        rows = self._rows(
-            f"SELECT {COLUMNS if bodies else NO_BODY} FROM {self._entries} "  # noqa: S608 - constants
-            f"WHERE run = %s AND seq {beyond} %s ORDER BY seq {order} LIMIT %s",
-            (run, after, limit),
-        )
-        return entries_of(rows, bodies=bodies)
-
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
-
-    def stats(self, run: str | None = None) -> StoreStats:
-        which, value = ("run >= %s", " ") if run is None else ("run = %s", run)
-        (row,) = self._rows(
-            "SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), "  # noqa: S608 - constants
-            f"coalesce(sum({self._stored}), 0), min(at), max(at) FROM {self._entries} "
-            f"WHERE size > 0 AND kind IN ('checkpoint', 'result') AND {which}",
-            (value,),
-        )
-        runs, checkpoints, state_bytes, stored_bytes, oldest, newest = row
-        return StoreStats(runs, checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
 
     def _done(self, runs: Collection[str], attempt: Callable[[], None]) -> bool:
         """Whether the transaction was not beaten by another writer."""
@@ -204,15 +141,6 @@ class SQLStore(Store, Transactional, Generic[Cursor]):
         return dict(found)
 
 
-def bounds(where: RunFilter, after: str) -> dict[str, str]:
-    """Between which ids a page of runs lies: above `after`, from `low` on and below `high`."""
-    return {
-        "after": after,
-        "low": where.prefix if where.prefix.startswith(HIDDEN) else max(where.prefix, " "),
-        "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
-    }
-
-
 def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
     """What a filter says of a head `e`, in SQL, and its parameters."""
     wanted = {
@@ -226,13 +154,6 @@ def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
     return " AND ".join(parts), wanted
 
 
-def entries_of(rows: Iterable[Row], *, bodies: bool) -> list[Entry]:
-    """Rows of `COLUMNS`, or of `NO_BODY`, as entries."""
-    if bodies:
-        return list(map(Entry._make, rows))
-    return [Entry._make((*row, b"")) for row in rows]
-
-
 def patiently(action: Callable[[], T]) -> T:
     """Do it again as long as the server undoes it in favour of others, within reason."""
     pause = _FIRST_PAUSE
@@ -243,17 +164,3 @@ def patiently(action: Callable[[], T]) -> T:
             time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that two do not keep step
             pause = min(pause * 2, _LONGEST_PAUSE)
     return action()
-
-
-def outcomes_of(entries: Sequence[Entry], heads: dict[str, int]) -> list[bool]:
-    """Which entries can still win, with these heads; the winners become the heads."""
-    lost: set[str] = set()
-    outcomes = []
-    for entry in entries:
-        won = entry.run not in lost and follows(entry, heads.get(entry.run, -1))
-        if won:
-            heads[entry.run] = entry.seq
-        else:
-            lost.add(entry.run)
-        outcomes.append(won)
-    return outcomes

@@ -25,7 +25,6 @@ from holdfast.seams import fault, on_fork
 from holdfast.stores._shared.schema import refuse_newer
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
-NO_BODY: Final = COLUMNS.rpartition(", ")[0]
 
 _TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "step_index": "BIGINT", "at": "BIGINT",
                  "size": "BIGINT", "duration": "DOUBLE", "entry_id": "BLOB", "digest": "BLOB",

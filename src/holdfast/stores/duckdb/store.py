@@ -7,31 +7,37 @@ To analyse what another store holds, export it (`export_checkpoints`) rather tha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import StoreClosedError
-from holdfast.model import Entry, stub
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives
+from holdfast.model import Entry
+from holdfast.store import PAGE, RunFilter, Survives, outcomes_by_heads, trimmed
 from holdfast.stores._shared.disk import volatile_file_system
 from holdfast.stores._shared.server import missing_extra
-from holdfast.stores._shared.sql import bounds, outcomes_of
+from holdfast.stores._shared.table import (
+    NO_BODY,
+    Parameters,
+    Row,
+    TableStore,
+    bounds,
+    entries_of,
+)
 
 try:
-    from holdfast.stores.duckdb.file import COLUMNS, NO_BODY, File, connect, shared
+    from holdfast.stores.duckdb.file import COLUMNS, File, connect, shared
 except ModuleNotFoundError as error:
     raise missing_extra("duckdb", error) from error
 
 __all__ = ["DuckDBStore", "connect"]
 
-_EMPTY: Final = ", ''::BLOB"
 _HEADS: Final = (
     "SELECT run, max(seq) FROM entries WHERE run IN (SELECT unnest(?::VARCHAR[])) GROUP BY run"
 )
 _RUNS: Final = f"""
-    SELECT {NO_BODY}{_EMPTY} FROM entries AS e WHERE (run, seq) IN (
+    SELECT {NO_BODY} FROM entries AS e WHERE (run, seq) IN (
         SELECT (run, max(seq)) FROM entries
         WHERE run > $after AND run >= $low AND run < $high GROUP BY run
     )
@@ -40,14 +46,9 @@ _RUNS: Final = f"""
     AND ($owner IS NULL OR owner = $owner) AND ($type IS NULL OR type = $type)
     ORDER BY run LIMIT $limit
 """  # noqa: S608 - constants only
-_STATS: Final = """
-    SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0),
-        coalesce(sum(octet_length(body)), 0), min("at"), max("at")
-    FROM entries WHERE size > 0 AND kind IN ('checkpoint', 'result') AND
-"""
 
 
-class DuckDBStore(Store):
+class DuckDBStore(TableStore):
     """Journals in one DuckDB file that this process has for itself.
 
     Raises `StoreUnavailableError` while another process has the file open. A child of fork() does
@@ -79,7 +80,7 @@ class DuckDBStore(Store):
         if unknown:
             found = db.execute(_HEADS, [unknown]).fetchall()
             heads.update(dict.fromkeys(unknown, -1) | dict(found))
-        return outcomes_of(entries, heads)
+        return outcomes_by_heads(entries, heads)
 
     def _insert(self, file: File, db: Any, entry: Entry) -> bool:
         """Insert one entry, inside of a transaction, if it wins its place."""
@@ -88,60 +89,27 @@ class DuckDBStore(Store):
             file.insert([entry])
         return won
 
-    def read(
-        self,
-        run: str,
-        *,
-        after: int | None = None,
-        limit: int = PAGE,
-        newest_first: bool = False,
-        bodies: bool = True,
-    ) -> list[Entry]:
-        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
-        if after is None:
-            after = 1 << 62 if newest_first else -1
-        return self._entries(
-            f"SELECT {COLUMNS if bodies else NO_BODY + _EMPTY} FROM entries "  # noqa: S608
-            f"WHERE run = ? AND seq {beyond} ? ORDER BY seq {order} LIMIT ?",
-            [run, after, limit],
-        )
-
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
-
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
         wanted = where._asdict() | bounds(where, after) | {"limit": limit}
         del wanted["prefix"]
-        return self._entries(_RUNS, wanted)
+        return entries_of(self._rows(_RUNS, wanted), bodies=False)
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         file = self._opened()
         run = marker.run
         with file.transaction(run) as db:
             if not self._insert(file, db, marker):
                 return False
-            changes = dict(rewrite or {})
-            seqs = sorted(seq for seq in {*changes, *drop} if seq < marker.seq)
+            seqs = sorted(seq for seq in changes if seq < marker.seq)
             found = db.execute(
                 f"DELETE FROM entries WHERE run = ? AND seq IN (SELECT unnest(?::BIGINT[])) "  # noqa: S608
                 f"RETURNING {COLUMNS}",
                 [run, seqs],
             ).fetchall()
-            changed = [
-                stub(entry) if entry.seq in drop else entry._replace(body=changes[entry.seq])
-                for entry in map(Entry._make, found)
-            ]
-            if changed:
-                file.insert(changed)
+            if found:
+                file.insert([trimmed(e, changes[e.seq]) for e in map(Entry._make, found)])
         return True
 
     def erase(self, tombstone: Entry) -> bool:
@@ -149,15 +117,9 @@ class DuckDBStore(Store):
         with file.transaction(tombstone.run) as db:
             if not self._insert(file, db, tombstone):
                 return False
-            db.execute(
-                "DELETE FROM entries WHERE run = ? AND seq < ?", [tombstone.run, tombstone.seq]
-            )
+            statement, rows = self._erasing(tombstone)
+            db.executemany(statement, rows)
         return True
-
-    def stats(self, run: str | None = None) -> StoreStats:
-        which = "run >= ' '" if run is None else "run = ?"
-        (row,) = self._opened().query(_STATS + which, [] if run is None else [run])
-        return StoreStats(*row)
 
     def survives(self) -> Survives:
         self._opened()
@@ -168,8 +130,8 @@ class DuckDBStore(Store):
         if file is not None:
             file.leave()
 
-    def _entries(self, query: str, parameters: object) -> list[Entry]:
-        return list(map(Entry._make, self._opened().query(query, parameters)))
+    def _rows(self, query: str, parameters: Parameters) -> list[Row]:
+        return self._opened().query(query, parameters)
 
     def _opened(self) -> File:
         if self._file is None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final
@@ -29,9 +29,9 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import HIDDEN, Entry, follows, stub
+from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
-from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives
+from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
 from holdfast.stores._shared.disk import volatile_file_system
 from holdfast.stores._shared.totals import totals
 from holdfast.stores.files import format as form
@@ -79,19 +79,27 @@ class FileStore(Store):
         if not entries:
             return []
         with self._attempt(entries) as attempt, self._root.temporary() as temp:
-            names: list[str] = []
+            files: dict[tuple[str, int], str] = {}  # of two for one place, only the first can win
             try:
                 for entry in entries:
-                    names.append(os.urandom(8).hex())
-                    write_durably(names[-1], form.encode(entry), temp)
+                    if (entry.run, entry.seq) not in files:
+                        name = files[entry.run, entry.seq] = os.urandom(8).hex()
+                        write_durably(name, form.encode(entry), temp)
                 fault("file.append.temp")
-                outcomes = self._link_all(entries, names, temp, attempt)
+                with self._locked(), self._root.open() as root:
+
+                    def place(entry: Entry) -> bool:
+                        won = self._link(entry, files[entry.run, entry.seq], temp, root)
+                        attempt.visible = attempt.visible or won
+                        return won
+
+                    won = outcomes(entries, place)
                 fault("file.append.linked")
                 self._sync_runs({entry.run for entry in entries})
                 fault("file.append.synced")
-                return outcomes
+                return won
             finally:
-                for name in names:
+                for name in files.values():
                     remove_file(name, temp)
 
     def read(
@@ -112,10 +120,6 @@ class FileStore(Store):
 
         self._check_open()
         return [entry for entry, _ in self._snapshot(run, page, bodies=bodies)]
-
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
 
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
@@ -142,23 +146,15 @@ class FileStore(Store):
                     raise
                 end = error.seq
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        def changes(run: int) -> dict[int, Entry]:
-            changed = {}
-            for seq in journal.seqs(run):
-                if seq in drop or (rewrite and seq in rewrite):
-                    entry, _ = journal.load(run, marker.run, seq, bodies=False)
-                    new = stub(entry) if seq in drop else entry._replace(body=(rewrite or {})[seq])
-                    changed[seq] = new
-            return changed
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        def changed(run: int) -> dict[int, Entry]:
+            return {
+                seq: trimmed(journal.load(run, marker.run, seq, bodies=False)[0], changes[seq])
+                for seq in journal.seqs(run)
+                if seq in changes
+            }
 
-        return self._thin(marker, changes)
+        return self._thin(marker, changed)
 
     def erase(self, tombstone: Entry) -> bool:
         return self._thin(tombstone, lambda run: None)
@@ -191,21 +187,6 @@ class FileStore(Store):
             self._root.close()
 
     # writing
-
-    def _link_all(
-        self, entries: Sequence[Entry], names: list[str], temp: int, attempt: _Attempt
-    ) -> list[bool]:
-        lost: set[str] = set()
-        outcomes = []
-        with self._locked(), self._root.open() as root:
-            for entry, name in zip(entries, names, strict=True):
-                won = entry.run not in lost and self._link(entry, name, temp, root)
-                if won:
-                    attempt.visible = True
-                else:
-                    lost.add(entry.run)
-                outcomes.append(won)
-        return outcomes
 
     def _link(self, entry: Entry, name: str, temp: int, root: int) -> bool:
         with self._directory(root, entry.run, make=True) as run:

@@ -20,13 +20,13 @@ from holdfast.errors import (
 from holdfast.seams import fault
 from holdfast.stores._shared.pool import Pool
 from holdfast.stores._shared.server import check_user_part
-from holdfast.stores._shared.sql import BeatenError, ContendedError, Row
+from holdfast.stores._shared.sql import BeatenError, ContendedError
+from holdfast.stores._shared.table import Parameters, Row
 
 if TYPE_CHECKING:
     Connection = pymysql.Connection[pymysql.cursors.Cursor]
 else:
     Connection = pymysql.Connection
-Parameters = Sequence[object] | Mapping[str, object]
 
 _SESSION: Final = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",  # else texts are cut

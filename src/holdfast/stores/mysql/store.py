@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import groupby, pairwise
@@ -19,16 +19,9 @@ from holdfast.errors import StoreError
 from holdfast.model import Entry, follows
 from holdfast.store import PAGE, RunFilter, Survives, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
-from holdfast.stores._shared.sql import (
-    COLUMNS,
-    WORK_SECONDS,
-    BeatenError,
-    Row,
-    SQLStore,
-    bounds,
-    entries_of,
-)
+from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
 from holdfast.stores._shared.sql_work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
+from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds, entries_of
 from holdfast.stores.mysql.connections import (
     Connection,
     Connections,
@@ -64,7 +57,7 @@ class MySQLStore(SQLStore[Session]):
         "with a binary log, `sync_binlog = 1`"
     )
 
-    _stored: ClassVar[str] = "`stored`"  # a word of MySQL's own
+    _stored = "e.`stored`"  # a generated column; `stored` is a reserved word
 
     def __init__(
         self,
@@ -111,9 +104,8 @@ class MySQLStore(SQLStore[Session]):
 
     def _some_heads(self, where: RunFilter, after: str, size: int) -> list[Entry]:
         """A page of them, whatever they say. Servers skip from run to run for the inner query."""
-        columns = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
         rows = self._rows(
-            f"SELECT {columns} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
+            f"SELECT {NO_BODY} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
             "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
             f"GROUP BY run ORDER BY run LIMIT {size}) AS head "
             f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
@@ -195,7 +187,7 @@ class MySQLStore(SQLStore[Session]):
             self._check_fits(len(text))
             cursor.query(text)
 
-    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+    def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         with self._db.session() as session:
             return session.query(query, parameters)
 

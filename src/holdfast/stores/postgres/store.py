@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Final, Self
@@ -21,17 +21,9 @@ from holdfast.model import Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
-from holdfast.stores._shared.sql import (
-    NO_BODY,
-    WORK_SECONDS,
-    BeatenError,
-    Row,
-    SQLStore,
-    bounds,
-    conditions,
-    entries_of,
-)
+from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
 from holdfast.stores._shared.sql_work import Rules, WorkCursor, run_work
+from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds, entries_of
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores.postgres.connections import Connections, Cursor, UsersPool, patient
 from holdfast.stores.postgres.schema import prepare, version_of
@@ -49,9 +41,9 @@ _RUNS: Final = f"""
         SELECT (SELECT min(run) FROM {{schema}}.entries WHERE run > found.run AND run < %(high)s)
         FROM found WHERE found.run IS NOT NULL
     )
-    SELECT {", ".join("e." + name for name in Entry._fields[:-1])}
+    SELECT {NO_BODY}
     FROM found CROSS JOIN LATERAL (
-        SELECT {NO_BODY} FROM {{schema}}.entries AS own
+        SELECT own.* FROM {{schema}}.entries AS own
         WHERE own.run = found.run ORDER BY own.seq DESC LIMIT 1
     ) AS e WHERE {{conditions}} LIMIT %(limit)s
 """  # noqa: S608 - constants
@@ -161,10 +153,9 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         (self._watched,) = cursor.fetchone() or (False,)
 
     def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        if rows:
-            cursor.executemany(statement, rows)
+        cursor.executemany(statement, rows)
 
-    def _rows(self, query: str, parameters: Sequence[object] | Mapping[str, object]) -> list[Row]:
+    def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         with self._db.cursor() as cursor:
             return cursor.execute(query, parameters, binary=True).fetchall()
 

@@ -24,7 +24,7 @@ second of two shards, is an `OutcomeUnknownError`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 from zlib import crc32
@@ -37,8 +37,17 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.model import HIDDEN, Entry, Status, follows, stub, verdict_journal
-from holdfast.store import PAGE, Notifying, RunFilter, Store, StoreStats, Survives, Watch
+from holdfast.model import HIDDEN, Entry, Status, follows, verdict_journal
+from holdfast.store import (
+    PAGE,
+    Notifying,
+    RunFilter,
+    Store,
+    StoreStats,
+    Survives,
+    Watch,
+    trimmed,
+)
 from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.server import as_flag, missing_extra
 from holdfast.stores._shared.totals import totals
@@ -198,10 +207,6 @@ class RedisStore(Store, Notifying):
             for member, body in zip(found[::2], found[1::2], strict=True)
         ]
 
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
-
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
@@ -214,13 +219,7 @@ class RedisStore(Store, Notifying):
             self._link.refuse_if_closed()
         return found[:limit]
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         run = marker.run
         for _ in range(_TRIES):
             # Nothing changes a run without becoming its head: what is prepared for a head holds
@@ -230,13 +229,11 @@ class RedisStore(Store, Notifying):
                 return False
             arguments = [self._channel, self._ttl, run.encode(), self._fate(marker)]
             arguments += [_digits(head[0].seq) if head else b"", *self._packed(marker)]
-            seqs = [seq for seq in sorted({*(rewrite or {}), *drop}) if seq < marker.seq]
+            seqs = sorted(seq for seq in changes if seq < marker.seq)
             for seq, found in zip(seqs, self._at(run, seqs), strict=True):
                 for member in found:
-                    changed = self._entry(run, member)[0]._replace(
-                        body=(rewrite or {}).get(seq, b"")
-                    )
-                    arguments += self._packed(stub(changed) if seq in drop else changed)
+                    entry, _ = self._entry(run, member)
+                    arguments += self._packed(trimmed(entry, changes[seq]))
             done = self._link.write(TRIM, self._keys(run), arguments, run)
             if done >= 0:
                 return bool(done)

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
 
-from holdfast.errors import (
-    HoldfastError,
-)
-from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows, stub
+from holdfast.errors import HoldfastError
+from holdfast.model import Entry, follows
 from holdfast.seams import fault
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, Transactional, Work
+from holdfast.store import (
+    PAGE,
+    RunFilter,
+    Survives,
+    Transactional,
+    Work,
+    outcomes,
+    outcomes_by_heads,
+)
 from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores._shared.table import (
+    COLUMNS,
+    NO_BODY,
+    Change,
+    Parameters,
+    Row,
+    TableStore,
+    bounds,
+    entries_of,
+)
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_work
 
@@ -29,24 +46,15 @@ _NOTHING_WRITTEN: Final = (
 _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
-_COLUMNS: Final = ", ".join(Entry._fields)
-_WIDTH: Final = len(Entry._fields)
-_NO_BODY: Final = _COLUMNS.replace(", body", ", x'' AS body")
-
-
-_ROW: Final = ", ".join("?" * _WIDTH)
+_ROW: Final = ", ".join("?" * len(Entry._fields))
 _HEAD: Final = "SELECT max(seq) FROM entries WHERE run = ?"
 _INSERT: Final = {
-    rows: f"INSERT INTO entries ({_COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
+    rows: f"INSERT INTO entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
     for rows in _BATCHES
 }
 # What `model.follows` says, in SQL: its last parameters are the run, and between what its head must be.
 _INSERT_NEXT: Final = (
-    f"INSERT INTO entries ({_COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
-)
-_STUB: Final = (
-    "UPDATE entries SET (" + _COLUMNS + ") = (" + ", ".join("?" * len(Entry._fields)) + ") "  # noqa: S608
-    "WHERE run = ? AND seq = ?"
+    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
 )
 # A loose index scan: two look-ups a run, however many entries it has.
 _RUNS: Final = f"""
@@ -56,7 +64,7 @@ _RUNS: Final = f"""
         SELECT (SELECT min(run) FROM entries WHERE run > found.run AND run < :high)
         FROM found WHERE found.run IS NOT NULL
     )
-    SELECT {", ".join("e." + name for name in Entry._fields[:-1])}, x'' AS body
+    SELECT {NO_BODY}
     FROM found CROSS JOIN entries e
         ON e.run = found.run AND e.seq = (SELECT max(seq) FROM entries WHERE run = found.run)
     WHERE (iif(:status IS NULL, e.status <> 'deleted', e.status = :status))
@@ -64,13 +72,9 @@ _RUNS: Final = f"""
         AND (:owner IS NULL OR e.owner = :owner) AND (:type IS NULL OR e.type = :type)
     LIMIT :limit
 """  # noqa: S608 - constants only
-_STATS: Final = """
-    SELECT count(DISTINCT run), count(*), coalesce(sum(size), 0), coalesce(sum(length(body)), 0),
-        min(at), max(at) FROM entries WHERE size > 0 AND kind IN ('checkpoint', 'result') AND
-"""
 
 
-class SQLiteStore(Store, Transactional):
+class SQLiteStore(TableStore, Transactional):
     """Journals in one SQLite file, for one machine; any number of threads and processes.
 
     `survives="power-loss"` (the default) waits for the disk on every commit;
@@ -80,6 +84,8 @@ class SQLiteStore(Store, Transactional):
     """
 
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
+    _stored = "length(e.body)"
+    _empty = "x''"
 
     def __init__(
         self,
@@ -102,20 +108,20 @@ class SQLiteStore(Store, Transactional):
         if len(entries) == 1:
             return [self._append_one(entries[0])]
         with self._db.transaction(entries[0].run if entries else "") as db:
-            outcomes = self._outcomes(db, entries)
-            winners = list(compress(entries, outcomes))
+            won = self._outcomes(db, entries)
+            winners = list(compress(entries, won))
             at = 0
             for rows in _BATCHES:
                 while len(winners) - at >= rows:
                     db.execute(_INSERT[rows], list(chain.from_iterable(winners[at : at + rows])))
                     at += rows
-            return outcomes
+            return won
 
     def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
         with self._db.transaction(entries[0].run if entries else "") as db:
             for entry in entries:
                 self._heads.pop(entry.run, None)
-            if all(_append_singly(db, entries)):
+            if all(outcomes(entries, partial(_insert_next, db))):
                 run_work(db, work, self._work_seconds)
                 return [True] * len(entries)
             db.execute("ROLLBACK")
@@ -153,102 +159,35 @@ class SQLiteStore(Store, Transactional):
         if hold != self._heads_hold or len(heads) > _MAX_HEADS:
             heads.clear()
             self._heads_hold = hold
-        seen: set[str] = set()
-        lost: set[str] = set()
-        outcomes = []
-        for entry in entries:
-            head = heads.get(entry.run)
-            if head is None or (entry.run not in seen and not follows(entry, head)):
-                (found,) = db.execute(_HEAD, (entry.run,)).fetchone()
-                head = heads[entry.run] = -1 if found is None else found
-            seen.add(entry.run)
-            won = follows(entry, head) and entry.run not in lost
-            if won:
-                heads[entry.run] = entry.seq
-            else:
-                lost.add(entry.run)
-            outcomes.append(won)
-        return outcomes
-
-    def read(
-        self,
-        run: str,
-        *,
-        after: int | None = None,
-        limit: int = PAGE,
-        newest_first: bool = False,
-        bodies: bool = True,
-    ) -> list[Entry]:
-        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
-        if after is None:
-            after = 1 << 62 if newest_first else -1
-        query = (
-            f"SELECT {_COLUMNS if bodies else _NO_BODY} FROM entries "  # noqa: S608 - constants only
-            f"WHERE run = ? AND seq {beyond} ? ORDER BY seq {order} LIMIT ?"
-        )
-        return self._query(query, (run, after, limit))
-
-    def last(self, run: str) -> Entry | None:
-        found = self.read(run, newest_first=True, limit=1)
-        return found[0] if found else None
+        first = {entry.run: entry for entry in reversed(entries)}
+        for run, entry in first.items():
+            if run not in heads or not follows(entry, heads[run]):
+                (found,) = db.execute(_HEAD, (run,)).fetchone()
+                heads[run] = -1 if found is None else found
+        return outcomes_by_heads(entries, heads)
 
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
-        hidden = where.prefix.startswith(HIDDEN)
-        bounds = {
-            "after": after,
-            "low": where.prefix if hidden else max(where.prefix, " "),
-            "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
-            "limit": limit,
-        }
-        return self._query(_RUNS, where._asdict() | bounds)
+        parameters = where._asdict() | bounds(where, after) | {"limit": limit}
+        return entries_of(self._rows(_RUNS, parameters), bodies=False)
 
-    def trim(
-        self,
-        marker: Entry,
-        *,
-        rewrite: Mapping[int, bytes] | None = None,
-        drop: Collection[int] = (),
-    ) -> bool:
-        with self._db.transaction(marker.run) as db:
-            self._heads.pop(marker.run, None)
-            if not _append_singly(db, [marker])[0]:
-                return False
-            fault("sqlite.trim.marked")
-            db.executemany(
-                "UPDATE entries SET body = ? WHERE run = ? AND seq = ? AND seq < ?",
-                [(body, marker.run, seq, marker.seq) for seq, body in (rewrite or {}).items()],
-            )
-            for seq in drop:
-                found = db.execute(
-                    f"SELECT {_NO_BODY} FROM entries WHERE run = ? AND seq = ? AND seq < ?",  # noqa: S608
-                    (marker.run, seq, marker.seq),
-                ).fetchone()
-                if found:
-                    db.execute(_STUB, (*stub(Entry(*found)), marker.run, seq))
-        self._give_back()
-        return True
+    def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
+        return self._mark_and(marker, "sqlite.trim.marked", self._trimming(marker, changes))
 
     def erase(self, tombstone: Entry) -> bool:
-        with self._db.transaction(tombstone.run) as db:
-            self._heads.pop(tombstone.run, None)
-            if not _append_singly(db, [tombstone])[0]:
+        return self._mark_and(tombstone, "sqlite.erase.marked", [self._erasing(tombstone)])
+
+    def _mark_and(self, marker: Entry, point: str, changes: Iterable[Change]) -> bool:
+        with self._db.transaction(marker.run) as db:
+            self._heads.pop(marker.run, None)
+            if not _insert_next(db, marker):
                 return False
-            fault("sqlite.erase.marked")
-            db.execute(
-                "DELETE FROM entries WHERE run = ? AND seq < ?", (tombstone.run, tombstone.seq)
-            )
+            fault(point)
+            for statement, rows in changes:
+                db.executemany(statement, rows)
         self._give_back()
         return True
-
-    def stats(self, run: str | None = None) -> StoreStats:
-        with self._db.reader() as db:
-            if run is None:
-                row = db.execute(_STATS + "run >= ' '").fetchone()
-            else:
-                row = db.execute(_STATS + "run = ?", (run,)).fetchone()
-        return StoreStats(*row)
 
     def survives(self) -> Survives:
         with self._db.write_lock, self._db.translated():
@@ -261,11 +200,9 @@ class SQLiteStore(Store, Transactional):
     def close(self) -> None:
         self._db.close()
 
-    def _query(
-        self, query: str, parameters: Mapping[str, object] | Sequence[object]
-    ) -> list[Entry]:
+    def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         with self._db.reader() as db:
-            return list(map(Entry._make, db.execute(query, parameters)))
+            return db.execute(query, parameters).fetchall()
 
     def _give_back(self) -> None:
         """Hand freed pages back to the disk, in bites that do not hold others up.
@@ -288,15 +225,3 @@ def _insert_next(db: sqlite3.Connection, entry: Entry) -> bool:
     """Insert the entry if it follows its run's head, in one statement; whether it did."""
     lowest = -1 if follows(entry, -1) else entry.seq - 1
     return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, entry.seq - 1)).rowcount == 1
-
-
-def _append_singly(db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
-    """Row by row, so that a run's entries after its first loser lose as well."""
-    lost: set[str] = set()
-    outcomes = []
-    for entry in entries:
-        won = entry.run not in lost and _insert_next(db, entry)
-        if not won:
-            lost.add(entry.run)
-        outcomes.append(won)
-    return outcomes

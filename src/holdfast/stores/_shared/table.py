@@ -1,0 +1,110 @@
+"""A table of entries in any SQL database: its columns, how it is read and how it is trimmed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from holdfast.model import CARRY_STATE, HIDDEN, MAX_ID_BYTES, Entry
+from holdfast.store import PAGE, RunFilter, Store, StoreStats
+
+Row = tuple[Any, ...]
+Parameters = Sequence[object] | Mapping[str, object]
+Change = tuple[str, list[Row]]
+
+COLUMNS: Final = ", ".join(Entry._fields)
+# Qualified, because a column's name may be a reserved word: `at` is one in DuckDB.
+NO_BODY: Final = ", ".join(f"e.{name}" for name in Entry._fields[:-1])
+_KINDS: Final = ", ".join(f"'{kind}'" for kind in CARRY_STATE)
+
+
+class TableStore(Store):
+    """A store whose entries are the rows of one table, with columns as `Entry` has fields."""
+
+    _entries: str = "entries"
+    """The table's name, quoted if it has to be."""
+
+    _mark: ClassVar[str] = "?"
+    """How the database writes a parameter."""
+
+    _stored: ClassVar[str] = "octet_length(e.body)"
+    """The size of a body, without reading it."""
+
+    _empty: ClassVar[str] = "''"
+    """An empty body."""
+
+    @abstractmethod
+    def _rows(self, query: str, parameters: Parameters) -> list[Row]:
+        """The rows that one query finds, outside of any transaction. Errors are translated."""
+
+    def read(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        limit: int = PAGE,
+        newest_first: bool = False,
+        bodies: bool = True,
+    ) -> list[Entry]:
+        beyond, order = ("<", "DESC") if newest_first else (">", "ASC")
+        if after is None:
+            after = 1 << 62 if newest_first else -1
+        query = (
+            f"SELECT {NO_BODY}{', e.body' if bodies else ''} FROM {self._entries} AS e "  # noqa: S608
+            f"WHERE e.run = {self._mark} AND e.seq {beyond} {self._mark} "
+            f"ORDER BY e.seq {order} LIMIT {self._mark}"
+        )
+        return entries_of(self._rows(query, (run, after, limit)), bodies=bodies)
+
+    def stats(self, run: str | None = None) -> StoreStats:
+        which, value = (">=", " ") if run is None else ("=", run)
+        query = (
+            "SELECT count(DISTINCT e.run), count(*), coalesce(sum(e.size), 0), "  # noqa: S608
+            f"coalesce(sum({self._stored}), 0), min(e.at), max(e.at) FROM {self._entries} AS e "
+            f"WHERE e.size > 0 AND e.kind IN ({_KINDS}) AND e.run {which} {self._mark}"
+        )
+        ((runs, checkpoints, state_bytes, stored_bytes, oldest, newest),) = self._rows(
+            query, (value,)
+        )
+        return StoreStats(runs, checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
+
+    def _trimming(self, marker: Entry, changes: Mapping[int, bytes | None]) -> Iterable[Change]:
+        """The statements that change the entries before the marker, with rows of parameters."""
+        where = f"WHERE run = {self._mark} AND seq = {self._mark} AND seq < {self._mark}"
+        bodies = [
+            (body, marker.run, seq, marker.seq) for seq, body in changes.items() if body is not None
+        ]
+        stubs = [(marker.run, seq, marker.seq) for seq, body in changes.items() if body is None]
+        if bodies:
+            yield f"UPDATE {self._entries} SET body = {self._mark} {where}", bodies  # noqa: S608
+        if stubs:  # as `model.stub` does
+            yield (
+                (
+                    f"UPDATE {self._entries} SET step = NULL, step_index = NULL, type = NULL, "  # noqa: S608
+                    "status = 'deleted', duration = NULL, size = 0, flow = NULL, thread = NULL, "
+                    f"owner = NULL, meta = '', body = {self._empty} {where}"
+                ),
+                stubs,
+            )
+
+    def _erasing(self, tombstone: Entry) -> Change:
+        """The statement that removes the entries before the tombstone, with its parameters."""
+        where = f"WHERE run = {self._mark} AND seq < {self._mark}"
+        return f"DELETE FROM {self._entries} {where}", [(tombstone.run, tombstone.seq)]  # noqa: S608
+
+
+def bounds(where: RunFilter, after: str) -> dict[str, str]:
+    """The ids on a page of runs: greater than `after`, from `low` on and less than `high`."""
+    return {
+        "after": after,
+        "low": where.prefix if where.prefix.startswith(HIDDEN) else max(where.prefix, " "),
+        "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
+    }
+
+
+def entries_of(rows: Iterable[Row], *, bodies: bool) -> list[Entry]:
+    """Rows as entries; without `bodies`, the rows lack the last column."""
+    if bodies:
+        return list(map(Entry._make, rows))
+    return [Entry._make((*row, b"")) for row in rows]
