@@ -12,8 +12,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from holdfast import stores
 from holdfast.errors import HoldfastError, StoreURLError
 from holdfast.store import Store, require
-from holdfast.stores._shared.server import check_user_part
-from holdfast.stores._shared.server import masked as masked
+from holdfast.stores._shared.address import check_user_part
+from holdfast.stores._shared.address import masked as masked
 
 SETTINGS: Final = frozenset({"store", "flows"})
 """What `[tool.holdfast]` in pyproject.toml may say."""

@@ -8,8 +8,8 @@ pk b RUN sk name, part       a large body, in parts: an item holds 400 KB
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import AbstractContextManager, suppress
 from heapq import merge
 from itertools import islice
 from typing import Any, Final
@@ -25,9 +25,10 @@ from holdfast.errors import (
 )
 from holdfast.seams import on_fork
 from holdfast.store import Survives
+from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.document import Item
 from holdfast.stores._shared.documents import DocumentStore
-from holdfast.stores._shared.server import missing_extra
+from holdfast.stores._shared.errors import translated
 
 try:
     import boto3
@@ -39,6 +40,8 @@ except ModuleNotFoundError as error:
 SHARDS: Final = 4
 _PART: Final = 350_000
 _UNSENT: Final = (bx.EndpointConnectionError, bx.ConnectTimeoutError, bx.ProxyConnectionError)
+_NOT_CONFIGURED: Final = (bx.NoCredentialsError, bx.NoRegionError, bx.PartialCredentialsError)
+_ERRORS: Final = (bx.ClientError, bx.BotoCoreError, KeyError, ValueError, TypeError)
 _TEMPORARY: Final = (
     "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
     "LimitExceededException", "InternalServerError", "ServiceUnavailable", "TransactionConflictException",
@@ -272,31 +275,28 @@ class DynamoDBStore(DocumentStore):
     def _disconnect(self) -> None:
         self._client = None
 
-    @contextmanager
-    def _translated(self, run: str | None = None) -> Iterator[None]:
-        """No driver's exception escapes. With a run, what may have happened is unknown."""
-        try:
-            yield
-        except HoldfastError:
-            raise
-        except bx.ClientError as error:
+    def _translated(self, run: str | None = None) -> AbstractContextManager[None]:
+        """Let no driver error escape. With a run, a lost reply leaves the outcome unknown."""
+        return translated(self.url, _ERRORS, functools.partial(self._translate, run))
+
+    def _translate(self, run: str | None, error: Exception) -> HoldfastError:
+        text = f"{self.url}: {error}"
+        if isinstance(error, bx.ClientError):
             code = error.response["Error"]["Code"]
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            if run is not None and status >= 500:
-                raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
-            kind = StoreUnavailableError if code in _TEMPORARY or status >= 500 else StoreError
-            raise kind(f"{self.url}: {error}") from error
-        except (bx.NoCredentialsError, bx.NoRegionError, bx.PartialCredentialsError) as error:
-            raise StoreError(f"{self.url}: {error}; see the guide on DynamoDB") from error
-        except (bx.HTTPClientError, bx.ConnectionError) as error:
+            failed = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500
+            if run is not None and failed:
+                return OutcomeUnknownError(run, text)
+            return StoreUnavailableError(text) if failed or code in _TEMPORARY else StoreError(text)
+        if isinstance(error, _NOT_CONFIGURED):
+            return StoreError(f"{text}; see the guide on DynamoDB")
+        if isinstance(error, bx.HTTPClientError | bx.ConnectionError):
             if run is None or isinstance(error, _UNSENT):
-                raise StoreUnavailableError(f"{self.url}: {error}") from error
-            raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
-        except KeyError as error:
-            text = f"an item lacks {error} as holdfast makes it"
-            raise CheckpointCorruptedError(self.url, None, text) from error
-        except (bx.BotoCoreError, ValueError, TypeError) as error:
-            raise StoreError(f"{self.url}: {error}") from error
+                return StoreUnavailableError(text)
+            return OutcomeUnknownError(run, text)
+        if isinstance(error, KeyError):
+            reason = f"an item that holdfast did not write: it lacks {error}"
+            return CheckpointCorruptedError(self.url, None, reason)
+        return StoreError(text)
 
 
 @functools.cache

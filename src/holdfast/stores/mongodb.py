@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Final
 
 from holdfast.errors import (
@@ -22,14 +23,15 @@ from holdfast.errors import (
 )
 from holdfast.seams import on_fork
 from holdfast.store import Survives
-from holdfast.stores._shared.document import Item
-from holdfast.stores._shared.documents import DocumentStore
-from holdfast.stores._shared.server import (
+from holdfast.stores._shared.address import (
     check_user_part,
     has_secret_options,
     masked,
     missing_extra,
 )
+from holdfast.stores._shared.document import Item
+from holdfast.stores._shared.documents import DocumentStore
+from holdfast.stores._shared.errors import translated
 
 try:
     import pymongo
@@ -43,6 +45,7 @@ except ModuleNotFoundError as error:
 CONNECT_MILLISECONDS: Final = 5_000
 ANSWER_MILLISECONDS: Final = 30_000  # unless the URL has a time of its own
 _PART: Final = 8 << 20
+_LOST: Final = (px.ConnectionFailure, px.ExecutionTimeout, px.WTimeoutError, px.WriteConcernError)
 
 
 class MongoDBStore(DocumentStore):
@@ -188,25 +191,20 @@ class MongoDBStore(DocumentStore):
         if self._url is not None:
             self._client = None  # a parent's client is of no use in a child
 
-    @contextmanager
-    def _translated(self, run: str | None = None) -> Iterator[None]:
-        """No driver's exception escapes. With a run, what may have happened is unknown."""
-        try:
-            yield
-        except HoldfastError:
-            raise
-        except (px.ServerSelectionTimeoutError, px.WaitQueueTimeoutError) as error:
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (
-            px.ConnectionFailure, px.ExecutionTimeout, px.WTimeoutError, px.WriteConcernError,
-        ) as error:  # fmt: skip
-            if run is not None:
-                raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (px.PyMongoError, OverflowError, UnicodeError) as error:
-            raise StoreError(f"{self.url}: {error}") from error
-        except (KeyError, TypeError, ValueError) as error:  # somebody else's document
-            raise CheckpointCorruptedError(self.url, None, repr(error)) from error
+    def _translated(self, run: str | None = None) -> AbstractContextManager[None]:
+        """Let no driver error escape. With a run, a lost reply leaves the outcome unknown."""
+        strange = (KeyError, TypeError, ValueError)  # a document that holdfast did not write
+        return translated(self.url, (px.PyMongoError, *strange), partial(self._translate, run))
+
+    def _translate(self, run: str | None, error: Exception) -> HoldfastError:
+        text = f"{self.url}: {error}"
+        if isinstance(error, px.ServerSelectionTimeoutError | px.WaitQueueTimeoutError):
+            return StoreUnavailableError(text)
+        if isinstance(error, _LOST):
+            return StoreUnavailableError(text) if run is None else OutcomeUnknownError(run, text)
+        if isinstance(error, px.PyMongoError | UnicodeError):
+            return StoreError(text)
+        return CheckpointCorruptedError(self.url, None, repr(error))
 
 
 def _check_url(url: str) -> None:

@@ -11,7 +11,7 @@ from itertools import compress
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
 
-from holdfast.errors import StoreUnavailableError
+from holdfast.errors import HoldfastError, StoreUnavailableError
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter, Transactional, Work, outcomes_by_heads
 from holdfast.stores._shared.table import Change, Row, TableStore
@@ -26,7 +26,7 @@ T = TypeVar("T")
 _position = itemgetter(0, 1)  # run and seq
 
 
-class BeatenError(Exception):
+class BeatenError(HoldfastError):
     """Another writer was first: the transaction is undone. Never leaves a store."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -22,6 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.model import Entry
 from holdfast.seams import fault, on_fork
+from holdfast.stores._shared.errors import translated
 from holdfast.stores._shared.schema import refuse_newer
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
@@ -221,23 +222,13 @@ class File:
             self._db = self._parsed = None
         self._begun = False
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """No driver's exception escapes."""
-        try:
-            yield
-        except HoldfastError:
-            raise
-        except duckdb.Error as error:
-            if isinstance(error, duckdb.FatalException | duckdb.InternalException):
-                self._disconnect()
-            raise self._translate(error) from error
-        except OSError as error:
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except RuntimeError as error:  # of the C++ between Python and DuckDB
-            raise StoreError(f"{self.url}: {error}") from error
+    def translated(self) -> AbstractContextManager[None]:
+        """Let no driver error escape."""
+        return translated(self.url, (duckdb.Error, RuntimeError), self._translate)
 
-    def _translate(self, error: duckdb.Error) -> HoldfastError:
+    def _translate(self, error: Exception) -> HoldfastError:
+        if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+            self._disconnect()
         said = " ".join(str(error).split())
         if "Could not set lock" in said:
             return StoreUnavailableError(

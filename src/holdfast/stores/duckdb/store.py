@@ -15,8 +15,8 @@ from typing import Any, Final
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter, Survives, outcomes_by_heads, trimmed
+from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.disk import volatile_file_system
-from holdfast.stores._shared.server import missing_extra
 from holdfast.stores._shared.table import (
     NO_BODY,
     Parameters,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -13,13 +13,12 @@ from pymysql.constants import CR, ER, SERVER_STATUS
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
-    OutcomeUnknownError,
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.seams import fault
+from holdfast.stores._shared.address import check_user_part, shown
+from holdfast.stores._shared.connections import Connections as ServerConnections
 from holdfast.stores._shared.pool import Pool
-from holdfast.stores._shared.server import check_user_part
 from holdfast.stores._shared.sql import BeatenError, ContendedError
 from holdfast.stores._shared.table import Parameters, Row
 
@@ -56,8 +55,12 @@ _RIGHTS: Final = (
 _DAMAGED: Final = (ER.NOT_KEYFILE, ER.CRASHED_ON_USAGE, 1712)
 
 
-class Connections:
+class Connections(ServerConnections[Connection, "Session"]):
     """Our own few connections, by a URL or as the user's `connect` makes them."""
+
+    name = "mysql"
+    begin = "START TRANSACTION READ WRITE"
+    driver_error = pymysql.Error
 
     def __init__(
         self,
@@ -69,20 +72,27 @@ class Connections:
         pool_seconds: float,
         answer_seconds: float,
     ) -> None:
-        self._prepare: Callable[[Session], None] | None = prepare
-        self._recheck = recheck  # raises `SchemaError` if a newer holdfast changed the schema
         if isinstance(where, str):
             settings = _settings(where, answer_seconds)
-            self.url = _url(settings)
+            place = f"{settings['host']}:{settings['port']}/{quote(settings['database'])}"
+            url = shown("mysql", settings["user"], settings["password"], place)
             self._make: Callable[[], Connection] = lambda: pymysql.connect(**settings)
         else:
-            self.url = "mysql://"
-            self._make = where
+            url, self._make = "mysql://", where
         self._pool = Pool(
-            self.url, self._connect, fileno=_fileno, rests=_rests, size=size, seconds=pool_seconds
+            url,
+            self._connect,
+            fileno=_fileno,
+            rests=self._rests,
+            size=size,
+            seconds=pool_seconds,
         )
-        self.check_open = self._pool.check_open
-        self.close = self._pool.close
+        super().__init__(url, self._pool.connection, prepare, recheck)
+
+    def close(self) -> None:
+        """Close every connection."""
+        super().close()
+        self._pool.close()
 
     def _connect(self) -> Connection:
         try:
@@ -104,63 +114,30 @@ class Connections:
             raise
         return db
 
-    @contextmanager
-    def session(self, *, prepared: bool = True) -> Iterator[Session]:
-        """A connection whose every statement is its own transaction; the first makes what is missing."""
-        with self.translated(), self._pool.connection() as db:
-            session = Session(db)
-            # Another thread may be through with it any moment.
-            prepare = self._prepare if prepared else None
-            if prepare is not None:
-                prepare(session)
-                self._prepare = None
-            with self._rechecked(session):
-                yield session
+    def _on(self, db: Connection) -> AbstractContextManager[Session]:
+        return nullcontext(Session(db))
 
-    @contextmanager
-    def _rechecked(self, session: Session) -> Iterator[None]:
-        """What a statement names may be gone because a newer holdfast changed it: then say so."""
-        try:
-            yield
-        except pymysql.Error as error:
-            if type(_translate(error, self.url)) is StoreError and _rests(session.db):
-                self._recheck(session)
-            raise
+    def _rests(self, db: Connection) -> bool:
+        return db.open and not in_transaction(db)
 
-    @contextmanager
-    def transaction(self, run: str) -> Iterator[Session]:
-        """A connection in a transaction, committed at the end or undone."""
-        with self.session() as session:
-            session.query("START TRANSACTION READ WRITE")
-            try:
-                yield session
-                fault("mysql.commit.before")
-            except BaseException as error:
-                with suppress(pymysql.Error):
-                    if isinstance(error, Exception):
-                        session.query("ROLLBACK")
-                raise
-            try:
-                session.query("COMMIT")
-            except pymysql.Error as error:
-                if not session.db.open:
-                    raise OutcomeUnknownError(run, _said(error)) from error
-                raise
-            fault("mysql.commit.after")
+    def _is_lost(self, session: Session) -> bool:
+        return not session.db.open
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """No driver's exception escapes."""
-        try:
-            yield
-        except (HoldfastError, BeatenError):
-            raise
-        except pymysql.Error as error:
-            raise _translate(error, self.url) from error
-        except OSError as error:
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
-            raise StoreError(f"{self.url}: {error}") from error
+    def _translate(self, error: pymysql.Error) -> HoldfastError:
+        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        said = str(error.args[-1]) if error.args else repr(error)
+        text = f"{self.url}: {said}"
+        if code == ER.DUP_ENTRY:
+            return BeatenError()
+        if code in _CONTENDED:
+            return ContendedError(text)
+        if code in _DAMAGED:
+            return CheckpointCorruptedError(self.url, None, f"the server says: {said}")
+        if code in _NO_RIGHT:
+            return StoreError(f"{text}; {_RIGHTS}")
+        if code in _PASSING or isinstance(error, pymysql.InterfaceError):
+            return StoreUnavailableError(text)
+        return StoreError(text)
 
 
 class Session:
@@ -169,7 +146,7 @@ class Session:
     def __init__(self, db: Connection) -> None:
         self.db = db
 
-    def query(self, statement: str | bytes, parameters: Parameters = ()) -> list[Row]:
+    def execute(self, statement: str | bytes, parameters: Parameters = ()) -> list[Row]:
         """Run one statement; what it found. Columns that are ours and hold texts come as str."""
         text = statement.encode() if isinstance(statement, str) else statement
         if isinstance(parameters, Mapping):
@@ -209,26 +186,6 @@ def _decoded(row: Row, texts: Sequence[int]) -> Row:
     return tuple(values)
 
 
-def _translate(error: pymysql.Error, url: str) -> Exception:
-    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    text = f"{url}: {_said(error)}"
-    if code == ER.DUP_ENTRY:
-        return BeatenError()
-    if code in _CONTENDED:
-        return ContendedError(text)
-    if code in _DAMAGED:
-        return CheckpointCorruptedError(url, None, f"the server says: {_said(error)}")
-    if code in _NO_RIGHT:
-        return StoreError(f"{text}; {_RIGHTS}")
-    if code in _PASSING or isinstance(error, pymysql.InterfaceError):
-        return StoreUnavailableError(text)
-    return StoreError(text)
-
-
-def _said(error: pymysql.Error) -> str:
-    return str(error.args[-1]) if error.args else repr(error)
-
-
 @contextmanager
 def patient(db: Connection, seconds: float) -> Iterator[None]:
     """Wait for answers that long meanwhile."""
@@ -250,10 +207,6 @@ def in_transaction(db: Connection) -> bool:
     """Whether it is in one, as the server said when it last succeeded in something."""
     status: int = db.server_status  # type: ignore[attr-defined]  # missing in its stubs
     return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
-
-
-def _rests(db: Connection) -> bool:
-    return db.open and not in_transaction(db)
 
 
 def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
@@ -278,11 +231,3 @@ def _settings(url: str, answer_seconds: float) -> dict[str, Any]:
         "write_timeout": answer_seconds,
         **options,
     }
-
-
-def _url(settings: dict[str, Any]) -> str:
-    """Where it is, without the password."""
-    user = quote(settings["user"] or "", safe="")
-    secret = ":***" if settings["password"] else ""
-    at = "@" if user or secret else ""
-    return f"mysql://{user}{secret}{at}{settings['host']}:{settings['port']}/{quote(settings['database'])}"

@@ -82,16 +82,16 @@ def prepare(session: Session, prefix: str, url: str) -> None:
 @contextmanager
 def _alone(session: Session, url: str) -> Iterator[None]:
     """Let nobody else migrate meanwhile, and no setting of the user's end it."""
-    session.query(_UNLIMIT)
+    session.execute(_UNLIMIT)
     try:
         with patient(session.db, 2 * LOCK_SECONDS):  # the server gives up first
-            if session.query(f"SELECT GET_LOCK({_LOCK}, %s)", (LOCK_SECONDS,)) != [(1,)]:
+            if session.execute(f"SELECT GET_LOCK({_LOCK}, %s)", (LOCK_SECONDS,)) != [(1,)]:
                 raise too_long(url)
         yield
     finally:
         with suppress(pymysql.Error):  # who lost the connection has lost the lock
-            session.query(f"DO RELEASE_LOCK({_LOCK})")
-            session.query(_LIMIT)
+            session.execute(f"DO RELEASE_LOCK({_LOCK})")
+            session.execute(_LIMIT)
 
 
 def _migrate(session: Session, prefix: str, version: int | None) -> None:
@@ -101,20 +101,20 @@ def _migrate(session: Session, prefix: str, version: int | None) -> None:
         "meta": _META,
     }
     if version is None:
-        session.query(_TABLE.format(**names))
+        session.execute(_TABLE.format(**names))
         fault("schema.migrate")
     for number, migration in enumerate(MIGRATIONS[version or 0 :], (version or 0) + 1):
         for statement in migration.first:
-            session.query(statement.format(**names))
+            session.execute(statement.format(**names))
             fault("schema.migrate")
         clauses = ", ".join((*migration.alter, f"COMMENT = '{_MARK}{number}'"))
-        session.query(f"ALTER TABLE {names['entries']} {clauses}")
+        session.execute(f"ALTER TABLE {names['entries']} {clauses}")
         fault("schema.migrate")
 
 
 def version_of(session: Session, prefix: str, url: str) -> int | None:
     """Which schema is there; None if there is none. Raises `SchemaError` for one from the future."""
-    found = session.query(
+    found = session.execute(
         "SELECT table_comment FROM information_schema.tables "
         "WHERE table_schema = DATABASE() AND table_name = CONVERT(%s USING utf8mb4)",
         (f"{prefix}entries",),

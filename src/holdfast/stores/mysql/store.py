@@ -10,18 +10,20 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import ClassVar, Final
 
+from holdfast.stores._shared.address import missing_extra
+
 try:
-    import pymysql  # noqa: F401 - for its error, before that of a module nobody knows
-except ImportError as error:
-    raise ImportError("MySQLStore needs PyMySQL: pip install 'holdfast[mysql]'") from error
+    import pymysql  # noqa: F401 - first, so that the error names the extra
+except ModuleNotFoundError as error:
+    raise missing_extra("mysql", error) from error
 
 from holdfast.errors import StoreError
 from holdfast.model import Entry, follows
 from holdfast.store import PAGE, RunFilter, Survives, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
-from holdfast.stores._shared.sql_work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
 from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds, entries_of
+from holdfast.stores._shared.work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
 from holdfast.stores.mysql.connections import (
     Connection,
     Connections,
@@ -133,14 +135,14 @@ class MySQLStore(SQLStore[Session]):
 
     def _first_use(self, session: Session) -> None:
         prepare(session, self._prefix, self.url)
-        ((self._packet,),) = session.query("SELECT @@max_allowed_packet")
+        ((self._packet,),) = session.execute("SELECT @@max_allowed_packet")
 
     def _transaction(self, run: str) -> AbstractContextManager[Session]:
         return self._db.transaction(run)
 
     def _insert(self, cursor: Session, entries: Sequence[Entry]) -> None:
         for rows in self._statements(entries):
-            cursor.query(
+            cursor.execute(
                 b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
             )
         # Whoever waited for a run to be erased inserted below its tombstone; this sees that. And
@@ -151,7 +153,7 @@ class MySQLStore(SQLStore[Session]):
             % (literal(group[0].run), group[0].seq, len(group), follows(group[0], -1))
             for group in groups
         )
-        beaten = cursor.query(
+        beaten = cursor.execute(
             b"SELECT 1 FROM (%s) AS own WHERE n <> (SELECT count(*) FROM %s AS e "
             b"WHERE e.run = own.run AND e.seq >= own.first) OR NOT (begins OR EXISTS ("
             b"SELECT 1 FROM %s AS e WHERE e.run = own.run AND e.seq = own.first - 1)) LIMIT 1"
@@ -185,11 +187,11 @@ class MySQLStore(SQLStore[Session]):
         for row in rows:
             text = statement.encode() % tuple(map(literal, row))
             self._check_fits(len(text))
-            cursor.query(text)
+            cursor.execute(text)
 
     def _rows(self, query: str, parameters: Parameters) -> list[Row]:
         with self._db.session() as session:
-            return session.query(query, parameters)
+            return session.execute(query, parameters)
 
     def _do_work(self, cursor: Session, work: Work) -> None:
         inside = partial(in_transaction, cursor.db)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import struct
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -18,16 +16,14 @@ from psycopg.rows import tuple_row
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
-    OutcomeUnknownError,
-    StoreClosedError,
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.seams import fault
 from holdfast.store import WorkFailedError
+from holdfast.stores._shared.address import check_user_part, has_secret_options, shown
+from holdfast.stores._shared.connections import Connections as ServerConnections
 from holdfast.stores._shared.pool import ANSWER_SECONDS, Pool
-from holdfast.stores._shared.server import check_user_part, has_secret_options
-from holdfast.stores._shared.sql import BeatenError, ContendedError
+from holdfast.stores._shared.sql import ContendedError
 
 T = TypeVar("T")
 Connection = psycopg.Connection[Any]
@@ -65,8 +61,12 @@ class UsersPool(Protocol):
         """A connection, for as long as it takes."""
 
 
-class Connections:
-    """Cursors for reading and writing, on our own connections or on those of a user's pool."""
+class Connections(ServerConnections[Connection, Cursor]):
+    """Cursors on our own connections, or on those of a user's pool."""
+
+    name = "postgres"
+    begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+    driver_error = psycopg.Error
 
     def __init__(
         self,
@@ -79,71 +79,53 @@ class Connections:
         pool_seconds: float,
         answer_seconds: float,
     ) -> None:
-        self._prepare: Callable[[Cursor], None] | None = prepare
-        self._recheck = recheck  # raises `SchemaError` if a newer holdfast changed the schema
-        self._closed = False
         self._own: Pool[Connection] | None = None
         if isinstance(where, str):
             settings = _settings(where)
-            self.url = _url(settings, schema)
+            url = _url(settings, schema)
             self._settings = settings | {"autocommit": True, "prepare_threshold": None}
             self._answer_seconds = answer_seconds
             self._own = Pool(
-                self.url,
+                url,
                 self._connect,
                 fileno=Connection.fileno,
-                rests=_rests,
+                rests=self._rests,
                 size=size,
                 seconds=pool_seconds,
             )
-            self._lend: Callable[[], AbstractContextManager[Connection]] = self._own.connection
+            lend: Callable[[], AbstractContextManager[Connection]] = self._own.connection
         else:
-            self.url = _url(conninfo_to_dict(getattr(where, "conninfo", "") or ""), schema)
-            self._lend = where.connection
-
-    def check_open(self) -> None:
-        """Raise `StoreClosedError` once it is closed."""
-        if self._closed:
-            raise StoreClosedError(self.url)
+            url = _url(conninfo_to_dict(getattr(where, "conninfo", "") or ""), schema)
+            lend = where.connection
+        super().__init__(url, lend, prepare, recheck)
 
     def close(self) -> None:
-        """Close our own connections; a user's pool is the user's to close."""
-        self._closed = True
+        """Close our own connections; the user closes a user's pool."""
+        super().close()
         if self._own is not None:
             self._own.close()
 
-    @contextmanager
-    def cursor(self, *, pooled: bool = True, prepared: bool = True) -> Iterator[Cursor]:
-        """A cursor whose every statement is its own transaction; the first makes what is missing."""
-        self.check_open()
-        lend = self._lend if pooled or self._own is None else self._connect_alone
-        with self.translated(), lend() as db:
-            before = db.autocommit
-            db.autocommit = True
-            try:
-                cursor = psycopg.Cursor(db, row_factory=tuple_row)
-                # Another thread may be through with it any moment.
-                prepare = self._prepare if prepared else None
-                if prepare is not None:
-                    prepare(cursor)
-                    self._prepare = None
-                with self._rechecked(cursor):
-                    yield cursor
-            finally:
-                if _rests(db):
-                    db.autocommit = before
-                else:
-                    db.close()  # Ctrl-C may have struck inside of a transaction
+    def alone(self) -> AbstractContextManager[Cursor]:
+        """A session on a connection of its own, which may be kept for long."""
+        return self.session(lend=self._lend if self._own is None else self._connect_alone)
 
     @contextmanager
-    def _rechecked(self, cursor: Cursor) -> Iterator[None]:
-        """What a statement names may be gone because a newer holdfast changed it: then say so."""
+    def _on(self, db: Connection) -> Iterator[Cursor]:
+        before = db.autocommit
+        db.autocommit = True
         try:
-            yield
-        except psycopg.Error as error:
-            if type(_translate(error, self.url)) is StoreError and _rests(cursor.connection):
-                self._recheck(cursor)
-            raise
+            yield psycopg.Cursor(db, row_factory=tuple_row)
+        finally:
+            if self._rests(db):
+                db.autocommit = before
+            else:
+                db.close()  # Ctrl-C may have struck inside of a transaction
+
+    def _rests(self, db: Connection) -> bool:
+        return db.info.transaction_status == TransactionStatus.IDLE
+
+    def _is_lost(self, session: Cursor) -> bool:
+        return session.connection.closed
 
     def _connect(self) -> Connection:
         db = _Impatient.connect(**self._settings)
@@ -153,51 +135,27 @@ class Connections:
     def _connect_alone(self) -> AbstractContextManager[Connection]:
         return closing(psycopg.connect(**self._settings))
 
-    @contextmanager
-    def transaction(self, run: str) -> Iterator[Cursor]:
-        """A cursor in a transaction, committed at the end or undone."""
-        with self.cursor() as cursor:
-            cursor.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-            try:
-                yield cursor
-                fault("postgres.commit.before")
-            except BaseException as error:
-                with suppress(psycopg.Error):
-                    if isinstance(error, Exception):
-                        cursor.execute("ROLLBACK")
-                raise
-            with self.committing(cursor, run):
-                try:
-                    cursor.execute("COMMIT")
-                except psycopg.IntegrityError as error:  # of a table that is not ours
-                    raise WorkFailedError(error) from error
-                if cursor.statusmessage != "COMMIT":  # it can't be, but must never go unseen
-                    raise StoreError(f"{self.url}: the server undid the transaction")
-            fault("postgres.commit.after")
-
-    @contextmanager
-    def committing(self, cursor: Cursor, run: str) -> Iterator[None]:
-        """Around a statement that commits: if its connection breaks, nobody knows."""
+    def _commit(self, session: Cursor) -> None:
         try:
-            yield
-        except psycopg.Error as error:
-            if cursor.connection.closed:
-                raise OutcomeUnknownError(run, _said(error)) from error
-            raise
+            session.execute("COMMIT")
+        except psycopg.IntegrityError as error:  # of the user's own tables
+            raise WorkFailedError(error) from error
+        if session.statusmessage != "COMMIT":  # should never happen, and must not go unseen
+            raise StoreError(f"{self.url}: the server rolled the transaction back")
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """No driver's exception escapes."""
-        try:
-            yield
-        except (HoldfastError, BeatenError):
-            raise
-        except psycopg.Error as error:
-            raise _translate(error, self.url) from error
-        except OSError as error:
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (OverflowError, UnicodeError, struct.error) as error:  # a value no column can hold
-            raise StoreError(f"{self.url}: {error}") from error
+    def _translate(self, error: psycopg.Error) -> HoldfastError:
+        code = error.sqlstate or ""
+        text = f"{self.url}: {_said(error)}"
+        if code in _CONTENDED:
+            return ContendedError(text)
+        if code in _DAMAGED:
+            return CheckpointCorruptedError(self.url, None, f"PostgreSQL says: {error}")
+        if code == _NO_RIGHT:
+            return StoreError(f"{self.url}: {error.diag.message_primary}; {_RIGHTS}")
+        lost = not code and isinstance(error, _LOST) and not _REFUSED.search(text)
+        if lost or code[:2] in _PASSING:
+            return StoreUnavailableError(text)
+        return StoreError(text)
 
 
 class _Impatient(psycopg.Connection[Any]):
@@ -241,28 +199,9 @@ def patient(db: Connection, seconds: float) -> Iterator[None]:
         db.answer_seconds = before
 
 
-def _translate(error: psycopg.Error, url: str) -> Exception:
-    code = error.sqlstate or ""
-    text = f"{url}: {_said(error)}"
-    if code in _CONTENDED:
-        return ContendedError(text)
-    if code in _DAMAGED:
-        return CheckpointCorruptedError(url, None, f"PostgreSQL says: {error}")
-    if code == _NO_RIGHT:
-        return StoreError(f"{url}: {error.diag.message_primary}; {_RIGHTS}")
-    lost = not code and isinstance(error, _LOST) and not _REFUSED.search(text)
-    if lost or code[:2] in _PASSING:
-        return StoreUnavailableError(text)
-    return StoreError(text)
-
-
 def _said(error: psycopg.Error) -> str:
     """On one line, for logs."""
     return " ".join(str(error).split())
-
-
-def _rests(db: Connection) -> bool:
-    return db.info.transaction_status == TransactionStatus.IDLE
 
 
 def _settings(where: str) -> dict[str, Any]:
@@ -271,19 +210,17 @@ def _settings(where: str) -> dict[str, Any]:
     try:
         return _DEFAULTS | conninfo_to_dict(where)
     except psycopg.Error as error:
-        # What libpq could not read it repeats, and that may be half a password.
+        # libpq repeats what it could not read, and that may be half a password.
         if "://" not in where or has_secret_options(where):
-            raise ValueError("libpq can't read it; encode what is special in its values") from None
+            raise ValueError(
+                "libpq can't read it; in a URL, percent-encode special characters "
+                "(urllib.parse.quote(value, safe='')); elsewhere, quote values: password='a b'"
+            ) from None
         raise ValueError(_said(error)) from None
 
 
 def _url(settings: dict[str, Any], schema: str) -> str:
-    """Where it is, without the password and what else is nobody's business."""
-    user = quote(str(settings.get("user", "")), safe="")
-    secret = ":***" if settings.get("password") else ""
     host = settings.get("host") or settings.get("hostaddr") or ""
     port = f":{settings['port']}" if "port" in settings else ""
-    at = "@" if user or secret else ""
-    return (
-        f"postgresql://{user}{secret}{at}{host}{port}/{settings.get('dbname', '')}?schema={schema}"
-    )
+    place = f"{host}{port}/{settings.get('dbname', '')}?schema={schema}"
+    return shown("postgresql", settings.get("user"), settings.get("password"), place)

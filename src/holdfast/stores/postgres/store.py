@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Final, Self
 
+from holdfast.stores._shared.address import missing_extra
+
 try:
     import psycopg
-except ImportError as error:
-    raise ImportError("PostgresStore needs psycopg: pip install 'holdfast[postgres]'") from error
+except ModuleNotFoundError as error:
+    raise missing_extra("postgres", error) from error
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -22,8 +24,8 @@ from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
-from holdfast.stores._shared.sql_work import Rules, WorkCursor, run_work
 from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds, entries_of
+from holdfast.stores._shared.work import Rules, WorkCursor, run_work
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores.postgres.connections import Connections, Cursor, UsersPool, patient
 from holdfast.stores.postgres.schema import prepare, version_of
@@ -108,7 +110,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         return "process-crash" if "off" in row else "power-loss"
 
     def exists(self) -> bool:
-        with self._db.cursor(prepared=False) as cursor:
+        with self._db.session(prepared=False) as cursor:
             return version_of(cursor, self._name, self.url) > 0
 
     def watch(self, run: str | None = None) -> Watch:
@@ -135,7 +137,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
     def _insert_alone(self, entries: Sequence[Entry]) -> None:
         """One statement that is its own transaction: one round trip."""
-        with self._db.cursor() as cursor:
+        with self._db.session() as cursor:
             if self._alone:
                 fault("postgres.commit.before")
                 with self._db.committing(cursor, entries[0].run):
@@ -156,7 +158,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         cursor.executemany(statement, rows)
 
     def _rows(self, query: str, parameters: Parameters) -> list[Row]:
-        with self._db.cursor() as cursor:
+        with self._db.session() as cursor:
             return cursor.execute(query, parameters, binary=True).fetchall()
 
     def _do_work(self, cursor: Cursor, work: Work) -> None:
@@ -189,7 +191,7 @@ class PostgresWatch:
         self._run = run
         self._stack = ExitStack()
         with ExitStack() as stack:
-            self._cursor = stack.enter_context(db.cursor(pooled=False))
+            self._cursor = stack.enter_context(db.alone())
             self._cursor.execute(f'LISTEN "{channel}"')
             self._cursor.execute(
                 f"DELETE FROM {watchers} WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"  # noqa: S608

@@ -48,8 +48,8 @@ from holdfast.store import (
     Watch,
     trimmed,
 )
+from holdfast.stores._shared.address import as_flag, missing_extra
 from holdfast.stores._shared.fields import pack, unpack
-from holdfast.stores._shared.server import as_flag, missing_extra
 from holdfast.stores._shared.totals import totals
 
 try:

@@ -11,7 +11,7 @@ import redis
 from redis.cluster import RedisCluster
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection, parse_url
 
-from holdfast.stores._shared.server import check_user_part, masked
+from holdfast.stores._shared.address import check_user_part, masked
 
 Client = redis.Redis | RedisCluster
 

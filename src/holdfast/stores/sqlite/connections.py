@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.seams import fault, on_fork
+from holdfast.stores._shared.errors import translated
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
@@ -180,21 +181,20 @@ class Connections:
             db.close()
         return OutcomeUnknownError(run, str(error))
 
-    @contextmanager
-    def translated(self) -> Iterator[None]:
-        """No driver's exception escapes."""
-        try:
-            yield
-        except HoldfastError:
-            raise  # some are an OSError too
-        except sqlite3.Error as error:
-            if code_of(error) == sqlite3.SQLITE_ERROR:
-                self._refuse_newer()
-            raise _translate(error, self.url) from error
-        except OSError as error:
-            raise StoreUnavailableError(f"{self.url}: {error}") from error
-        except (OverflowError, UnicodeError) as error:  # a value that no column can hold
-            raise StoreError(f"{self.url}: {error}") from error
+    def translated(self) -> AbstractContextManager[None]:
+        """Let no driver error escape."""
+        return translated(self.url, sqlite3.Error, self._translate)
+
+    def _translate(self, error: sqlite3.Error) -> HoldfastError:
+        code = code_of(error)
+        if code == sqlite3.SQLITE_ERROR:
+            self._refuse_newer()
+        undecodable = str(error).startswith("Could not decode")
+        if undecodable or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return CheckpointCorruptedError(self.url, None, f"SQLite says: {error}")
+        if isinstance(error, sqlite3.OperationalError) and code not in _FOR_GOOD:
+            return StoreUnavailableError(f"{self.url}: {error}")
+        return StoreError(f"{self.url}: {error}")
 
     def _refuse_newer(self) -> None:
         """What our statements name may be gone because a newer holdfast changed it."""
@@ -218,14 +218,3 @@ def lift_guard(db: sqlite3.Connection) -> None:
 def code_of(error: sqlite3.Error) -> int:
     """The primary result code."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _translate(error: sqlite3.Error, url: str) -> Exception:
-    code = code_of(error)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return CheckpointCorruptedError(url, None, f"SQLite says: {error}")
-    if str(error).startswith("Could not decode"):
-        return CheckpointCorruptedError(url, None, f"SQLite says: {error}")
-    if isinstance(error, sqlite3.OperationalError) and code not in _FOR_GOOD:
-        return StoreUnavailableError(f"{url}: {error}")
-    return StoreError(f"{url}: {error}")

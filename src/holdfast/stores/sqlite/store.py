@@ -33,7 +33,7 @@ from holdfast.stores._shared.table import (
     entries_of,
 )
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
-from holdfast.stores.sqlite.work import WORK_SECONDS, run_work
+from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
 
 BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
 _VACUUM_PAGES: Final = 2000  # given back to the disk at once
@@ -122,7 +122,7 @@ class SQLiteStore(TableStore, Transactional):
             for entry in entries:
                 self._heads.pop(entry.run, None)
             if all(outcomes(entries, partial(_insert_next, db))):
-                run_work(db, work, self._work_seconds)
+                run_guarded(db, work, self._work_seconds)
                 return [True] * len(entries)
             db.execute("ROLLBACK")
             db.execute("BEGIN")  # there must be something to commit

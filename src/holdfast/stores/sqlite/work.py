@@ -1,15 +1,15 @@
-"""A user's own SQL inside a transaction of ours: what it may do, and for how long."""
+"""What the user's own SQL in `commit=` may do in SQLite, and for how long."""
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn, Self
 
 from holdfast.store import Work, WorkFailedError
+from holdfast.stores._shared.work import run_work, too_long
 from holdfast.stores.sqlite.connections import code_of, lift_guard
 from holdfast.stores.sqlite.schema import NAMES
 
@@ -41,39 +41,29 @@ _PRAGMAS: Final = frozenset({
 })  # fmt: skip
 
 
-def run_work(db: sqlite3.Connection, work: Work, seconds: float) -> None:
-    """Call `work` with a cursor in the transaction that is open, which it can neither end nor leave.
-
-    What it raises comes as a `WorkFailedError`, but for Ctrl-C, which is nobody's failure.
-    """
+def run_guarded(db: sqlite3.Connection, work: Work, seconds: float) -> None:
+    """Call `work` with a cursor in the open transaction, which it can neither end nor leave."""
     until = time.monotonic() + seconds
     guard = _Guard()
     cursor = _Cursor(db, guard, until)
     try:
-        try:
-            db.set_authorizer(guard)
-            # No line of Python in it: Ctrl-C would be raised there, and SQLite would swallow it.
-            is_late = map(until.__lt__, iter(time.monotonic, None)).__next__
-            db.set_progress_handler(is_late, _STEPS)
-            work(cursor)
-            cursor.check()
-        finally:
-            lift_guard(db)
-            cursor.close()
-    except KeyboardInterrupt as error:
-        if threading.current_thread() is threading.main_thread():
-            raise
-        raise WorkFailedError(error) from error
-    except sqlite3.OperationalError as error:
-        if code_of(error) == sqlite3.SQLITE_INTERRUPT and time.monotonic() > until:
-            raise WorkFailedError(_timeout()) from error
-        raise WorkFailedError(error) from error
-    except BaseException as error:
-        raise WorkFailedError(error) from error
+        db.set_authorizer(guard)
+        # No line of Python in it: Ctrl-C would be raised there, and SQLite would swallow it.
+        is_late = map(until.__lt__, iter(time.monotonic, None)).__next__
+        db.set_progress_handler(is_late, _STEPS)
+        run_work(cursor, work)
+    except WorkFailedError as failed:
+        error = failed.error
+        stopped = isinstance(error, sqlite3.Error) and code_of(error) == sqlite3.SQLITE_INTERRUPT
+        if stopped and time.monotonic() > until:
+            raise WorkFailedError(too_long()) from error
+        raise
+    finally:
+        lift_guard(db)
 
 
 class _Guard:
-    """SQLite asks it about everything that a statement would do."""
+    """SQLite calls it for everything that a statement would do."""
 
     def __init__(self) -> None:
         self.denied = False
@@ -109,7 +99,7 @@ class _Cursor(sqlite3.Cursor):
 
     @property
     def connection(self) -> NoReturn:
-        """Not to be had: it is the one that everyone in this process writes by."""
+        """Not available: it is the one writing connection of this process."""
         raise AttributeError("the cursor of commit= gives no connection; use its execute()")
 
     def execute(self, sql: str, parameters: Any = (), /) -> Self:
@@ -125,7 +115,7 @@ class _Cursor(sqlite3.Cursor):
         return self
 
     def executescript(self, sql_script: str, /) -> NoReturn:
-        """Not to be had: it begins with a commit."""
+        """Not available: it begins with a commit."""
         raise sqlite3.ProgrammingError(
             "executescript() would commit first; in commit=, execute() one statement at a time"
         )
@@ -133,7 +123,7 @@ class _Cursor(sqlite3.Cursor):
     def check(self) -> None:
         """Raise if the time is over or the transaction gone."""
         if time.monotonic() > self._until:
-            raise _timeout()
+            raise too_long()
         if not self._db.in_transaction:
             raise sqlite3.OperationalError(
                 "the transaction was rolled back by a statement that failed; nothing was written"
@@ -151,10 +141,3 @@ class _Cursor(sqlite3.Cursor):
                     raise KeyboardInterrupt from None
                 error.add_note(_RULES)
             raise
-
-
-def _timeout() -> TimeoutError:
-    return TimeoutError(
-        "commit= took too long, and nobody else could write meanwhile; "
-        "do the long work in the step's body and keep commit= short"
-    )

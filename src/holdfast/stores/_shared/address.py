@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from typing import Final
+from urllib.parse import quote
 
 from holdfast.errors import StoreURLError
 
@@ -39,6 +40,12 @@ def masked(url: str) -> str:
     name, colon, _ = user.partition(":")
     shown = f"{name}:***@" if colon else user
     return scheme + shown + _SECRET_OPTIONS.sub(r"\1\2***", place)
+
+
+def shown(scheme: str, user: object, password: object, place: str) -> str:
+    """A URL for screens and logs, made from a driver's settings."""
+    name = quote(str(user or ""), safe="") + (":***" if password else "")
+    return f"{scheme}://{name}{'@' if name else ''}{place}"
 
 
 def check_user_part(url: str) -> None:

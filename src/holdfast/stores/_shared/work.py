@@ -1,7 +1,7 @@
-"""A user's own SQL inside a transaction of ours, on servers that can't be asked to guard it.
+"""The user's own SQL in `commit=`, inside our transaction: how it is called, and what it may do.
 
-The guard is for mistakes: it looks at a statement's words, as whoever writes `commit=` has the
-rights of the program anyway.
+`Rules` and `WorkCursor` are for servers that can't guard a transaction themselves. They look at
+the words of a statement, to catch mistakes: whoever writes `commit=` has the rights of the program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn, Protocol, Self
 
 from holdfast.store import Work, WorkFailedError
 
@@ -31,7 +31,7 @@ _ALLOWED: Final = frozenset([("set", "local"), ("set", "constraints")])
 
 
 class Rules:
-    """What a statement in `commit=` may not do: begin with some words, or change what is ours."""
+    """Which statements `commit=` may not run: some by their first words, changes of our tables."""
 
     def __init__(self, table: str, *words: str, not_code: re.Pattern[str] = _NOT_CODE) -> None:
         self._not_code = not_code
@@ -39,7 +39,7 @@ class Rules:
         self._table = re.compile(rf"(?<![\w$]){table}(?![\w$])", re.IGNORECASE)
 
     def check(self, statement: object) -> None:
-        """Raise `PermissionError` if it does."""
+        """Raise `PermissionError` for a statement that is not allowed."""
         code = self._not_code.sub(
             lambda part: " " if part[0][0] in "-/#" else "''", _text(statement)
         )
@@ -49,8 +49,8 @@ class Rules:
             words = (first, (found[2] or "").lower()) if found else ()
             if not first or "/*!" in part or (first in self._words and words not in _ALLOWED):
                 raise PermissionError(
-                    "commit= runs inside holdfast's own transaction and can't begin or end one, "
-                    f"also not by what ends it in passing, or change the session: {part!r}"
+                    "commit= runs inside holdfast's own transaction: it can't begin or end one, "
+                    f"run a statement that commits implicitly, or change the session: {part!r}"
                 )
             if first != "select" and self._table.search(part):
                 raise PermissionError(
@@ -116,25 +116,24 @@ class WorkCursor:
 
     @property
     def connection(self) -> NoReturn:
-        """Not to be had: it is shared."""
+        """Not available: it is shared."""
         raise AttributeError("the cursor of commit= gives no connection; use its execute()")
 
     def close(self) -> None:
-        """It is of no use from now on."""
+        """Take no more statements."""
         self._cursor = None
 
     def check(self) -> None:
         """Raise if the time is over or the transaction gone."""
-        if self.late:
-            raise _too_long()
+        if self._late:
+            raise too_long()
         if self._failed or not self._in_transaction():
             raise RuntimeError(
                 "a statement of commit= failed, and with it the transaction; nothing was written"
             )
 
     @property
-    def late(self) -> bool:
-        """Whether its time is over."""
+    def _late(self) -> bool:
         return time.monotonic() > self._until
 
     def _open(self) -> Any:
@@ -148,18 +147,26 @@ class WorkCursor:
         self._rules.check(query)
         try:
             action(cursor)
-        except BaseException:
-            self._failed = (
-                True  # a server may have undone all before it, and would go on from there
-            )
+        except BaseException as error:
+            # The server may have rolled back, and would commit what comes next by itself.
+            self._failed = True
+            if isinstance(error, Exception) and self._late:  # it was stopped
+                raise too_long() from error
             raise
 
 
-def run_work(cursor: WorkCursor, work: Work) -> None:
-    """Call `work` with the cursor.
+class Guarded(Protocol):
+    """A cursor of `commit=`."""
 
-    What it raises comes as a `WorkFailedError`, but for Ctrl-C, which is nobody's failure.
-    """
+    def check(self) -> None:
+        """Raise if the time is over or the transaction gone."""
+
+    def close(self) -> None:
+        """Take no more statements."""
+
+
+def run_work(cursor: Guarded, work: Work) -> None:
+    """Call `work` with the cursor. Raises `WorkFailedError` with what it raises, except Ctrl-C."""
     try:
         try:
             work(cursor)
@@ -170,16 +177,13 @@ def run_work(cursor: WorkCursor, work: Work) -> None:
         if threading.current_thread() is threading.main_thread():
             raise
         raise WorkFailedError(error) from error
-    except Exception as error:
-        # A server that stopped it has its own words for that.
-        failure = _too_long() if cursor.late and not isinstance(error, TimeoutError) else error
-        raise WorkFailedError(failure) from error
     except BaseException as error:
         raise WorkFailedError(error) from error
 
 
-def _too_long() -> TimeoutError:
+def too_long() -> TimeoutError:
+    """What to raise when the time of `commit=` is over."""
     return TimeoutError(
-        "commit= took too long, and others waited; "
+        "commit= took too long, and others had to wait; "
         "do the long work in the step's body and keep commit= short"
     )
