@@ -73,6 +73,30 @@ def test_what_names_no_store_is_refused_with_a_way_out(
         hf.open_store(wrong)
 
 
+def test_a_new_directory_is_made_as_the_error_advises(tmp_path: Path) -> None:
+    new = tmp_path / "new runs"  # a Path, which never ends in a slash
+    with pytest.raises(hf.StoreURLError, match="file:///absolute/path makes a directory"):
+        hf.open_store(new)
+    hf.open_store(new.as_uri()).close()
+    assert new.is_dir()
+    hf.open_store(new).close()
+
+
+def test_a_path_may_hold_what_is_special_in_a_url(tmp_path: Path) -> None:
+    for name in ("100%.db", "a?survives=x.db", "a#b.db", "a b.db", "\udcff.db"):
+        hf.open_store(tmp_path / name).close()
+        assert (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("value", ["true", "1", "yes", "false", "0", "no"])
+def test_an_option_that_is_yes_or_no_is_read_from_the_url(value: str) -> None:
+    store = hf.open_store(f"redis://127.0.0.1:1?cluster={value}&connections=3&ttl=1.5")
+    assert store.url.endswith("ttl=1.5")
+    store.close()
+    with pytest.raises(hf.StoreURLError, match="cluster must be true or false, not 'maybe'"):
+        hf.open_store("redis://127.0.0.1:1?cluster=maybe")
+
+
 SCHEMES = ("postgresql", "mysql", "redis", "rediss", "mongodb", "mongodb+srv")
 
 

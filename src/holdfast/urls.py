@@ -1,29 +1,29 @@
-"""From a URL, a path or nothing at all to a store."""
+"""From a URL, a path or nothing at all to a store.
+
+A scheme is a row of the table at the end. A store's options, as arguments or in a URL, are the
+keyword-only parameters of its class: to add an option, add a parameter.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast import stores
 from holdfast.errors import HoldfastError, StoreURLError
 from holdfast.store import Store, require
-from holdfast.stores._shared.address import check_user_part
+from holdfast.stores._shared.address import as_flag, check_user_part
 from holdfast.stores._shared.address import masked as masked
 
 SETTINGS: Final = frozenset({"store", "flows"})
-"""What `[tool.holdfast]` in pyproject.toml may say."""
+"""The keys of `[tool.holdfast]` in pyproject.toml."""
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
-_POOLED: Final = ("connections", "pool_seconds", "answer_seconds", "work_seconds")
-_NUMBERS: Final = {
-    "connections": int, "replicas": int, "ttl": float, "pool_seconds": float,
-    "answer_seconds": float, "work_seconds": float, "busy_seconds": float, "lock_seconds": float,
-}  # fmt: skip
-_LOCAL: Final = ("sqlite", "duckdb", "file")
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
 Opener = Callable[..., Store]
@@ -31,40 +31,40 @@ _openers: dict[str, Opener] = {}
 
 
 def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> Store:
-    """Open the store that a URL or path names; None is the default store.
+    """Open the store at a URL or path; None is the default store.
 
     `sqlite:///relative.db`, `sqlite:////absolute.db`, `file:///absolute/directory`, `memory://`,
     `postgresql://user:password@host/database`, `mysql://user:password@host/database`; a path
     ending in .db, .sqlite or .sqlite3 is SQLite, a directory is a file store. Options may also
-    stand in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
+    be given in the URL's query. The default is `$HOLDFAST_STORE`, then `store` under
     `[tool.holdfast]` in the nearest pyproject.toml, then `.holdfast/holdfast.db` here.
 
-    `survives=` is what it must survive, as for a `Checkpointer`.
+    `survives=` is what the store must survive, as for a `Checkpointer`.
 
-    Raises `StoreURLError` for anything else, `DurabilityError` if it survives less.
+    Raises `StoreURLError` for anything else, `DurabilityError` if the store survives less.
     """
     text = os.fspath(where) if where is not None else default_url()
-    scheme, separator, _ = text.partition("://")
-    scheme = scheme.lower()
-    if not separator:
-        return _open_path(text, options)
+    url = text if "://" in text else _url_of_path(text)
+    scheme = url.partition("://")[0].lower()
     opener = _openers.get(scheme)
     if opener is None:
         known = scheme.partition("+")[0]
         use = f"use {known}://" if known in _openers else f"known are {', '.join(sorted(_openers))}"
-        raise StoreURLError(masked(text), f"no store speaks {scheme}://; {use}")
+        raise StoreURLError(masked(text), f"there is no store for {scheme}://; {use}")
     try:
-        query = dict(parse_qsl(urlsplit(text).query))
-    except ValueError:  # which may say what stands in the URL
+        query = dict(parse_qsl(urlsplit(url).query))
+    except ValueError:  # its message may repeat what is in the URL
         check_user_part(text)
-        reason = "it is no URL; percent-encode what is special in it (urllib.parse.quote)"
+        reason = "it is not a valid URL; percent-encode special characters (urllib.parse.quote)"
         raise StoreURLError(masked(text), reason) from None
-    required = options.pop("survives", query.pop("survives", None))
-    url = _without(text, {}, "survives")[0] if "survives=" in text else text
-    if required is not None and scheme == "sqlite":  # which can be told to
+    if "survives" in query:
+        url = _without(url, {"survives"})
+    options = query | options
+    required = options.pop("survives", None)
+    if required is not None and scheme == "sqlite":  # it waits for the disk, or not, as it is told
         options["survives"] = required
     try:
-        return _requiring(required, opener(url, **query | options))
+        return _surviving(required, opener(url, **options))
     except HoldfastError:
         raise
     except ImportError as error:  # the driver is an extra, and the error says which
@@ -75,8 +75,19 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         raise StoreURLError(masked(text), str(error)) from None
 
 
+def _surviving(required: str | None, store: Store) -> Store:
+    """The store, if it survives what is required; otherwise it is closed."""
+    try:
+        if required is not None:
+            require(store, required)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
 def register_store(scheme: str, opener: Opener) -> None:
-    """Let URLs of a scheme open your own store: `opener(url, **options)` returns it."""
+    """Open URLs of a scheme with your own function: `opener(url, **options)` returns a store."""
     _openers[scheme] = opener
 
 
@@ -115,7 +126,7 @@ def local_path(where: str) -> Path | None:
     if not separator:
         path = Path(where).expanduser()
         return None if _is_no_path(where) or path.suffix.lower() == ".duckdb" else path
-    if scheme.lower() not in _LOCAL:
+    if scheme.lower() not in ("sqlite", "duckdb", "file"):
         return None
     local = unquote(urlsplit(where).path)
     local = local if scheme.lower() == "file" else local[1:]
@@ -123,149 +134,132 @@ def local_path(where: str) -> Path | None:
 
 
 def _beside(project: Path, store: str) -> str:
-    """A relative path in a project's file is relative to that file, wherever we stand."""
-    for prefix in ("sqlite:///", ""):
+    """A relative path in pyproject.toml is relative to that file, not to the working directory."""
+    for prefix in ("sqlite:///", "duckdb:///", ""):
         path = store.removeprefix(prefix)
         if store.startswith(prefix) and "://" not in path and not path.startswith("/"):
             return f"{prefix}{project / path}" + ("/" if path.endswith("/") else "")
     return store
 
 
-def _open_path(text: str, options: dict[str, Any]) -> Store:
-    path = Path(text).expanduser()
+def _url_of_path(text: str) -> str:
+    path = Path(text).expanduser().absolute()
     suffix = path.suffix.lower()
+    quoted = quote(os.fsencode(path))
     if suffix == ".duckdb":
         raise StoreURLError(masked(text), f"use duckdb:///{masked(text)}")
     if _is_no_path(text):
-        pass
-    elif suffix in _SQLITE_SUFFIXES:
-        required = options.get("survives")
-        return _requiring(required, _store_class("SQLiteStore")(path, **options))
-    elif path.is_dir() or text.endswith(("/", os.sep)):
-        required = options.pop("survives", None)
-        return _requiring(required, _store_class("FileStore")(path, **options))
-    raise StoreURLError(
-        masked(text),
-        "name a file that ends in .db, a directory that exists, or a URL such as file:///directory; "
-        "in text, a new directory ends in /",
+        raise StoreURLError(masked(text), "name a .db file, a directory or a URL")
+    if suffix in _SQLITE_SUFFIXES:
+        return f"sqlite:///{quoted}"
+    if path.is_dir() or text.endswith(("/", os.sep)):
+        return f"file://{quoted}"
+    reason = (
+        "name a .db file, an existing directory or a URL; file:///absolute/path makes a directory"
     )
+    raise StoreURLError(masked(text), reason)
 
 
 def _is_no_path(text: str) -> bool:
-    """A URL that lacks its scheme, perhaps, with a password in it."""
+    """Whether it may be a URL without its scheme, and hold a password."""
     return not text or ":" in text.partition("/")[0]
 
 
-def _requiring(required: str | None, store: Store) -> Store:
-    """The store, if it survives what is required of it; else it is closed."""
-    try:
-        if required is not None:
-            require(store, required)
-    except BaseException:
-        store.close()
-        raise
-    return store
+@dataclass(frozen=True)
+class _Opener:
+    """Opens URLs of one of our stores.
+
+    `place` finds what the URL names, or None if it is not as in the `example`. Without it, the
+    driver reads the URL, with what is left of the query when our options are taken out.
+    """
+
+    store: str
+    example: str = ""
+    place: Callable[[SplitResult], str | None] | None = None
+
+    def __call__(self, url: str, **options: Any) -> Store:
+        check_user_part(url)
+        store: Opener = getattr(stores, self.store)
+        kinds = _kinds(store)
+        parts = urlsplit(url)
+        if self.place is None:
+            drivers = dict(parse_qsl(parts.query)).keys() - kinds.keys()
+            options = {name: value for name, value in options.items() if name not in drivers}
+            return store(_without(url, kinds.keys()), **_converted(options, kinds))
+        place = self.place(parts)
+        if place is None:
+            raise StoreURLError(masked(url), f"use {self.example}")
+        return store(*([place] if place else ()), **_converted(options, kinds))
 
 
-def _open_sqlite(url: str, **options: Any) -> Store:
-    path = unquote(urlsplit(url).path)
-    if urlsplit(url).netloc or len(path) < 2:
-        raise StoreURLError(masked(url), "use sqlite:///relative.db or sqlite:////absolute.db")
+def _kinds(store: Opener) -> dict[str, Callable[[str], object]]:
+    """The options of a store, each with the function that makes its value from text."""
+    kinds: dict[str, Callable[[str], object]] = {
+        "int": int,
+        "float": float,
+        "float | None": float,
+        "bool": as_flag,
+    }
+    return {
+        parameter.name: kinds.get(parameter.annotation, str)
+        for parameter in inspect.signature(store).parameters.values()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+
+
+def _converted(
+    options: dict[str, Any], kinds: dict[str, Callable[[str], object]]
+) -> dict[str, Any]:
+    converted = dict(options)
+    for name, value in options.items():
+        if isinstance(value, str) and name in kinds:
+            try:
+                converted[name] = kinds[name](value)
+            except ValueError:
+                wanted = "true or false" if kinds[name] is as_flag else "a number"
+                raise ValueError(f"{name} must be {wanted}, not {value!r}") from None
+    return converted
+
+
+def _without(url: str, names: Collection[str]) -> str:
+    """The URL without these options in its query."""
+    place, _, query = url.partition("?")
+    rest = [(name, value) for name, value in parse_qsl(query) if name not in names]
+    return f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place
+
+
+def _file(parts: SplitResult) -> str | None:
+    path = unquote(parts.path, errors="surrogateescape")
     if path == "/:memory:":
-        raise StoreURLError(masked(url), "an in-memory SQLite keeps nothing; use memory://")
-    _check_numbers(options)
-    return _store_class("SQLiteStore")(path[1:], **options)
+        raise ValueError("it would keep nothing; use memory://")
+    return None if parts.netloc or len(path) < 2 else path[1:]
 
 
-def _open_file(url: str, **options: Any) -> Store:
-    path = unquote(urlsplit(url).path)
-    if urlsplit(url).netloc not in ("", "localhost") or len(path) < 2:
-        raise StoreURLError(masked(url), "use file:///absolute/directory")
-    _check_numbers(options)
-    return _store_class("FileStore")(path, **options)
+def _directory(parts: SplitResult) -> str | None:
+    path = unquote(parts.path, errors="surrogateescape")
+    return path if parts.netloc in ("", "localhost") and len(path) > 1 else None
 
 
-def _open_memory(url: str, **options: Any) -> Store:
-    if url.rstrip("/") != "memory:":
-        raise StoreURLError(
-            masked(url), "a memory store has no name and is shared by nobody: use memory://"
-        )
-    return _store_class("MemoryStore")(**options)
+def _table(parts: SplitResult) -> str | None:
+    return None if parts.path.strip("/") else unquote(parts.netloc) or None
 
 
-def _open_postgres(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "schema", *_POOLED)
-    return _store_class("PostgresStore")(where, **own)
-
-
-def _open_duckdb(url: str, **options: Any) -> Store:
-    path = unquote(urlsplit(url).path)
-    if urlsplit(url).netloc or len(path) < 2:
-        raise StoreURLError(
-            masked(url), "use duckdb:///relative.duckdb or duckdb:////absolute.duckdb"
-        )
-    return _store_class("DuckDBStore")(path[1:], **options)
-
-
-def _open_dynamodb(url: str, **options: Any) -> Store:
-    check_user_part(url)
-    table = unquote(urlsplit(url).netloc)
-    if not table or urlsplit(url).path.strip("/"):
-        raise StoreURLError(masked(url), "use dynamodb://table?region=eu-central-1")
-    return _store_class("DynamoDBStore")(table, **options)
-
-
-def _open_mongodb(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "prefix", "database")
-    return _store_class("MongoDBStore")(where, **own)
-
-
-def _open_redis(url: str, **options: Any) -> Store:
-    own = ("prefix", "ttl", "replicas", "cluster", *_POOLED[:-1])
-    where, options = _without(url, options, *own)
-    return _store_class("RedisStore")(where, **options)
-
-
-def _open_mysql(url: str, **options: Any) -> Store:
-    where, own = _without(url, options, "prefix", *_POOLED)
-    return _store_class("MySQLStore")(where, **own)
-
-
-def _without(url: str, options: dict[str, Any], *names: str) -> tuple[str, dict[str, Any]]:
-    """A URL without the options that are ours, and those; what is left in its query is the driver's."""
-    check_user_part(url)
-    query = dict(parse_qsl(urlsplit(url).query))
-    rest = {name: value for name, value in query.items() if name not in names}
-    own = {name: value for name, value in options.items() if name in names or name not in query}
-    _check_numbers(own)
-    place = url.partition("?")[0]
-    return (f"{place}?{urlencode(rest, quote_via=quote)}" if rest else place), own
-
-
-def _check_numbers(options: dict[str, Any]) -> None:
-    """What stands in a URL is text: name the option that should have been a number."""
-    for name, kind in _NUMBERS.items():
-        try:
-            kind(options.get(name, 0) or 0)
-        except ValueError:
-            raise ValueError(f"{name} must be a number, not {options[name]!r}") from None
-
-
-def _store_class(name: str) -> Opener:
-    opener: Opener = getattr(stores, name)
-    return opener
-
-
-register_store("sqlite", _open_sqlite)
-register_store("file", _open_file)
-register_store("memory", _open_memory)
-register_store("postgresql", _open_postgres)
-register_store("postgres", _open_postgres)
-register_store("mysql", _open_mysql)
-register_store("mariadb", _open_mysql)
-for _scheme in ("redis", "rediss", "redis+unix", "valkey", "valkeys"):
-    register_store(_scheme, _open_redis)
-register_store("duckdb", _open_duckdb)
-register_store("dynamodb", _open_dynamodb)
-register_store("mongodb", _open_mongodb)
-register_store("mongodb+srv", _open_mongodb)
+_openers.update(
+    {
+        "sqlite": _Opener("SQLiteStore", "sqlite:///relative.db or sqlite:////absolute.db", _file),
+        "duckdb": _Opener("DuckDBStore", "duckdb:///a.duckdb or duckdb:////absolute.duckdb", _file),
+        "file": _Opener("FileStore", "file:///absolute/directory", _directory),
+        "memory": _Opener(
+            "MemoryStore",
+            "memory://; a memory store has no name",
+            lambda parts: None if parts.netloc or parts.path.strip("/") else "",
+        ),
+        "dynamodb": _Opener("DynamoDBStore", "dynamodb://table?region=eu-central-1", _table),
+        **dict.fromkeys(("postgresql", "postgres"), _Opener("PostgresStore")),
+        **dict.fromkeys(("mysql", "mariadb"), _Opener("MySQLStore")),
+        **dict.fromkeys(
+            ("redis", "rediss", "redis+unix", "valkey", "valkeys"), _Opener("RedisStore")
+        ),
+        **dict.fromkeys(("mongodb", "mongodb+srv"), _Opener("MongoDBStore")),
+    }
+)

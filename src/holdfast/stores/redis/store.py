@@ -48,7 +48,7 @@ from holdfast.store import (
     Watch,
     trimmed,
 )
-from holdfast.stores._shared.address import as_flag, missing_extra
+from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.totals import totals
 
@@ -113,7 +113,7 @@ class RedisStore(Store, Notifying):
         prefix: str = "holdfast",
         ttl: float | None = None,
         replicas: int = 0,
-        cluster: bool | str = False,
+        cluster: bool = False,
         connections: int = CONNECTIONS,
         pool_seconds: float = POOL_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
@@ -128,7 +128,7 @@ class RedisStore(Store, Notifying):
             raise ValueError("ttl must be a number of seconds, or None to keep runs for good")
         self._probed = False  # whether it was asked what it survives
         self._owned = isinstance(where, str)
-        clustered = as_flag(cluster) if isinstance(where, str) else isinstance(where, RedisCluster)
+        clustered = cluster if isinstance(where, str) else isinstance(where, RedisCluster)
         if clustered and int(replicas):
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
         if isinstance(where, str):
