@@ -30,7 +30,7 @@ from holdfast.stores._shared.address import (
     missing_extra,
 )
 from holdfast.stores._shared.document import Item
-from holdfast.stores._shared.documents import DocumentStore
+from holdfast.stores._shared.document_store import DocumentStore
 from holdfast.stores._shared.errors import translated
 
 try:

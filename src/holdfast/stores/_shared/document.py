@@ -1,4 +1,4 @@
-"""What `_documents` keeps: the document of a run, and entries on their own."""
+"""What a `DocumentStore` keeps: a document for each run, and older entries as items."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from typing import Final, NamedTuple
 
 import ormsgpack
 
+from holdfast.model import Entry, stub
+from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.schema import refuse_newer
 
 FORMAT: Final = 1
-"""Of documents. A later holdfast brings a run's to its own when it first saves to the run."""
+"""The version of documents. A newer holdfast upgrades a run's when it first saves to the run."""
 
 _BLOB: Final = re.compile(r"(?:[0-9a-f]{32}-[0-9]{1,12})?")
 
 
 class Item(NamedTuple):
-    """An entry on its own: `body` is there, or under a name of its own, or not asked for."""
+    """An entry as it is stored. A large body is stored as a blob, under a name of its own."""
 
     seq: int
-    trims: int  # how many the run had been through when this was written
-    fields: bytes  # packed: all but run, seq and body, and how long the body is
+    trims: int  # the trims of the run when this was written
+    fields: bytes  # as `fields.pack` makes them
     body: bytes = b""
     blob: str = ""
+
+    @classmethod
+    def of(cls, entry: Entry) -> Item:
+        """The item of an entry, with its body."""
+        return cls(entry.seq, 0, pack(entry, len(entry.body)), entry.body)
+
+    def entry(self, run: str) -> tuple[Entry, int]:
+        """The entry without its body, and the body's length."""
+        return unpack(run, self.seq, self.fields)
 
 
 @dataclass(frozen=True)
@@ -39,9 +50,20 @@ class Document:
     newest: tuple[Item, ...] = ()  # the head is the last of them
     drop: frozenset[int] = frozenset()
     rewrite: Mapping[int, tuple[bytes, str]] = field(default_factory=dict)
-    erased: int = 0  # below this, items are still to be deleted
-    copied: int = -1  # no item is above this, but copies of the newest
-    doomed: tuple[str, ...] = ()  # large bodies still to be removed
+    erased: int = 0  # items below this are still to be deleted
+    copied: int = -1  # items above this are only copies of the newest
+    doomed: tuple[str, ...] = ()  # blobs still to be deleted
+
+    def trimmed(self, run: str, item: Item) -> Item:
+        """The item as the last trim leaves it, if that still has to be applied to it."""
+        if item.trims >= self.trims or not (item.seq in self.drop or item.seq in self.rewrite):
+            return item
+        entry, _ = item.entry(run)
+        if item.seq in self.drop:
+            return Item(item.seq, self.trims, pack(stub(entry), 0))
+        body, blob = self.rewrite[item.seq]
+        fields = pack(entry, blob_size(blob) if blob else len(body))
+        return Item(item.seq, self.trims, fields, body, blob)
 
     @property
     def weight(self) -> int:
@@ -50,11 +72,11 @@ class Document:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to be done but copying out."""
+        """Whether the last trim or erasure is complete."""
         return not (self.drop or self.rewrite or self.erased or self.doomed)
 
     def pack(self) -> bytes:
-        """As it is stored; of what is dropped the gaps in between, as a byte holds most of these."""
+        """The document as bytes; `drop` as the gaps between its seqs, most of which fit in a byte."""
         drop = sorted(self.drop)
         gaps = [seq - before for before, seq in pairwise([0, *drop])]
         rewrite = [[seq, *new] for seq, new in self.rewrite.items()]
@@ -66,7 +88,10 @@ class Document:
 
     @classmethod
     def unpack(cls, packed: bytes, url: str) -> Document:
-        """Raises `SchemaError` for a later format, `ValueError` or `TypeError` for anything else."""
+        """The document from bytes.
+
+        Raises `SchemaError` for a later format, `ValueError` or `TypeError` for anything else.
+        """
         made_as, *fields = ormsgpack.unpackb(packed)
         _check(int, made_as)
         refuse_newer(url, made_as, FORMAT)
@@ -81,11 +106,8 @@ class Document:
         changes = {seq: (body, blob) for seq, body, blob in rewrite}
         _check(int, *changes)
         _check(bytes, *(body for body, _ in changes.values()))
-        for blob in (
-            *doomed,
-            *(item.blob for item in items),
-            *(blob for _, blob in changes.values()),
-        ):
+        blobs = (*(item.blob for item in items), *(blob for _, blob in changes.values()))
+        for blob in (*doomed, *blobs):
             check_blob(blob)
         return cls(
             version, head, floor, trims, items, frozenset(accumulate(gaps)), changes, erased, copied,
@@ -94,17 +116,17 @@ class Document:
 
 
 def blob_size(name: str) -> int:
-    """How long the body of that name is."""
+    """The length of the body that a blob's name gives."""
     return int(name.rpartition("-")[2])
 
 
 def check_blob(name: object) -> None:
-    """Raise `ValueError` if it is no name of a large body, nor empty."""
+    """Raise `ValueError` unless it is the name of a blob, or empty."""
     if not isinstance(name, str) or not _BLOB.fullmatch(name):
-        raise ValueError(f"no name of a body: {name!r:.99}")
+        raise ValueError(f"not the name of a body: {name!r:.99}")
 
 
 def _check(kind: type, *values: object) -> None:
     for value in values:
         if type(value) is not kind:
-            raise TypeError(f"{value!r:.99} is no {kind.__name__}")
+            raise TypeError(f"{value!r:.99} is not of type {kind.__name__}")

@@ -1,4 +1,4 @@
-"""An entry's index fields as bytes, for the stores that keep them so. What is read back is hostile."""
+"""An entry's index fields as bytes. What is read back is checked: it may be hostile."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
-def pack(entry: Entry, length: int, url: str) -> bytes:
-    """All but the run, the seq and the body, and how long that is."""
+def pack(entry: Entry, length: int) -> bytes:
+    """All fields except the run, the seq and the body, then the body's length."""
     try:
         packed: bytes = ormsgpack.packb([*entry[2:-1], length])
     except ormsgpack.MsgpackEncodeError as error:
-        raise StoreError(f"{url}: {entry.run}@{entry.seq} can't be stored: {error}") from error
+        raise StoreError(f"{entry.run}@{entry.seq} can't be stored: {error}") from error
     return packed
 
 
-def unpack(run: str, seq: int, packed: bytes, url: str, body: bytes = b"") -> tuple[Entry, int]:
-    """The entry, and how long its body is. Raises `CheckpointCorruptedError` for anything else."""
+def unpack(run: str, seq: int, packed: bytes, body: bytes = b"") -> tuple[Entry, int]:
+    """The entry and its body's length. Raises `CheckpointCorruptedError` for anything else."""
     try:
         *values, length = ormsgpack.unpackb(packed)
         for (name, types), value in zip(_TYPES.items(), (*values, length), strict=True):
             if type(value) not in types:
                 raise TypeError(f"its {name} can't be {value!r:.99}")
     except (ValueError, TypeError) as error:
-        raise CheckpointCorruptedError(run, seq, f"{url}: {error}") from error
+        raise CheckpointCorruptedError(run, seq, str(error)) from error
     return Entry._make([run, seq, *values, body]), length

@@ -371,13 +371,13 @@ class RedisStore(Store, Notifying):
     def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
         """Its seq, its member and its body."""
         seq = _digits(entry.seq)
-        return seq, seq + pack(entry, len(entry.body), self.url), entry.body
+        return seq, seq + pack(entry, len(entry.body)), entry.body
 
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
         """The entry, and how long its body is."""
         if not member[:_WIDTH].isdigit():
             raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
-        return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], self.url, body)
+        return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], body)
 
     def _check_format(self, client: Any) -> None:
         key = self._prefix + b":format"
