@@ -48,13 +48,17 @@ class RunFilter(NamedTuple):
         elif head.status != self.status:
             return False
         return (
-            head.run.startswith(self.prefix)
-            and head.run.startswith(HIDDEN) == self.prefix.startswith(HIDDEN)
+            self.includes(head.run)
             and (self.flow is None or head.flow == self.flow)
             and (self.thread is None or head.thread == self.thread)
             and (self.owner is None or head.owner == self.owner)
             and (self.type is None or head.type == self.type)
         )
+
+    def includes(self, run: str) -> bool:
+        """Whether the id has the prefix; hidden journals need one that is hidden, too."""
+        hidden = run.startswith(HIDDEN) == self.prefix.startswith(HIDDEN)
+        return hidden and run.startswith(self.prefix)
 
 
 class StoreStats(NamedTuple):
@@ -242,9 +246,11 @@ class Watch(Protocol):
     def close(self) -> None:
         """Stop watching. Closing twice is fine."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @runtime_checkable

@@ -18,6 +18,7 @@ from holdfast.kernel.ticket import Ticket
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
 from holdfast.store import Work
+from holdfast.stores._shared import disk
 from holdfast.stores.files import root
 from holdfast.stores.files import run as run_module
 from holdfast.stores.files import store as file
@@ -179,13 +180,13 @@ def break_process(mutant: str) -> None:
         broken._still_wanted = _want_all
         writer.MAX_BATCH_ENTRIES = 1  # type: ignore[misc]
     elif mutant in ("NoSync", "NoDirectorySync"):
-        really = root.sync
+        really = disk.sync
 
         def sync(fd: int) -> None:
             if mutant == "NoDirectorySync" and not stat.S_ISDIR(fstat(fd).st_mode):
                 really(fd)
 
-        for module in (root, run_module, file):
+        for module in (disk, root, run_module, file):
             module.sync = sync  # type: ignore[attr-defined]
 
 

@@ -21,7 +21,7 @@ from holdfast.store import (
     outcomes,
     trimmed,
 )
-from holdfast.stores._shared.totals import totals
+from holdfast.stores._shared.journals import totals
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite.store import SQLiteStore, _insert_next
 

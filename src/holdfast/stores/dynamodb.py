@@ -29,6 +29,7 @@ from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.document import Item
 from holdfast.stores._shared.document_store import DocumentStore
 from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.fields import digits
 
 try:
     import boto3
@@ -137,7 +138,7 @@ class DynamoDBStore(DocumentStore):
     # --- entries
 
     def _put(self, run: str, item: Item) -> None:
-        row = {"pk": {"S": f"e{run}"}, "sk": {"S": _digits(item.seq)}, "m": {"N": str(item.trims)},
+        row = {"pk": {"S": f"e{run}"}, "sk": {"S": digits(item.seq)}, "m": {"N": str(item.trims)},
                "f": {"B": item.fields}, "b": {"B": item.body}, "o": {"S": item.blob}}  # fmt: skip
         condition = {
             "ConditionExpression": "attribute_not_exists(pk) OR m < :m",
@@ -151,7 +152,7 @@ class DynamoDBStore(DocumentStore):
     ) -> list[Item]:
         fields = "sk, m, f, o" + (", b" if bodies else "")
         found = self._query(
-            f"e{run}", _digits(low), _digits(high), limit, forward=not newest_first, fields=fields
+            f"e{run}", digits(low), digits(high), limit, forward=not newest_first, fields=fields
         )
         with self._translated():
             return [
@@ -163,7 +164,7 @@ class DynamoDBStore(DocumentStore):
     def _delete(self, run: str, seqs: Collection[int]) -> None:
         with self._translated():
             for seq in seqs:
-                self._delete_key(f"e{run}", _digits(seq))
+                self._delete_key(f"e{run}", digits(seq))
 
     # --- large bodies
 
@@ -307,7 +308,3 @@ def _session() -> Any:
 
 def _shard(run: str) -> str:
     return f"r{crc32(run.encode()) % SHARDS:02}"
-
-
-def _digits(seq: int) -> str:
-    return f"{min(max(seq, 0), 10**19 - 1):019}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from threading import Lock
@@ -12,7 +12,7 @@ from holdfast.errors import StoreClosedError
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
-from holdfast.stores._shared.totals import totals
+from holdfast.stores._shared.journals import page_of, totals
 
 _seq = attrgetter("seq")
 
@@ -50,13 +50,7 @@ class MemoryStore(Store):
     ) -> list[Entry]:
         with self._lock:
             self._check_open()
-            journal = self._journals.get(run, [])
-            if newest_first:
-                end = len(journal) if after is None else bisect_left(journal, after, key=_seq)
-                page = journal[max(0, end - limit) : end][::-1]
-            else:
-                start = 0 if after is None else bisect_right(journal, after, key=_seq)
-                page = journal[start : start + limit]
+            page = page_of(self._journals.get(run, []), _seq, after, limit, newest_first)
         return page if bodies else [entry._replace(body=b"") for entry in page]
 
     def runs(

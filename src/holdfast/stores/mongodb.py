@@ -32,6 +32,7 @@ from holdfast.stores._shared.address import (
 from holdfast.stores._shared.document import Item
 from holdfast.stores._shared.document_store import DocumentStore
 from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.fields import digits
 
 try:
     import pymongo
@@ -227,7 +228,7 @@ def _bytes(value: object) -> bytes:
 
 
 def _key(run: str, seq: int) -> str:
-    return f"{run}\x00{min(max(seq, 0), 10**19 - 1):019}"
+    return f"{run}\x00{digits(seq)}"
 
 
 def _parts(run: str, name: str) -> dict[str, Any]:

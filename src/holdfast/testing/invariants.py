@@ -96,7 +96,7 @@ def _violations(store: Store) -> Iterator[str]:
             yield from _journal_violations(store, head, journal)
             if not prefix:
                 listed.append(journal)
-    if (stats := store.stats()) != (sums := _sums(listed)):
+    if (stats := store.stats()) != (sums := totals_of(listed)):
         yield f"stats() says {stats}, the entries say {sums}"
 
 
@@ -120,11 +120,12 @@ def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iter
         yield f"{run!r} reads differently from its end"
     if read_all(store, run, bodies=False) != [item._replace(body=b"") for item in journal]:
         yield f"{run!r} reads differently without bodies"
-    if (stats := store.stats(run)) != (sums := _sums([journal])):
+    if (stats := store.stats(run)) != (sums := totals_of([journal])):
         yield f"stats({run!r}) says {stats}, the entries say {sums}"
 
 
-def _sums(journals: list[list[Entry]]) -> StoreStats:
+def totals_of(journals: list[list[Entry]]) -> StoreStats:
+    """What `stats` must say of these journals."""
     with_state = [
         [item for item in journal if item.size > 0 and item.kind in CARRY_STATE]
         for journal in journals

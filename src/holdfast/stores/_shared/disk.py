@@ -1,7 +1,8 @@
-"""What the disk under a path can be trusted with."""
+"""The disk: how things get durable on it, and what it can be trusted with."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,35 @@ from typing import Final
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
+
+
+def sync(fd: int) -> None:
+    """Wait until the disk has it.
+
+    After a failure the outcome is unknown, and stays so: the kernel reports a lost write once, so a
+    second try would succeed and prove nothing.
+    """
+    if hasattr(fcntl, "F_FULLFSYNC"):
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # macOS: fsync() alone leaves it in the drive's cache
+    else:
+        os.fsync(fd)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk has the names in a directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directories(path: Path, mode: int = 0o777) -> None:
+    """Make a directory, and those above it that are missing, durably."""
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=mode, exist_ok=True)
+        sync_directory(place.parent)
 
 
 def volatile_file_system(path: str | os.PathLike[str]) -> str | None:

@@ -30,7 +30,7 @@ from holdfast.store import PAGE, RunFilter, StoreStats, outcomes_by_heads
 from holdfast.stores._shared.document import Document, Item, blob_size, check_blob
 from holdfast.stores._shared.documents import TRIES, Documents, blobs_of
 from holdfast.stores._shared.fields import unpack
-from holdfast.stores._shared.totals import totals
+from holdfast.stores._shared.journals import totals
 
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _DIGITS: Final = 20  # no seq has so many

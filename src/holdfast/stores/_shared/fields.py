@@ -20,6 +20,11 @@ _TYPES: Final = {
 }  # fmt: skip
 
 
+def digits(seq: int) -> str:
+    """A seq as text of 19 digits, which sorts as the number does."""
+    return f"{min(max(seq, 0), 10**19 - 1):019}"
+
+
 def pack(entry: Entry, length: int) -> bytes:
     """All fields except the run, the seq and the body, then the body's length."""
     try:

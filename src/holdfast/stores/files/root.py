@@ -22,6 +22,7 @@ from typing import Final
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.seams import on_fork
+from holdfast.stores._shared.disk import make_directories, sync
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_SLEEP: Final = 0.01
@@ -40,7 +41,9 @@ class Root:
     def __init__(self, path: Path, lock_seconds: float) -> None:
         self.path = path
         self._lock_seconds = lock_seconds
-        _make_durably(path)
+        make_directories(path, 0o700)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
         self._identity = _identity(path.stat())
         self._start()
         on_fork(self._after_fork)
@@ -187,16 +190,6 @@ def write_durably(name: str, content: bytes, parent: int) -> None:
         raise
 
 
-def sync(fd: int) -> None:
-    """Wait until the disk has it. After a failure the outcome is unknown, and stays so:
-    the kernel reports a lost write once, so a second try would succeed and prove nothing.
-    """
-    if hasattr(fcntl, "F_FULLFSYNC"):
-        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # macOS: fsync() alone leaves it in the drive's cache
-    else:
-        os.fsync(fd)
-
-
 def remove_file(name: str, parent: int) -> None:
     """Remove a file if it is there and can be removed."""
     with suppress(OSError):
@@ -212,20 +205,6 @@ def _remove_if_abandoned(name: str, parent: int) -> None:
     with suppress(OSError), opened(name, parent) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         remove_tree(name, parent)
-
-
-def _make_durably(path: Path) -> None:
-    """Make the directory and whatever is missing above it, so that a power loss keeps them."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(mode=0o700, exist_ok=True)
-        fd = os.open(place.parent, _DIRECTORY & ~os.O_NOFOLLOW)
-        try:
-            sync(fd)
-        finally:
-            os.close(fd)
-    if not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

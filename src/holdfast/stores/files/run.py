@@ -17,8 +17,9 @@ from typing import Final
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry
 from holdfast.seams import fault
+from holdfast.stores._shared.disk import sync
 from holdfast.stores.files import format as form
-from holdfast.stores.files.root import opened, remove_tree, sync, write_durably
+from holdfast.stores.files.root import opened, remove_tree, write_durably
 
 _HEAD_BYTES: Final = 4096  # what is read of a file at a time, when its body is not wanted
 _INTENT: Final = ".intent"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,11 +28,11 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import HIDDEN, Entry, follows
+from holdfast.model import Entry, follows
 from holdfast.seams import fault
 from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
-from holdfast.stores._shared.disk import volatile_file_system
-from holdfast.stores._shared.totals import totals
+from holdfast.stores._shared.disk import sync, volatile_file_system
+from holdfast.stores._shared.journals import page_of, totals
 from holdfast.stores.files import format as form
 from holdfast.stores.files import run as journal
 from holdfast.stores.files.root import (
@@ -41,7 +40,6 @@ from holdfast.stores.files.root import (
     make_directory,
     open_directory,
     remove_file,
-    sync,
     write_durably,
 )
 
@@ -68,7 +66,7 @@ class FileStore(Store):
         self._heads: dict[str, int] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
         try:
-            self._root = Root(self.path, float(lock_seconds))
+            self._root = Root(self.path, lock_seconds)
         except (FileExistsError, NotADirectoryError) as error:
             raise SchemaError(self.url, "it is a file, not a directory; name another") from error
         except OSError as error:
@@ -111,40 +109,22 @@ class FileStore(Store):
         newest_first: bool = False,
         bodies: bool = True,
     ) -> list[Entry]:
-        def page(seqs: list[int]) -> list[int]:
-            if newest_first:
-                end = len(seqs) if after is None else bisect_left(seqs, after)
-                return seqs[max(0, end - limit) : end][::-1]
-            start = 0 if after is None else bisect_right(seqs, after)
-            return seqs[start : start + limit]
-
         self._check_open()
-        return [entry for entry, _ in self._snapshot(run, page, bodies=bodies)]
+        choose = lambda seqs: page_of(seqs, int, after, limit, newest_first)  # noqa: E731
+        return [entry for entry, _ in self._snapshot(run, choose, bodies=bodies)]
 
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
         self._check_open()
         found: list[Entry] = []
-        for run in self._run_ids(where.prefix):
+        for run in self._run_ids(where):
             if len(found) >= limit:
                 break
             if run > after:
-                head = self._readable_head(run)
-                found += [entry for entry in head if where.matches(entry)]
+                head = self._readable(run, lambda seqs: seqs[-1:])
+                found += [entry for entry, _ in head if where.matches(entry)]
         return found
-
-    def _readable_head(self, run: str) -> list[Entry]:
-        """The run's head, or the newest entry before it that can be read: one bad file hides no run."""
-        end: int | None = None
-        while True:
-            try:
-                chosen = self._snapshot(run, _last_before(end), bodies=False)
-                return [entry for entry, _ in chosen]
-            except CheckpointCorruptedError as error:
-                if error.seq is None or error.seq == end:
-                    raise
-                end = error.seq
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         def changed(run: int) -> dict[int, Entry]:
@@ -163,15 +143,18 @@ class FileStore(Store):
         self._check_open()
         if run is not None:
             return totals([self._snapshot(run, list, bodies=False)])
-        names = (name for name in self._run_ids("") if not name.startswith(HIDDEN))
-        return totals(self._readable(name) for name in names)
+        return totals(self._readable(name, list) for name in self._run_ids(RunFilter()))
 
-    def _readable(self, run: str) -> list[tuple[Entry, int]]:
-        """The entries that can be read, with the sizes of their bodies."""
+    def _readable(
+        self, run: str, choose: Callable[[list[int]], list[int]]
+    ) -> list[tuple[Entry, int]]:
+        """Entries and the sizes of their bodies, chosen from those that can be read."""
         bad: set[int] = set()
         while True:
             try:
-                return self._snapshot(run, _all_but(bad), bodies=False)
+                return self._snapshot(
+                    run, lambda seqs: choose([seq for seq in seqs if seq not in bad]), bodies=False
+                )
             except CheckpointCorruptedError as error:
                 if error.seq is None or error.seq in bad:
                     raise
@@ -264,8 +247,8 @@ class FileStore(Store):
             yield
 
     @contextmanager
-    def _attempt(self, entries: Sequence[Entry]) -> Iterator[_Attempt]:
-        """Report a failure as what it is, by how far the write came."""
+    def _attempt(self, entries: Sequence[Entry] = ()) -> Iterator[_Attempt]:
+        """Translate errors, by how far a write of these entries came."""
         attempt = _Attempt()
         try:
             yield attempt
@@ -291,7 +274,7 @@ class FileStore(Store):
         intent, in this order. If there is no intent before and after, and `.thinned` is the
         same, then no part of a trim fell between.
         """
-        with self._reading(), self._root.open() as root:
+        with self._attempt(), self._root.open() as root:
             for _ in range(_RETRIES):
                 try:
                     with self._directory(root, name) as run:
@@ -318,20 +301,15 @@ class FileStore(Store):
             elif journal.last_thinned(run) == thinned:
                 return thinned
 
-    def _run_ids(self, prefix: str) -> list[str]:
-        with self._reading(), self._root.open() as root:
+    def _run_ids(self, where: RunFilter) -> list[str]:
+        with self._attempt(), self._root.open() as root:
             with os.scandir(root) as places:
                 names = [place.name for place in places if place.is_dir(follow_symlinks=False)]
             runs = [
                 journal.run_in(name, root) if form.is_cut(name) else form.run_of(name)
                 for name in names
             ]
-        hidden = prefix.startswith(HIDDEN)
-        return sorted(
-            run
-            for run in runs
-            if run and run.startswith(prefix) and run.startswith(HIDDEN) == hidden
-        )
+        return sorted(run for run in runs if run and where.includes(run))
 
     @contextmanager
     def _directory(self, root: int, run: str, *, make: bool = False) -> Iterator[int]:
@@ -354,16 +332,6 @@ class FileStore(Store):
         finally:
             os.close(fd)
 
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, HoldfastError):
-                raise
-            self._check_open()
-            raise self._unavailable(error) from error
-
     def _unavailable(self, error: OSError) -> StoreError:
         kind = StoreError if error.errno in _FOR_GOOD else StoreUnavailableError
         return kind(f"{self.url}: {_reason(error)}")
@@ -371,14 +339,6 @@ class FileStore(Store):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(self.url)
-
-
-def _last_before(end: int | None) -> Callable[[list[int]], list[int]]:
-    return lambda seqs: [seq for seq in seqs if end is None or seq < end][-1:]
-
-
-def _all_but(bad: set[int]) -> Callable[[list[int]], list[int]]:
-    return lambda seqs: [seq for seq in seqs if seq not in bad]
 
 
 class _Attempt:

@@ -76,7 +76,7 @@ class MySQLStore(SQLStore[Session]):
         self._prefix = prefix
         self._entries = f"`{prefix}entries`"
         self._packet = 0  # the longest statement that the server takes
-        self._work_seconds = float(work_seconds)
+        self._work_seconds = work_seconds
         self._rules = Rules(
             f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION, not_code=MYSQLS_NOT_CODE
         )
@@ -84,9 +84,9 @@ class MySQLStore(SQLStore[Session]):
             where,
             self._first_use,
             lambda session: version_of(session, prefix, self.url),
-            size=int(connections),
-            pool_seconds=float(pool_seconds),
-            answer_seconds=float(answer_seconds),
+            size=connections,
+            pool_seconds=pool_seconds,
+            answer_seconds=answer_seconds,
         )
         self.url = self._db.url
 

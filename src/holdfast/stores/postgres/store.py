@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from typing import Final, Self
+from typing import Final
 
 from holdfast.stores._shared.address import missing_extra
 
@@ -80,7 +80,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         self._watchers = f"{quoted}.watchers"
         self._append_sql = _APPEND.format(schema=quoted)
         self._runs_sql = partial(_RUNS.format, schema=quoted)
-        self._work_seconds = float(work_seconds)
+        self._work_seconds = work_seconds
         self._rules = Rules(_OURS.format(schema=schema), "listen", "unlisten")
         self._alone = True  # whether a statement by itself sees what others commit meanwhile
         self._watched = False
@@ -89,9 +89,9 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             schema,
             self._first_use,
             lambda cursor: version_of(cursor, schema, self.url),
-            size=int(connections),
-            pool_seconds=float(pool_seconds),
-            answer_seconds=float(answer_seconds),
+            size=connections,
+            pool_seconds=pool_seconds,
+            answer_seconds=answer_seconds,
         )
         self.url = self._db.url
 
@@ -182,7 +182,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
                 self._rows(names, (self._channel, sorted(runs)))
 
 
-class PostgresWatch:
+class PostgresWatch(Watch):
     """One who waits, by LISTEN. Its row in `watchers` makes writers tell."""
 
     def __init__(self, db: Connections, watchers: str, channel: str, run: str | None) -> None:
@@ -216,12 +216,6 @@ class PostgresWatch:
     def close(self) -> None:
         """Stop watching."""
         self._stack.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _leave(self) -> None:
         with suppress(psycopg.Error):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import redis
@@ -15,13 +16,9 @@ from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.retry import Retry
 
-from holdfast.errors import (
-    HoldfastError,
-    OutcomeUnknownError,
-    StoreClosedError,
-    StoreError,
-)
+from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError, StoreError
 from holdfast.seams import on_fork
+from holdfast.store import Watch
 from holdfast.stores.redis.errors import translate
 from holdfast.stores.redis.scripts import Script
 from holdfast.stores.redis.url import Client, drivers
@@ -119,25 +116,12 @@ class Link:
         with self.translated():
             pool = self._pool_for(keys[0])
             try:
-                return self._run(pool, script, keys, arguments, run)
+                return script.called(partial(self._send, pool, run), keys, arguments)
             except rx.MovedError as moved:
                 if not self.clustered:
                     raise
                 pool = self._pool_for(keys[0], moved)
-                return self._run(pool, script, keys, arguments, run)
-
-    def _run(
-        self,
-        pool: Any,
-        script: Script,
-        keys: Sequence[bytes],
-        arguments: Sequence[object],
-        run: str,
-    ) -> Any:
-        try:
-            return self._send(pool, _evalsha(script, keys, arguments), run)
-        except rx.NoScriptError:
-            return self._send(pool, _eval(script, keys, arguments), run)
+                return script.called(partial(self._send, pool, run), keys, arguments)
 
     def _pool_for(self, key: bytes, moved: rx.MovedError | None = None) -> Any:
         """Those of the server that has the key, as far as we know or were told just now."""
@@ -147,7 +131,7 @@ class Link:
             client = client.get_redis_connection(node or client.get_node_from_key(key))
         return client.connection_pool
 
-    def _send(self, pool: Any, command: Sequence[object], run: str) -> Any:
+    def _send(self, pool: Any, run: str, *command: object) -> Any:
         """Send the command once, on a connection that is known to work, and wait for its reply."""
         try:
             connection = pool.get_connection()  # trouble up to here is before anything was sent
@@ -194,10 +178,7 @@ class Link:
 
     def ask(self, script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> Any:
         """Run a script that may be run twice."""
-        try:
-            return self.command(*_evalsha(script, keys, arguments))
-        except rx.NoScriptError:
-            return self.command(*_eval(script, keys, arguments))
+        return script.called(self.command, keys, arguments)
 
     def command(self, *command: object) -> Any:
         """One command that may be sent twice."""
@@ -252,7 +233,7 @@ class Link:
             raise StoreError(f"{self.url}: {error}") from error
 
 
-class RedisWatch:
+class RedisWatch(Watch):
     """One who waits, by SUBSCRIBE."""
 
     def __init__(self, client: Any, link: Link, channel: bytes, run: str | None) -> None:
@@ -287,12 +268,6 @@ class RedisWatch:
         with self._link.translated():
             self._subscription.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _packed(command: Sequence[object]) -> bytes:
     """A command as it goes over the wire, in one piece: redis-py takes four times as long.
@@ -305,13 +280,3 @@ def _packed(command: Sequence[object]) -> bytes:
         parts += (b"\r\n$%d\r\n" % len(word), word)
     parts.append(b"\r\n")
     return b"".join(parts)
-
-
-def _evalsha(
-    script: Script, keys: Sequence[bytes], arguments: Sequence[object]
-) -> tuple[object, ...]:
-    return ("EVALSHA", script.sha, len(keys), *keys, *arguments)
-
-
-def _eval(script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> tuple[object, ...]:
-    return ("EVAL", script.text, len(keys), *keys, *arguments)

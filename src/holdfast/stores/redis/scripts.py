@@ -10,7 +10,10 @@ Seqs come as text of one length, and are compared as such: numbers in Lua are no
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from redis.exceptions import NoScriptError
 
 
 class Script(NamedTuple):
@@ -18,6 +21,15 @@ class Script(NamedTuple):
 
     text: str
     sha: str
+
+    def called(
+        self, send: Callable[..., Any], keys: Sequence[bytes], arguments: Sequence[object]
+    ) -> Any:
+        """Send the script by its name or, to a server that has not seen it yet, whole."""
+        try:
+            return send("EVALSHA", self.sha, len(keys), *keys, *arguments)
+        except NoScriptError:
+            return send("EVAL", self.text, len(keys), *keys, *arguments)
 
 
 def _script(text: str) -> Script:

@@ -49,8 +49,8 @@ from holdfast.store import (
     trimmed,
 )
 from holdfast.stores._shared.address import missing_extra
-from holdfast.stores._shared.fields import pack, unpack
-from holdfast.stores._shared.totals import totals
+from holdfast.stores._shared.fields import digits, pack, unpack
+from holdfast.stores._shared.journals import totals
 
 try:
     from redis.cluster import RedisCluster
@@ -82,7 +82,6 @@ log: Final = logging.getLogger("holdfast")
 FORMAT: Final = b"1"
 SHARDS: Final = 64
 _WIDTH: Final = 19  # digits of a seq
-_HIGHEST: Final = 10**_WIDTH - 1
 _LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value)
 _TRIES: Final = 100
 _VERDICTS: Final = verdict_journal("")
@@ -129,15 +128,15 @@ class RedisStore(Store, Notifying):
         self._probed = False  # whether it was asked what it survives
         self._owned = isinstance(where, str)
         clustered = cluster if isinstance(where, str) else isinstance(where, RedisCluster)
-        if clustered and int(replicas):
+        if clustered and replicas:
             raise ValueError("replicas= is for one server; on a cluster use min-replicas-to-write")
         if isinstance(where, str):
             check(where, driver, clustered=clustered)
         self.url = shown(where, prefix, ttl)
         pooled: dict[str, Any] = {
-            "connections": int(connections),
-            "pool_seconds": float(pool_seconds),
-            "answer_seconds": float(answer_seconds),
+            "connections": connections,
+            "pool_seconds": pool_seconds,
+            "answer_seconds": answer_seconds,
         }
 
         def client() -> Client:
@@ -149,7 +148,7 @@ class RedisStore(Store, Notifying):
             self.url,
             client,
             clustered=clustered,
-            replicas=int(replicas),
+            replicas=replicas,
             first_use=self._check_format,
         )
 
@@ -394,4 +393,4 @@ def _shard(run: str) -> int:
 
 
 def _digits(seq: int) -> bytes:
-    return b"%019d" % min(max(seq, 0), _HIGHEST)
+    return digits(seq).encode()

@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.errors import SchemaError, StoreError
 from holdfast.seams import fault
+from holdfast.stores._shared.disk import make_directories, sync_directory
 from holdfast.stores._shared.schema import refuse_newer
 
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
@@ -48,19 +49,13 @@ MIGRATIONS: Final[tuple[str, ...]] = (
 
 
 def make_file(path: Path) -> None:
-    """Make the database's file, readable by its owner only, and see its name onto the disk."""
-    new = [parent for parent in (path.parent, *path.parents[1:]) if not parent.exists()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Make the database's file, durably, readable by its owner only."""
+    make_directories(path.parent)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
         return
-    for directory in (path.parent, *(parent.parent for parent in new)):
-        opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+    sync_directory(path.parent)
 
 
 def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:

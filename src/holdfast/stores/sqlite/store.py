@@ -99,10 +99,10 @@ class SQLiteStore(TableStore, Transactional):
         self.url = f"sqlite:///{self.path}"
         if survives not in _SYNCHRONOUS:
             raise ValueError(f"survives must be one of {', '.join(_SYNCHRONOUS)}, not {survives!r}")
-        self._work_seconds = float(work_seconds)
+        self._work_seconds = work_seconds
         self._heads: dict[str, int] = {}
         self._heads_hold = (-1, -1)
-        self._db = Connections(self.path, self.url, _SYNCHRONOUS[survives], float(busy_seconds))
+        self._db = Connections(self.path, self.url, _SYNCHRONOUS[survives], busy_seconds)
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         if len(entries) == 1:
