@@ -254,7 +254,7 @@ def test_who_waits_for_a_migration_for_too_long_is_told(
             first = pool.submit(open_and_read, url)
             pause.wait_until_reached()
             try:
-                with pytest.raises(hf.StoreUnavailableError, match="making its tables"):
+                with pytest.raises(hf.StoreUnavailableError, match="migrating its schema"):
                     open_and_read(url, answer_seconds=1)
             finally:
                 pause.go_on()

@@ -96,7 +96,7 @@ def test_two_stores_of_one_process_share_the_file(path: Path, store: Store) -> N
 
 def test_other_files_are_refused_and_left_alone(path: Path) -> None:
     path.write_bytes(b"not a database " * 1000)
-    with pytest.raises(hf.SchemaError, match="no DuckDB database"):
+    with pytest.raises(hf.SchemaError, match="not a DuckDB database"):
         DuckDBStore(path)
     path.unlink()
     with duckdb.connect(str(path)) as db:

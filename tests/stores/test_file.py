@@ -250,7 +250,7 @@ def test_symbolic_links_in_the_root_are_never_followed(
     secret = _files(root)[0]
     secret.unlink()
     secret.symlink_to(outside / "0000000000.json")
-    with pytest.raises(CheckpointCorruptedError, match="something else than a file"):
+    with pytest.raises(CheckpointCorruptedError, match="what is there is not a file"):
         store.read("run")
     assert [place.name for place in outside.iterdir()] == ["0000000000.json"]
     assert (outside / "0000000000.json").read_text() == "secret"

@@ -68,7 +68,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> 
 
 def test_a_file_that_is_no_database_is_reported_as_such(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(SchemaError, match="no SQLite database"):
+    with pytest.raises(SchemaError, match="not a SQLite database"):
         SQLiteStore(path)
 
 

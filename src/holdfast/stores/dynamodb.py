@@ -1,4 +1,4 @@
-"""Journals in one DynamoDB table; see `_documents` for how they are kept.
+"""Journals in one DynamoDB table; see `_shared/document_store.py` for how they are stored.
 
 pk rNN   sk the run       its document; NN of 4 by a hash, so that no partition has them all
 pk e RUN sk seq, 19 digits   an entry
@@ -53,12 +53,12 @@ _TEMPORARY: Final = (
 class DynamoDBStore(DocumentStore):
     """Journals in a DynamoDB table, for any number of processes anywhere.
 
-    The table is made if it is not there, paid per request. Credentials come from where boto3 finds
-    them. Or give `client`, a DynamoDB client of your own. Entries of different runs, and more than
-    about a hundred of one, are not saved as one: some may be there and others not.
+    The table is created if it is missing, and paid per request. Boto3 finds the credentials. Or give
+    `client`, a DynamoDB client of your own. Entries of different runs, and more than about a
+    hundred of one run, are not saved atomically.
     """
 
-    lasting = "use Amazon's own service: what else answers can't be judged"
+    lasting = "use Amazon's own service; what others survive is not known"
 
     inline_bytes = 8 << 10  # a write is paid for by the kilobyte
     heavy_bytes = 16 << 10
@@ -74,7 +74,9 @@ class DynamoDBStore(DocumentStore):
     ) -> None:
         super().__init__()
         if endpoint is not None and "@" in endpoint:
-            raise ValueError("endpoint names no user; credentials come from where boto3 finds them")
+            raise ValueError(
+                "endpoint must not contain a user; give credentials to boto3, as in AWS_ACCESS_KEY_ID"
+            )
         self._table = table
         self._region = region
         self._endpoint = endpoint
@@ -88,7 +90,7 @@ class DynamoDBStore(DocumentStore):
         self._check_open()
         with self._translated():
             host = urlsplit(self._db.meta.endpoint_url).hostname or ""
-        # Amazon keeps what it acknowledged on disks in several places; who else answers, nobody knows.
+        # Amazon stores what it acknowledged on disks in several places.
         amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
         return "power-loss" if amazons else "nothing"
 
@@ -103,7 +105,7 @@ class DynamoDBStore(DocumentStore):
         if client is not None and self._given is None:
             client.close()
 
-    # --- documents
+    # documents
 
     def _get(self, run: str) -> bytes | None:
         with self._translated():
@@ -135,7 +137,7 @@ class DynamoDBStore(DocumentStore):
             pages.append(tops[:limit])
         return list(islice(merge(*pages), limit))
 
-    # --- entries
+    # entries
 
     def _put(self, run: str, item: Item) -> None:
         row = {"pk": {"S": f"e{run}"}, "sk": {"S": digits(item.seq)}, "m": {"N": str(item.trims)},
@@ -166,7 +168,7 @@ class DynamoDBStore(DocumentStore):
             for seq in seqs:
                 self._delete_key(f"e{run}", digits(seq))
 
-    # --- large bodies
+    # large bodies
 
     def _put_blob(self, run: str, name: str, body: bytes) -> None:
         with self._translated():
@@ -183,11 +185,11 @@ class DynamoDBStore(DocumentStore):
     def _delete_blob(self, run: str, name: str) -> None:
         found = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="sk")
         with self._translated():
-            # The last first: what is left of a body that is being removed must not look whole.
+            # The last first, so that what is left never looks whole.
             for part in reversed(found):
                 self._delete_key(f"b{run}", part["sk"]["S"])
 
-    # --- requests
+    # requests
 
     def _put_if(self, item: dict[str, Any], condition: dict[str, Any]) -> bool:
         try:
@@ -204,7 +206,7 @@ class DynamoDBStore(DocumentStore):
     def _query(
         self, pk: str, low: str, high: str, limit: int, *, forward: bool, fields: str
     ) -> list[dict[str, Any]]:
-        """Items with low <= sk <= high. A page of the service's ends at 1 MB, ours at the limit."""
+        """Items with low <= sk <= high. DynamoDB ends a page at 1 MB, we at the limit."""
         if low > high:
             return []
         found: list[dict[str, Any]] = []
@@ -243,7 +245,7 @@ class DynamoDBStore(DocumentStore):
                 "dynamodb",
                 region_name=self._region,
                 endpoint_url=self._endpoint,
-                # A save that was sent twice might find its own first as a stranger's.
+                # A save that was sent twice would take its own first try for another's.
                 config=Config(
                     retries={"total_max_attempts": 1}, read_timeout=10, connect_timeout=5
                 ),
@@ -302,7 +304,7 @@ class DynamoDBStore(DocumentStore):
 
 @functools.cache
 def _session() -> Any:
-    """Reading what the service is like takes longer than asking it something."""
+    """Cached, as loading the service's description is slow."""
     return boto3.session.Session()
 
 

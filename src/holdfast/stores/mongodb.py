@@ -1,4 +1,4 @@
-"""Journals in MongoDB; see `_documents` for how they are kept.
+"""Journals in MongoDB; see `_shared/document_store.py` for how they are stored.
 
 PREFIX_runs     _id the run                       its document
 PREFIX_entries  _id the run, NUL, seq in 19 digits   an entry
@@ -52,9 +52,9 @@ _LOST: Final = (px.ConnectionFailure, px.ExecutionTimeout, px.WTimeoutError, px.
 class MongoDBStore(DocumentStore):
     """Journals in a MongoDB database, for any number of processes anywhere.
 
-    `where` is a URL, whose path names the database, or a client of your own that stays yours. Every
-    save waits for the journals of a majority of the servers. Entries of different runs, and more
-    than about a hundred of one, are not saved as one: some may be there and others not.
+    `where` is a URL, whose path names the database, or a client of your own, which stays yours to
+    close. Every save waits for the journals of a majority of the servers. Entries of different
+    runs, and more than about a hundred of one run, are not saved atomically.
     """
 
     lasting = "use a persistent storage engine, and grant `clusterMonitor` so that it can be seen"
@@ -82,7 +82,7 @@ class MongoDBStore(DocumentStore):
                 status = self._database().command("serverStatus")
         except StoreUnavailableError:
             raise
-        except (HoldfastError, NotImplementedError):  # not allowed: nothing is assumed
+        except (HoldfastError, NotImplementedError):  # not allowed to ask
             return "nothing"
         return "power-loss" if status.get("storageEngine", {}).get("persistent") else "nothing"
 
@@ -97,7 +97,7 @@ class MongoDBStore(DocumentStore):
             self._client.close()
             self._client = None
 
-    # --- documents
+    # documents
 
     def _get(self, run: str) -> bytes | None:
         with self._translated():
@@ -123,7 +123,7 @@ class MongoDBStore(DocumentStore):
             found = self._in("runs").find(wanted, {"t": 1}).sort("_id", 1).limit(limit)
             return [(row["_id"], _bytes(row["t"])) for row in found]
 
-    # --- entries
+    # entries
 
     def _put(self, run: str, item: Item) -> None:
         wanted = {"_id": _key(run, item.seq), "m": {"$lt": item.trims}}
@@ -150,7 +150,7 @@ class MongoDBStore(DocumentStore):
         with self._translated():
             self._in("entries").delete_many({"_id": {"$in": [_key(run, seq) for seq in seqs]}})
 
-    # --- large bodies
+    # large bodies
 
     def _put_blob(self, run: str, name: str, body: bytes) -> None:
         with self._translated():
@@ -168,7 +168,7 @@ class MongoDBStore(DocumentStore):
         with self._translated():
             self._in("bodies").delete_many(_parts(run, name))
 
-    # --- the client
+    # the client
 
     def _in(self, collection: str) -> Any:
         return self._database()[f"{self._prefix}_{collection}"].with_options(
@@ -190,7 +190,7 @@ class MongoDBStore(DocumentStore):
 
     def _disconnect(self) -> None:
         if self._url is not None:
-            self._client = None  # a parent's client is of no use in a child
+            self._client = None  # a child can't use its parent's client
 
     def _translated(self, run: str | None = None) -> AbstractContextManager[None]:
         """Let no driver error escape. With a run, a lost reply leaves the outcome unknown."""
@@ -209,14 +209,14 @@ class MongoDBStore(DocumentStore):
 
 
 def _check_url(url: str) -> None:
-    """Raise `ValueError` for one that the driver can't read; else it would say so at the first call."""
-    if url.startswith("mongodb+srv:"):  # to read those, it asks a name server
+    """Raise `ValueError` for a URL that the driver would refuse at the first call."""
+    if url.startswith("mongodb+srv:"):  # to parse it, the driver asks a name server
         return
     try:
-        with warnings.catch_warnings(action="ignore"):  # which come again when it connects
+        with warnings.catch_warnings(action="ignore"):  # they come again when it connects
             parse_uri(url)
     except (px.PyMongoError, ValueError, TypeError) as error:
-        if has_secret_options(url):  # which it may repeat
+        if has_secret_options(url):  # the message may repeat it
             raise ValueError("pymongo can't read it; check its options") from None
         raise ValueError(str(error)) from None
 

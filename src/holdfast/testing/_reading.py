@@ -149,7 +149,10 @@ class ReadingContract:
     def test_a_prefix_is_text_and_not_a_pattern(self, store: Store) -> None:
         runs = ["a%b", "a_b", "axb", "a*", "A_b", "a", "ab", "b", "áb", "a\\", "[a]", "😀x", "￮"]
         store.append([entry(run, 0) for run in runs])
-        for prefix in ("", *["a", "a_", "a%", "a*", "A", "á", "a\\", "[", "😀", "￮", "b", "nothing"]):
+        for prefix in (
+            "",
+            *["a", "a_", "a%", "a*", "A", "á", "a\\", "[", "😀", "￮", "b", "nothing"],
+        ):
             wanted = sorted(run for run in runs if run.startswith(prefix))
             assert [head.run for head in store.runs(RunFilter(prefix=prefix))] == wanted
 

@@ -1,4 +1,4 @@
-"""What the stores that need a driver or a server share."""
+"""Addresses of servers: URLs checked, and shown without their passwords."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _OF_PATHS: Final = ("file", "sqlite", "duckdb", "unix", "redis+unix", "valkey+un
 
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
-    """What to say when a store's driver is not installed."""
+    """The error when a store's driver is not installed."""
     text = f"this store needs {error.name}; install it with: pip install 'holdfast[{extra}]'"
     return ImportError(text, name=error.name)
 
 
 def masked(url: str) -> str:
-    """A URL fit for a screen or a log: without its password and what else may be a secret.
+    """A URL for screens and logs, without its password and other secrets.
 
-    Where nobody can tell for sure where the password ends, nothing is shown but the scheme.
+    If it is unclear where the password ends, only the scheme is shown.
     """
     if "://" not in url:
         url = _SECRET_WORDS.sub(r"\1***", url)
@@ -49,20 +49,20 @@ def shown(scheme: str, user: object, password: object, place: str) -> str:
 
 
 def check_user_part(url: str) -> None:
-    """Refuse a URL that different readers would take apart differently, password and all.
+    """Raise `StoreURLError` for a URL that parsers may split at different places.
 
-    Drivers would look for a host by the name of half a password, and say so in their errors.
+    A driver might take half of a password for a host name, and show it in an error.
     """
     if not _unambiguous(_parts(url)[1]):
         raise StoreURLError(
             masked(url),
-            "where its password ends can't be told; percent-encode the password "
+            "it is unclear where the password ends; percent-encode the password "
             "(urllib.parse.quote(password, safe='')), and an @ anywhere else",
         )
 
 
 def has_secret_options(url: str) -> bool:
-    """Whether a secret stands behind the question mark."""
+    """Whether the query has a secret."""
     return _SECRET_OPTIONS.search(url) is not None
 
 
@@ -81,12 +81,12 @@ def _parts(url: str) -> tuple[str, str, str]:
 
 
 def _unambiguous(user: str) -> bool:
-    # Where it is normalised, as by Python, some characters become others.
+    # Python and some drivers normalise it, and some characters become others.
     return _USER_PART.fullmatch(unicodedata.normalize("NFKC", user.removesuffix("@"))) is not None
 
 
 def as_flag(value: str | bool) -> bool:
-    """An option of a URL that is yes or no."""
+    """Text of an option that is true or false."""
     if isinstance(value, str):
         if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
             raise ValueError(f"must be true or false, not {value!r}")

@@ -17,24 +17,24 @@ POOL_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 30.0
 
 _inherited: list[object] = []
-"""Connections of a parent: to close one would say goodbye in the parent's name."""
+"""Connections of the parent process: to close one would end the parent's session."""
 
 
 class Connection(Protocol):
     """What the pool needs of a driver's connection."""
 
     def close(self) -> object:
-        """Say goodbye."""
+        """Close the connection."""
 
 
 C = TypeVar("C", bound=Connection)
 
 
 class Pool(Generic[C]):
-    """At most `size` connections at a time; whoever finds none free waits `seconds` for one.
+    """At most `size` connections; if none is free, wait up to `seconds` for one.
 
-    A connection is kept only if it `rests`, outside of any transaction. One whose server hung up
-    meanwhile is noticed before it is used.
+    A connection is kept only if it `rests`: open, and in no transaction. One that its server has
+    closed meanwhile is noticed before it is used.
     """
 
     def __init__(
@@ -48,7 +48,9 @@ class Pool(Generic[C]):
         seconds: float,
     ) -> None:
         if size < 2:
-            raise ValueError("connections must be at least 2: commit= reads while it writes")
+            raise ValueError(
+                "connections must be at least 2: commit= may read from the store while it writes"
+            )
         self._url = url
         self._connect = connect
         self._fileno = fileno
@@ -62,7 +64,7 @@ class Pool(Generic[C]):
 
     @contextmanager
     def connection(self) -> Iterator[C]:
-        """A connection, for as long as it takes."""
+        """Lend a connection."""
         self.check_open()
         permits = self._permits
         try:
@@ -70,7 +72,7 @@ class Pool(Generic[C]):
         except Empty:
             raise StoreUnavailableError(
                 f"{self._url}: all {self._size} connections were in use for {self._seconds:g} "
-                "seconds; open the store with connections=, or do less at a time"
+                "seconds; open the store with more connections="
             ) from None
         try:
             self.check_open()
@@ -96,7 +98,7 @@ class Pool(Generic[C]):
             raise StoreClosedError(self._url)
 
     def close(self) -> None:
-        """Close what rests now, and what is in use when it comes back."""
+        """Close idle connections now, and others when they come back."""
         self._closed = True
         while self._idle:
             with suppress(IndexError):
@@ -110,7 +112,7 @@ class Pool(Generic[C]):
                 break
             if not _readable(self._fileno(db)):
                 return db
-            _close(db)  # nobody asked it anything: all it can have to say is goodbye
+            _close(db)  # an idle connection has something to read only when the server closed it
         return self._connect()
 
     def _fill(self) -> None:
@@ -121,14 +123,14 @@ class Pool(Generic[C]):
     def _in_child(self) -> None:
         for db in self._idle:
             with suppress(OSError):
-                os.close(self._fileno(db))  # only our copy: the parent goes on with its own
+                os.close(self._fileno(db))  # our copy; the parent keeps its own
         _inherited.extend(self._idle)
         self._idle = []
         self._fill()
 
 
 def _close(db: Connection) -> None:
-    # Drivers complain in many ways about a server that is gone.
+    # Drivers raise many kinds of errors for a server that is gone.
     with suppress(Exception):
         db.close()
 

@@ -1,9 +1,8 @@
-"""What the schemas of all stores share: each has a version, and migrations lead from one to the next.
+"""Versions of schemas, and the migrations between them.
 
-A migration does one of two things to programs that still run an older holdfast. It leaves all their
-statements right, as a new column that may be empty does; or it makes them fail, by renaming what they
-name. Then the store looks at the version (`refuse_newer`) and says what to do. What it must never do
-is to let them go on and be wrong.
+A migration must either leave all statements of programs with an older holdfast correct, as a new
+nullable column does, or make them fail, by renaming what they use. When they fail, the store checks
+the version (`refuse_newer`) and says what to do. They must never continue and be wrong.
 """
 
 from __future__ import annotations
@@ -13,20 +12,21 @@ from typing import Final
 from holdfast.errors import SchemaError, StoreUnavailableError
 
 MIGRATION_SECONDS: Final = 3600.0
-"""How long one may take, however soon other answers are expected."""
+"""How long a migration may take; `answer_seconds` does not count."""
 
 LOCK_SECONDS: Final = 30
-"""How long to wait for another's before giving up, likewise."""
+"""How long to wait for the migration of another process."""
 
 
 def refuse_newer(url: str, version: int, known: int) -> None:
     """Raise `SchemaError` if a store has a version that this holdfast does not know."""
     if version > known:
         raise SchemaError(
-            url, f"it has schema {version}, newer than this holdfast knows ({known}); upgrade"
+            url,
+            f"its schema {version} is newer than this holdfast knows ({known}); upgrade holdfast",
         )
 
 
 def too_long(url: str) -> StoreUnavailableError:
-    """What to say when another's migration is not over in `LOCK_SECONDS`."""
-    return StoreUnavailableError(f"{url}: others have been making its tables for too long")
+    """The error when another migration takes longer than `LOCK_SECONDS`."""
+    return StoreUnavailableError(f"{url}: another process is migrating its schema; try again later")

@@ -1,4 +1,4 @@
-"""What the stores on SQL servers share: how entries are appended, trimmed, erased and read."""
+"""Stores on SQL servers: how entries are appended, trimmed and erased."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ _position = itemgetter(0, 1)  # run and seq
 
 
 class BeatenError(HoldfastError):
-    """Another writer was first: the transaction is undone. Never leaves a store."""
+    """Another writer was first; roll back. Never leaves a store."""
 
 
 class ContendedError(StoreUnavailableError):
-    """The server undid the transaction in favour of another's: nothing was written."""
+    """The server rolled back in favour of another transaction; nothing was written."""
 
 
 class SQLStore(TableStore, Transactional, Generic[Cursor]):
-    """Journals in one table. The server's dialect is left to say.
+    """Journals in a table on a server. Subclasses know the dialect.
 
-    All that is written goes through one `_insert`, all or nothing: if one entry loses its place,
-    the heads are read, what can't win any more is left out, and the rest is tried again. Entries
-    are sorted, so that those who share runs wait for each other in one order.
+    An append inserts all its entries, or none: if one of them loses, the heads are read, the losers
+    are dropped, and the rest is tried again. Entries are sorted, so that transactions wait for each
+    other in one order.
     """
 
     _mark = "%s"
 
     @abstractmethod
     def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
-        """A cursor in a transaction that sees what others commit; committed at the end, or undone.
+        """A cursor in a READ COMMITTED transaction, committed at the end or rolled back.
 
-        Errors come translated: `OutcomeUnknownError` with the run if the commit may have happened.
+        Errors are translated: `OutcomeUnknownError` with the run if the commit may have happened.
         """
 
     @abstractmethod
     def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
-        """Insert all the entries, or raise `BeatenError` and leave the transaction to be undone.
+        """Insert all the entries. Raises `BeatenError` if one does not follow its run's head.
 
-        Beaten is also who inserted below a head that another committed meanwhile, or left a gap.
+        That includes a head that another writer committed while we waited.
         """
 
     @abstractmethod
@@ -68,10 +68,10 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
 
     @abstractmethod
     def _check_open(self) -> None:
-        """Raise `StoreClosedError` if it is not."""
+        """Raise `StoreClosedError` once it is closed."""
 
     def _written(self, runs: Iterable[str]) -> None:
-        """Told after each commit, for those who watch."""
+        """Called after each commit, to notify watchers."""
 
     def _insert_alone(self, entries: Sequence[Entry]) -> None:
         """`_insert` in a transaction of its own."""
@@ -92,7 +92,9 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
             else:
                 self._written({entry.run for entry in winners})
                 return outcomes
-        raise StoreUnavailableError(f"{self.url}: others write to the same runs all the time")
+        raise StoreUnavailableError(
+            f"{self.url}: other writers kept getting ahead on the same runs"
+        )
 
     def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
         def attempt() -> None:
@@ -119,7 +121,7 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
         return self._done([marker.run], attempt)
 
     def _done(self, runs: Collection[str], attempt: Callable[[], None]) -> bool:
-        """Whether the transaction was not beaten by another writer."""
+        """Run a transaction; return False if another writer was first."""
         try:
             patiently(attempt)
         except BeatenError:
@@ -128,7 +130,7 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
         return True
 
     def _heads(self, runs: Iterable[str]) -> dict[str, int]:
-        """The seq of each run's head, as others have committed it by now."""
+        """The seq of each run's head, as committed by now."""
         names = sorted(runs)
         found: list[Row] = []
         for at in range(0, len(names), PAGE):
@@ -142,7 +144,7 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
 
 
 def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
-    """What a filter says of a head `e`, in SQL, and its parameters."""
+    """A filter as an SQL condition on a head `e`, and its parameters."""
     wanted = {
         name: value
         for name in ("status", "flow", "thread", "owner", "type")
@@ -155,12 +157,12 @@ def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:
 
 
 def patiently(action: Callable[[], T]) -> T:
-    """Do it again as long as the server undoes it in favour of others, within reason."""
+    """Call it again while the server rolls it back in favour of others, a few times."""
     pause = _FIRST_PAUSE
     for _ in range(_TRIES - 1):
         try:
             return action()
         except ContendedError:
-            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that two do not keep step
+            time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - so that two get out of step
             pause = min(pause * 2, _LONGEST_PAUSE)
     return action()

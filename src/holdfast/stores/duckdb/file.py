@@ -1,4 +1,4 @@
-"""One DuckDB file in one process: a single connection, shared by all stores that name the file."""
+"""A DuckDB file: one connection, shared by all stores of this process that name the file."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ _UNBINDABLE: Final = "Unable to cast Python instance"
 
 
 class File:
-    """The connection, the lock that is held for each use of it, and what is known of the heads.
+    """The connection, its lock, and the heads of runs.
 
-    This process has the file for itself, and all that it writes goes through here: so what is
-    remembered of the heads can't be wrong.
+    This process has the file for itself and writes through this object only, so the heads that
+    it remembers are always right.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class File:
         self.users = 0
         self._db: Any = None
         self._parsed: Any = None  # texts of statements, to statements of the connection
-        self._begun = False  # a transaction, which Ctrl-C may have kept from being ended
+        self._begun = False  # a transaction, which Ctrl-C may have left open
         self._renew_lock()
         on_fork(self._renew_lock, before=self._before_fork, in_parent=self._release)
 
@@ -84,7 +84,7 @@ class File:
         self._lock = Lock()
 
     def _before_fork(self) -> None:
-        # A child would inherit a file that two processes write to. Whoever asks next gets it.
+        # Otherwise two processes would write to the file. The next to use it gets it.
         self._lock.acquire()
         self._disconnect()
 
@@ -98,23 +98,23 @@ class File:
             self.users += 1
 
     def leave(self) -> None:
-        """One store less; after the last, others may have the file."""
+        """One store less; after the last, other processes may open the file."""
         with self._lock:
             self.users -= 1
             if self.users <= 0:
                 self._disconnect()
 
     def query(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with self._lock, self.translated():
             found: list[tuple[Any, ...]] = self._connection().execute(text, parameters).fetchall()
             return found
 
     def insert(self, entries: Sequence[Entry]) -> None:
-        """Insert the entries in one statement, inside of `using` or `transaction`.
+        """Insert the entries in one statement, inside `using` or `transaction`.
 
-        Lists are what costs, and parsing: what all entries share is no list, what none of them has
-        is left out, and statements of one shape are parsed once. The inner SELECT halves the time.
+        Lists and parsing are slow: a value that all entries share is not a list, a column of NULLs
+        is skipped, and each statement is parsed once. The inner SELECT halves the time.
         """
         columns, parameters = {}, []
         for name, values in zip(Entry._fields, zip(*entries, strict=True), strict=True):
@@ -131,7 +131,7 @@ class File:
 
     @contextmanager
     def using(self) -> Iterator[Any]:
-        """The connection, for as long as it takes. Each statement is its own transaction."""
+        """Lend the connection. Each statement is its own transaction."""
         with self._lock, self.translated():
             db = self._connection()
             if len(self.heads) > _MAX_HEADS:
@@ -144,7 +144,7 @@ class File:
 
     @contextmanager
     def transaction(self, run: str) -> Iterator[Any]:
-        """Everything or nothing. Raises `OutcomeUnknownError` when the commit may have happened."""
+        """Lend the connection in a transaction, which is committed at the end or rolled back."""
         with self.using() as db:
             try:
                 self._begun = True
@@ -161,11 +161,11 @@ class File:
 
     @contextmanager
     def committing(self, run: str) -> Iterator[None]:
-        """Around a statement that commits, of which nobody may know whether it did."""
+        """Around a statement that commits: if it fails, the outcome may be unknown."""
         try:
             yield
         except BaseException as error:
-            self._disconnect()  # what it believes may not be what the disk has
+            self._disconnect()  # its memory may differ from the disk
             before = isinstance(error, _BEFORE_COMMIT) or _UNBINDABLE in str(error)
             if isinstance(error, Exception) and not before:
                 raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
@@ -199,18 +199,20 @@ class File:
             db.execute("COMMIT")
 
     def _version(self, db: Any) -> int:
-        """Which schema is there; 0 if the file is new."""
+        """The version of the schema; 0 if the file is new."""
         tables = {
             name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()
         }
         if not tables:
             return 0
         if "holdfast" not in tables:
-            raise SchemaError(self.url, "this DuckDB file was not made by holdfast; name another")
+            raise SchemaError(
+                self.url, "this DuckDB file was not made by holdfast; name another file"
+            )
         try:
             (version,) = db.execute("SELECT version FROM holdfast").fetchone() or (0,)
         except duckdb.BinderException as error:
-            text = "this DuckDB file has a table holdfast of someone else's; name another"
+            text = "this DuckDB file has a table named holdfast that is not ours; name another file"
             raise SchemaError(self.url, text) from error
         return int(version)
 
@@ -232,11 +234,11 @@ class File:
         said = " ".join(str(error).split())
         if "Could not set lock" in said:
             return StoreUnavailableError(
-                f"{self.url}: another process has this file open, and DuckDB lets only one have it; "
+                f"{self.url}: another process has this file open, and DuckDB allows only one; "
                 f"close it there, or use SQLite or a server ({said})"
             )
         if "not a valid DuckDB database" in said:
-            return SchemaError(self.url, "this is no DuckDB database; name another file")
+            return SchemaError(self.url, "this is not a DuckDB database; name another file")
         if isinstance(error, duckdb.SerializationException):
             return CheckpointCorruptedError(self.url, None, said)
         if isinstance(error, duckdb.OperationalError | duckdb.FatalException):
@@ -246,7 +248,7 @@ class File:
 
 @contextmanager
 def connect(path: Path) -> Iterator[Any]:
-    """A plain connection to a file of one's own, with errors in our words."""
+    """A plain connection to a file, with translated errors."""
     file = File(path)
     with file.translated(), duckdb.connect(str(path)) as db:
         yield db
@@ -257,7 +259,7 @@ _files_lock = Lock()
 
 
 def shared(path: Path) -> File:
-    """The file as this process has it."""
+    """The one `File` of this process for a path."""
     with _files_lock:
         path = path.resolve()
         file = _files.get(path)

@@ -1,8 +1,8 @@
-"""Journals in one DuckDB file, for one process that wants to ask many questions of them.
+"""Journals in one DuckDB file, for one process that analyses them.
 
-DuckDB lets one process have a file, with any number of threads and stores, which take turns. Others
-are told so. Each commit costs milliseconds and is worth sharing: many savers at once fill batches.
-To analyse what another store holds, export it (`export_checkpoints`) rather than saving here.
+DuckDB lets only one process open a file; its threads and stores take turns. A commit takes
+milliseconds, so it pays to save from many threads at once. To analyse what another store
+holds, export it (`export_checkpoints`) rather than saving here.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _RUNS: Final = f"""
 class DuckDBStore(TableStore):
     """Journals in one DuckDB file that this process has for itself.
 
-    Raises `StoreUnavailableError` while another process has the file open. A child of fork() does
-    not share it: whichever of the two asks first has it.
+    Raises `StoreUnavailableError` while another process has the file open. After fork(), the
+    first of the two processes to use the store gets the file.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -74,7 +74,7 @@ class DuckDBStore(TableStore):
         return outcomes
 
     def _outcomes(self, file: File, db: Any, entries: Sequence[Entry]) -> list[bool]:
-        """Which entries win their place; the heads are theirs from now on."""
+        """The outcome of each entry; the winners become the heads."""
         heads = file.heads
         unknown = sorted({entry.run for entry in entries} - heads.keys())
         if unknown:
@@ -83,7 +83,7 @@ class DuckDBStore(TableStore):
         return outcomes_by_heads(entries, heads)
 
     def _insert(self, file: File, db: Any, entry: Entry) -> bool:
-        """Insert one entry, inside of a transaction, if it wins its place."""
+        """Insert one entry, inside a transaction, if it follows the head."""
         (won,) = self._outcomes(file, db, [entry])
         if won:
             file.insert([entry])

@@ -1,4 +1,4 @@
-"""How the file store names and writes things: JSON that people can read and bytes that are checked.
+"""Names and contents of the file store's files: JSON that people can read, with checksums.
 
 A run is a directory, an entry a file in it, one field a line:
 

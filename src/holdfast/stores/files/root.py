@@ -1,7 +1,7 @@
-"""The directory a file store lives in: its lock, its temporary files, and how things get durable.
+"""The directory of a file store: its lock and its temporary files.
 
-    root/.lock               held by whoever changes the store; holds the token of who did last
-    root/.tmp/PID-TOKEN/     one open store's temporary files, locked while its process lives
+    root/.lock               held by the writer; contains the token of the last writer
+    root/.tmp/PID-TOKEN/     temporary files of one open store, locked while its process lives
     root/RUN/                a run
 
 Nothing below the root is ever followed through a symbolic link.
@@ -50,7 +50,7 @@ class Root:
 
     @contextmanager
     def open(self) -> Iterator[int]:
-        """A handle of the directory, opened anew: one kept could outlive what stands there now."""
+        """A handle of the directory, opened anew, as the directory may have been replaced."""
         fd = os.open(self.path, _DIRECTORY & ~os.O_NOFOLLOW)
         try:
             if _identity(os.fstat(fd)) != self._identity:
@@ -61,10 +61,10 @@ class Root:
 
     @contextmanager
     def lock(self) -> Iterator[bool]:
-        """Keep every other writer out, of this process and of others.
+        """Lock out all other writers, for up to `lock_seconds` of waiting.
 
-        Yields whether this root was also the last to hold the lock: then nobody else can have
-        changed the store since. Waits for its turn up to `lock_seconds`.
+        Yields whether this root was also the last to hold the lock: then nobody else has changed
+        the store since.
         """
         deadline = time.monotonic() + self._lock_seconds
         with self._mutex:  # threads of one process never hold it for long
@@ -83,7 +83,7 @@ class Root:
 
     @contextmanager
     def temporary(self) -> Iterator[int]:
-        """A handle of a directory for files that are not yet, or no longer, part of the store."""
+        """A handle of a directory for files that are not part of the store yet, or no longer."""
         if self._temp_fd is None:
             with self.lock():
                 self._open_temp()
@@ -95,7 +95,7 @@ class Root:
             yield temp
 
     def close(self) -> None:
-        """Let go of the lock file and remove this store's temporary directory."""
+        """Close the lock file and remove this store's temporary directory."""
         with self._mutex:
             if self._temp_fd is not None:
                 with suppress(OSError), self.open() as root, opened(".tmp", root) as temps:
@@ -134,10 +134,10 @@ class Root:
             sleep = min(2 * sleep, _LONGEST_SLEEP)
 
     def _open_temp(self) -> None:
-        """Make the temporary directory and clear away those whose process is gone.
+        """Make the temporary directory and remove those of processes that are gone.
 
-        Made and locked under the store's lock, so that no sweep meets it unlocked. A lock says
-        who lives better than a pid does: pids are reused, and differ between containers.
+        It is made and locked under the store's lock, so that nobody finds it unlocked and removes
+        it. Locks are better than pids, which are reused and differ between containers.
         """
         if self._temp_fd is not None:
             return

@@ -1,8 +1,8 @@
-"""One run's directory, by its handle: its entries, and the trims cut short in it.
+"""One run's directory, by its handle: its entries and its trims.
 
 RUN/0000000003.json      an entry
-RUN/.intent/             a trim or erase under way, or cut short
-RUN/.thinned             the seq of the last marker applied: readers compare it
+RUN/.intent/             a trim or erase in progress, or interrupted
+RUN/.thinned             the seq of the last marker that was applied; readers compare it
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MARKER: Final = "marker-"
 
 
 def seqs(run: int) -> list[int]:
-    """The seqs of all entries, ascending. Files that others left here are passed over.
+    """The seqs of all entries, ascending. Other files are ignored.
 
-    A listing may miss what is linked while it goes on, and so hold an entry without the one
-    before it. What stood before the newest it holds is complete in a second one.
+    A listing may miss files that are linked meanwhile, and so have an entry without the one
+    before it. A second listing has all entries before the newest of the first.
     """
     found = _listed(run)
     if found and len(found) != found[-1] + 1:
@@ -51,9 +51,7 @@ def load(run: int, name: str, seq: int, bodies: bool) -> tuple[Entry, int]:
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR):
             raise
-        raise CheckpointCorruptedError(
-            name, seq, "in its place is something else than a file"
-        ) from None
+        raise CheckpointCorruptedError(name, seq, "what is there is not a file") from None
     if not bodies:
         return form.decode_head(content, name, seq)
     entry = form.decode(content, name, seq)
@@ -61,9 +59,9 @@ def load(run: int, name: str, seq: int, bodies: bool) -> tuple[Entry, int]:
 
 
 def run_in(name: str, root: int) -> str | None:
-    """The run whose directory this is, when the name does not tell: any of its entries does.
+    """The run of a directory whose name is cut, as one of its entries tells.
 
-    None for an empty or foreign one. Raises `CheckpointCorruptedError` if none can be read.
+    None for an empty or foreign directory. Raises `CheckpointCorruptedError` if none can be read.
     """
     problem: CheckpointCorruptedError | None = None
     with suppress(FileNotFoundError), opened(name, root) as run:
@@ -95,12 +93,12 @@ def link(source: str, source_directory: int, name: str, run: int) -> None:
 
 
 def last_thinned(run: int) -> bytes:
-    """Says which trim was the last one applied; changes before anything else does."""
+    """Which trim was the last one applied. This changes before anything else does."""
     return _content(run, _THINNED)
 
 
 def has_intent(run: int) -> bool:
-    """Whether a trim is under way, or was cut short."""
+    """Whether a trim is in progress or was interrupted."""
     try:
         os.stat(_INTENT, dir_fd=run, follow_symlinks=False)
     except FileNotFoundError:
@@ -109,9 +107,9 @@ def has_intent(run: int) -> bool:
 
 
 def place_intent(marker: Entry, changes: Mapping[int, Entry] | None, temp: int, run: int) -> None:
-    """Prepare a trim to these entries, or an erasure if None, so that applying it takes no space.
+    """Prepare a trim to these entries, or an erasure if None. Applying it then needs no space.
 
-    It takes effect with `commit`. Until then, `finish` throws it away.
+    It takes effect with `commit`. Until then, `finish` discards it.
     """
     files = {
         _MARKER + form.file_name(marker.seq): form.encode(marker),
@@ -143,10 +141,10 @@ def commit(marker: Entry, run: int) -> None:
 
 
 def finish(run: int) -> None:
-    """Apply an intent whose marker is in place, throw away one whose marker is not.
+    """Apply an intent whose marker is in place; discard any other. Needs the store's lock.
 
-    The store's lock is held. It may be cut short again at any point: what is done twice
-    has the same effect, and the intent goes only when its effect is durable.
+    This may be interrupted again: it is idempotent, and the intent is removed only when its
+    effect is durable.
     """
     if not has_intent(run):
         return

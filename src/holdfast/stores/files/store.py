@@ -5,9 +5,9 @@ where the name is taken, and that is the conflict. The run's directory is synced
 
 A trim or erase prepares everything it will change in a directory, the *intent*, and moves that
 into the run. Linking the marker is the commit; what follows is only renaming and removing, and
-whoever meets an intent first completes it if its marker is in place and throws it away if not.
+whoever finds an intent completes it if its marker is in place, and otherwise discards it.
 
-Readers take no lock. They read, and read again if a trim went on meanwhile.
+Readers take no lock. They read, and read again if a trim happened meanwhile.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class FileStore(Store):
         self.path = Path(path).absolute()
         self.url = f"file://{self.path}"
         self._closed = False
-        # The heads are true while nobody else has changed the store, which the lock tells:
-        # only then may an append do without listing the directory to see if it is below one.
+        # The heads are right while nobody else has changed the store, which the lock tells us.
+        # Then an append need not list the run's directory.
         self._heads: dict[str, int] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
         try:
             self._root = Root(self.path, lock_seconds)
         except (FileExistsError, NotADirectoryError) as error:
-            raise SchemaError(self.url, "it is a file, not a directory; name another") from error
+            raise SchemaError(self.url, "it is a file; name a directory") from error
         except OSError as error:
             raise self._unavailable(error) from error
 
@@ -210,7 +210,7 @@ class FileStore(Store):
             return True
 
     def _is_next(self, entry: Entry, run: int) -> bool:
-        """Whether it follows the head. One that is remembered may be too low: files can come back."""
+        """Whether it follows the head. The remembered head may be too low: files can come back."""
         head = self._head(entry.run, run)
         if entry.seq > head + 1:
             self._heads.pop(entry.run, None)
@@ -218,7 +218,7 @@ class FileStore(Store):
         return follows(entry, head)
 
     def _head(self, name: str, run: int) -> int:
-        """The run's highest seq, or -1. The lock is held, so nothing of it is left half done."""
+        """The run's highest seq, or -1, after completing what was interrupted. Needs the lock."""
         head = self._heads.get(name)
         if head is None or (head >= 0 and not journal.has(head, run)):  # it was lost meanwhile
             journal.finish(run)
@@ -227,7 +227,7 @@ class FileStore(Store):
         return head
 
     def _sync_runs(self, names: set[str]) -> None:
-        """Make the names durable, won or lost: one may be told that another's entry is there."""
+        """Make the names durable, also of lost entries: we report another's entry as there."""
         with self._root.open() as root:
             for name in names:
                 with self._directory(root, name, make=True) as run:
@@ -268,11 +268,11 @@ class FileStore(Store):
     def _snapshot(
         self, name: str, choose: Callable[[list[int]], list[int]], *, bodies: bool
     ) -> list[tuple[Entry, int]]:
-        """Entries and their bodies' sizes, as they stood together at one moment.
+        """Entries and their bodies' sizes, as of one moment.
 
         A trim places its intent, links its marker, changes `.thinned`, applies, removes the
         intent, in this order. If there is no intent before and after, and `.thinned` is the
-        same, then no part of a trim fell between.
+        same, no trim happened in between.
         """
         with self._attempt(), self._root.open() as root:
             for _ in range(_RETRIES):
@@ -289,10 +289,12 @@ class FileStore(Store):
                     return []
                 except FileNotFoundError:
                     continue  # erased between listing and reading
-        raise StoreUnavailableError(f"{self.url}: {name!r} is trimmed faster than it can be read")
+        raise StoreUnavailableError(
+            f"{self.url}: {name!r} is trimmed faster than it can be read; try again"
+        )
 
     def _quiet(self, run: int) -> bytes:
-        """Wait for, or complete, a trim under way; return which one was the last."""
+        """Complete a trim that was interrupted, or wait for it; return which was the last one."""
         while True:
             thinned = journal.last_thinned(run)
             if journal.has_intent(run):
@@ -323,7 +325,7 @@ class FileStore(Store):
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise
-            problem = f"{name!r} in {self.path} is not a directory; something else put it there"
+            problem = f"{name!r} in {self.path} is not a directory; remove what is there"
             raise (
                 StoreError(problem) if make else CheckpointCorruptedError(run, None, problem)
             ) from error
@@ -342,7 +344,7 @@ class FileStore(Store):
 
 
 class _Attempt:
-    """How far a write came: whether others may have seen some of it."""
+    """Whether others may have seen some of a write."""
 
     visible = False
 

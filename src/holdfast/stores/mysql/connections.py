@@ -1,4 +1,4 @@
-"""The connections of a MySQL or MariaDB store, and what their errors mean."""
+"""The connections of a MySQL or MariaDB store and its errors."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ _NO_RIGHT: Final = (
     ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR,
 )  # fmt: skip
 _RIGHTS: Final = (
-    "let an administrator open the store once, which makes its tables, and grant this user SELECT, "
-    "INSERT, UPDATE, DELETE on the database: see Rights in the guide on MySQL"
+    "have an administrator open the store once, which creates its tables, and grant this user SELECT, "
+    "INSERT, UPDATE and DELETE on the database: see Rights in the MySQL guide"
 )
 _DAMAGED: Final = (ER.NOT_KEYFILE, ER.CRASHED_ON_USAGE, 1712)
 
 
 class Connections(ServerConnections[Connection, "Session"]):
-    """Our own few connections, by a URL or as the user's `connect` makes them."""
+    """Sessions on our own connections, made by a URL or by the user's function."""
 
     name = "mysql"
     begin = "START TRANSACTION READ WRITE"
@@ -104,8 +104,8 @@ class Connections(ServerConnections[Connection, "Session"]):
             raise StoreError(f"{self.url}: {error}; {hint}") from error
         try:
             db.autocommit(True)
-            # In others, such as GBK, a quote or backslash may be the half of a character, and what
-            # `literal` escapes would end where a body wants it to.
+            # In others, such as GBK, a quote or backslash may be half of a character, and a body
+            # could break out of what `literal` escapes.
             db.set_character_set("utf8mb4")
             for statement in _SESSION:
                 db.query(statement)
@@ -141,13 +141,13 @@ class Connections(ServerConnections[Connection, "Session"]):
 
 
 class Session:
-    """A connection that is given whole statements, as bytes: drivers escape slowly."""
+    """A connection that takes whole statements as bytes: the driver escapes slowly."""
 
     def __init__(self, db: Connection) -> None:
         self.db = db
 
     def execute(self, statement: str | bytes, parameters: Parameters = ()) -> list[Row]:
-        """Run one statement; what it found. Columns that are ours and hold texts come as str."""
+        """Run one statement and return its rows, with the text columns of our table as str."""
         text = statement.encode() if isinstance(statement, str) else statement
         if isinstance(parameters, Mapping):
             text %= {name.encode(): literal(value) for name, value in parameters.items()}
@@ -162,7 +162,7 @@ class Session:
 
 
 def literal(value: object) -> bytes:
-    """A value as SQL. Texts are digits, so that nothing in them means anything."""
+    """A value as SQL. Text is hexadecimal, so nothing in it has a meaning."""
     if value is None:
         return b"NULL"
     if isinstance(value, str):
@@ -188,7 +188,7 @@ def _decoded(row: Row, texts: Sequence[int]) -> Row:
 
 @contextmanager
 def patient(db: Connection, seconds: float) -> Iterator[None]:
-    """Wait for answers that long meanwhile."""
+    """Wait longer for answers inside the block."""
     before = db._read_timeout  # type: ignore[attr-defined]  # noqa: SLF001 - not offered
     if before is not None:
         db._read_timeout = max(before, seconds)  # type: ignore[attr-defined]  # noqa: SLF001
@@ -204,7 +204,7 @@ def _fileno(db: Connection) -> int:
 
 
 def in_transaction(db: Connection) -> bool:
-    """Whether it is in one, as the server said when it last succeeded in something."""
+    """Whether it is in a transaction, as of the server's last successful answer."""
     status: int = db.server_status  # type: ignore[attr-defined]  # missing in its stubs
     return bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 

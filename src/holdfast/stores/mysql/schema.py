@@ -1,4 +1,4 @@
-"""The schema of a MySQL or MariaDB store, and how a database gets it."""
+"""The schema of a MySQL or MariaDB store and its migrations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.stores._shared.schema import LOCK_SECONDS, MIGRATION_SECONDS, refu
 from holdfast.stores.mysql.connections import Session, patient
 
 _MARK: Final = "holdfast schema "  # the table's comment, with the version
-# Texts are bytes here: no collation folds them, pads them with blanks or cuts them.
+# Text is stored as bytes, so that no collation folds, pads or truncates it.
 _TABLE: Final = """
     CREATE TABLE {entries} (
         run VARBINARY(1024) NOT NULL, seq BIGINT NOT NULL, kind VARBINARY(64) NOT NULL,
@@ -54,10 +54,10 @@ _LIMIT: Final = "SET /*M! max_statement_time = @limit, */ @limit = NULL"
 
 
 class Migration(NamedTuple):
-    """A way to the next version. Here every statement is committed by itself.
+    """A way to the next version. MySQL commits every statement by itself.
 
-    So first come those that may be done again, by whoever goes on where a client died. Then the
-    clauses of one ALTER TABLE, which sets the mark too: it is done once, or not at all.
+    The first statements may be repeated, if a client died in between. Then come clauses of one
+    ALTER TABLE, which also sets the version: it is done once or not at all.
     """
 
     first: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (
 
 
 def prepare(session: Session, prefix: str, url: str) -> None:
-    """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
+    """Bring the schema up to date. If it is already, this needs no rights."""
     if version_of(session, prefix, url) == len(MIGRATIONS):
         return
     with _alone(session, url):
@@ -81,7 +81,7 @@ def prepare(session: Session, prefix: str, url: str) -> None:
 
 @contextmanager
 def _alone(session: Session, url: str) -> Iterator[None]:
-    """Let nobody else migrate meanwhile, and no setting of the user's end it."""
+    """Lock out other migrations, and lift the user's time limits."""
     session.execute(_UNLIMIT)
     try:
         with patient(session.db, 2 * LOCK_SECONDS):  # the server gives up first
@@ -113,7 +113,7 @@ def _migrate(session: Session, prefix: str, version: int | None) -> None:
 
 
 def version_of(session: Session, prefix: str, url: str) -> int | None:
-    """Which schema is there; None if there is none. Raises `SchemaError` for one from the future."""
+    """The version of the schema, None if there is none. Raises `SchemaError` for a newer one."""
     found = session.execute(
         "SELECT table_comment FROM information_schema.tables "
         "WHERE table_schema = DATABASE() AND table_name = CONVERT(%s USING utf8mb4)",
@@ -123,7 +123,10 @@ def version_of(session: Session, prefix: str, url: str) -> int | None:
         return None
     comment = str(found[0][0])
     if not comment.startswith(_MARK):
-        raise SchemaError(url, "there is a table that holdfast did not make; name another prefix=")
+        raise SchemaError(
+            url,
+            "there is a table that holdfast did not create; open the store with another prefix=",
+        )
     version = int(comment.removeprefix(_MARK))
     refuse_newer(url, version, len(MIGRATIONS))
     return version

@@ -48,10 +48,10 @@ _run = attrgetter("run")
 class MySQLStore(SQLStore[Session]):
     """Journals in a table of a MySQL (8.0 or newer) or MariaDB (10.5 or newer) database.
 
-    `where` is a URL, or a function that returns a new PyMySQL connection. Nothing is connected
-    before the first call, which makes the tables, named with `prefix`, if they are not there.
-    Users may write to tables of their own in the transaction of an append (`append_with`); what
-    would end it, as every change of a schema does here, is refused.
+    `where` is a URL, or a function that returns a new PyMySQL connection. The first call connects, and
+    creates the tables, named with `prefix`, if they are missing. Users may write to their own
+    tables in the transaction of an append (`append_with`), but not change schemas, which would
+    commit it.
     """
 
     lasting: ClassVar[str] = (
@@ -105,7 +105,7 @@ class MySQLStore(SQLStore[Session]):
         return found[:limit]
 
     def _some_heads(self, where: RunFilter, after: str, size: int) -> list[Entry]:
-        """A page of them, whatever they say. Servers skip from run to run for the inner query."""
+        """A page of heads, not filtered. For the inner query, servers skip from run to run."""
         rows = self._rows(
             f"SELECT {NO_BODY} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
             "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
@@ -145,8 +145,8 @@ class MySQLStore(SQLStore[Session]):
             cursor.execute(
                 b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
             )
-        # Whoever waited for a run to be erased inserted below its tombstone; this sees that. And
-        # whoever knows of entries that the server has lost does not find the one before.
+        # If we waited for the run to be erased, we inserted below its tombstone. If the server has
+        # lost entries, the one before ours is missing.
         groups = [list(group) for _, group in groupby(entries, _run)]
         own = b" UNION ALL ".join(
             b"SELECT %s AS run, %d AS first, %d AS n, %d AS begins"
@@ -163,7 +163,7 @@ class MySQLStore(SQLStore[Session]):
             raise BeatenError
 
     def _statements(self, entries: Sequence[Entry]) -> Iterator[bytes]:
-        """The entries as rows of SQL, as many at a time as the server takes."""
+        """The entries as rows of SQL, as many at a time as the server accepts."""
         rows: list[bytes] = []
         size = _SPARE
         for entry in entries:
@@ -179,7 +179,7 @@ class MySQLStore(SQLStore[Session]):
     def _check_fits(self, size: int) -> None:
         if size + _SPARE > self._packet:
             raise StoreError(
-                f"{self.url}: an entry of {size:,} bytes is more than the server takes; set "
+                f"{self.url}: an entry of {size:,} bytes is more than the server accepts; set "
                 f"its max_allowed_packet (now {self._packet:,}) to at least {size + _SPARE:,}"
             )
 

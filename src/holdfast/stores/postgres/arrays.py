@@ -1,4 +1,4 @@
-"""Columns of entries as PostgreSQL's arrays, in the binary form: psycopg takes twice as long for it."""
+"""Columns of entries as binary PostgreSQL arrays; psycopg takes twice as long to make them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class _Encoded(Dumper):
 
 
 def takes_arrays(cursor: psycopg.Cursor[Any]) -> None:
-    """Have this cursor, and no other, take what `arrays_of` makes."""
+    """Let this cursor, and no other, take what `arrays_of` returns."""
     cursor.adapters.register_dumper(_Array, _Encoded)
 
 
 def arrays_of(entries: Iterable[Entry]) -> list[_Array | None]:
-    """What `unnest` makes rows of; for it, NULL is a column of nothing but NULLs, and takes no time."""
+    """Arrays for `unnest`; a column of NULLs only is NULL, which is faster."""
     return [
         _array(of, column) if any(value is not None for value in column) else None
         for of, column in zip(_TYPES.values(), zip(*entries, strict=True), strict=True)

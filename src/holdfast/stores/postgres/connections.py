@@ -1,4 +1,4 @@
-"""The connections of a PostgreSQL store, and what their errors mean."""
+"""The connections of a PostgreSQL store and its errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Cursor = psycopg.Cursor[tuple[Any, ...]]
 _DEFAULTS: Final = {
     "connect_timeout": 10,
     "application_name": "holdfast",
-    # A server that is gone without a word is noticed, not waited for.
+    # Notice a server that disappeared without closing the connection.
     "keepalives_idle": 30, "keepalives_interval": 5, "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }  # fmt: skip
@@ -40,7 +40,7 @@ _CONTENDED: Final = ("40001", "40P01", "55P03")  # serialisation, deadlock, lock
 _PASSING: Final = ("08", "53", "57", "58", "25")  # connection, resources, operator, system, standby
 _GRACE: Final = 5.0
 _LOST: Final = (psycopg.OperationalError, psycopg.InterfaceError)
-# A server that lets nobody in gives no code for it to a client that is not in yet, only words.
+# Errors while connecting have no code, only a message.
 _REFUSED: Final = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry|permission denied"
     r"|not permitted to log in|(role|database|user) .*does not exist|no such (user|database)"
@@ -48,17 +48,17 @@ _REFUSED: Final = re.compile(
 _DAMAGED: Final = ("XX001", "XX002")
 _NO_RIGHT: Final = "42501"
 _RIGHTS: Final = (
-    "let an administrator open the store once, which makes its schema, and grant this role USAGE on "
-    "that, SELECT, INSERT, UPDATE, DELETE on its tables and EXECUTE on its functions: see Rights in "
-    "the guide on PostgreSQL"
+    "have an administrator open the store once, which creates its schema, and grant this role USAGE "
+    "on the schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions: see "
+    "Rights in the PostgreSQL guide"
 )
 
 
 class UsersPool(Protocol):
-    """What is used of a pool that the user made, such as psycopg_pool's ConnectionPool."""
+    """A pool that the user made, such as psycopg_pool's ConnectionPool."""
 
     def connection(self) -> AbstractContextManager[Connection]:
-        """A connection, for as long as it takes."""
+        """Lend a connection."""
 
 
 class Connections(ServerConnections[Connection, Cursor]):
@@ -119,7 +119,7 @@ class Connections(ServerConnections[Connection, Cursor]):
             if self._rests(db):
                 db.autocommit = before
             else:
-                db.close()  # Ctrl-C may have struck inside of a transaction
+                db.close()  # Ctrl-C may have interrupted a transaction
 
     def _rests(self, db: Connection) -> bool:
         return db.info.transaction_status == TransactionStatus.IDLE
@@ -159,7 +159,7 @@ class Connections(ServerConnections[Connection, Cursor]):
 
 
 class _Impatient(psycopg.Connection[Any]):
-    """Gives up on a server that does not answer, though its connection seems to be alive."""
+    """Gives up on a server that does not answer, even if the connection looks alive."""
 
     answer_seconds = ANSWER_SECONDS
 
@@ -187,7 +187,7 @@ class _Impatient(psycopg.Connection[Any]):
 
 @contextmanager
 def patient(db: Connection, seconds: float) -> Iterator[None]:
-    """Wait for answers that long meanwhile, and until the server itself gives up."""
+    """Wait longer for answers inside the block: until the server itself gives up."""
     if not isinstance(db, _Impatient):
         yield
         return
@@ -200,7 +200,7 @@ def patient(db: Connection, seconds: float) -> Iterator[None]:
 
 
 def _said(error: psycopg.Error) -> str:
-    """On one line, for logs."""
+    """The error message on one line."""
     return " ".join(str(error).split())
 
 

@@ -1,4 +1,4 @@
-"""The schema of a PostgreSQL store, and how a database gets it."""
+"""The schema of a PostgreSQL store and its migrations."""
 
 from __future__ import annotations
 
@@ -98,9 +98,11 @@ MIGRATIONS: Final[tuple[str, ...]] = (
 
 
 def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
-    """Bring the schema up to date, once, whoever comes first; whoever finds it so needs no rights."""
+    """Bring the schema up to date. If it is already, this needs no rights."""
     if cursor.connection.info.parameter_status("server_encoding") != "UTF8":
-        raise SchemaError(url, "its database can't hold every text; use one with ENCODING 'UTF8'")
+        raise SchemaError(
+            url, "its encoding is not UTF8; use a database that was created with ENCODING 'UTF8'"
+        )
     if version_of(cursor, schema, url) == len(MIGRATIONS):
         return
     with cursor.connection.transaction():
@@ -115,7 +117,7 @@ def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
 
 
 def _lock(cursor: psycopg.Cursor[Any], url: str) -> None:
-    """Let nobody else migrate until the transaction ends, and no setting of the role's end it."""
+    """Lock out other migrations until the transaction ends, and lift the role's time limits."""
     cursor.execute(_UNLIMITED)
     cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
     try:
@@ -136,13 +138,14 @@ def _migrate(cursor: psycopg.Cursor[Any], schema: str, version: int, url: str) -
             fault("schema.migrate")
     except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateFunction) as error:
         raise SchemaError(
-            url, "there are tables that holdfast did not make; name another schema="
+            url,
+            "this schema has tables that holdfast did not create; open the store with another schema=",
         ) from error
     cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{_MARK}{len(MIGRATIONS)}'")
 
 
 def version_of(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
-    """Which schema is there; 0 if none of ours is. Raises `SchemaError` for one from the future."""
+    """The version of the schema, 0 if there is none. Raises `SchemaError` for a newer one."""
     # Not to_regclass: it may remember from before a wait that there was none.
     cursor.execute(
         "SELECT obj_description(c.oid, 'pg_class') FROM pg_class AS c JOIN pg_namespace AS n "

@@ -54,10 +54,9 @@ _RUNS: Final = f"""
 class PostgresStore(SQLStore[Cursor], Notifying):
     """Journals in a schema of their own in a PostgreSQL database.
 
-    `where` is a URL or connection string as libpq takes it, or a pool of psycopg connections that
-    stays yours. Nothing is connected before the first call, which makes the schema if it is not
-    there. Users may write to tables of their own in the transaction of an append (`append_with`),
-    for `work_seconds` at the most.
+    `where` is a URL or connection string for libpq, or a psycopg connection pool, which stays yours to
+    close. The first call connects, and creates the schema if it is missing. Users may write to their
+    own tables in the transaction of an append (`append_with`), for at most `work_seconds`.
     """
 
     lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
@@ -114,7 +113,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             return version_of(cursor, self._name, self.url) > 0
 
     def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all of them; this takes a connection of its own that is not pooled."""
+        """Watch one run, or all. Opens a connection of its own."""
         return PostgresWatch(self._db, self._watchers, self._channel, run)
 
     def close(self) -> None:
@@ -136,7 +135,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         return self._db.transaction(run)
 
     def _insert_alone(self, entries: Sequence[Entry]) -> None:
-        """One statement that is its own transaction: one round trip."""
+        """As one statement that is its own transaction: one round trip."""
         with self._db.session() as cursor:
             if self._alone:
                 fault("postgres.commit.before")
@@ -175,7 +174,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
 
     def _written(self, runs: Iterable[str]) -> None:
-        """After the commit: a commit that notifies would keep all others of its server waiting."""
+        """Notify after the commit: a commit that notifies makes all other commits wait."""
         if self._watched:
             with suppress(HoldfastError):
                 names = "SELECT pg_notify(%s, run) FROM unnest(%s::text[]) AS run"
@@ -183,7 +182,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
 
 class PostgresWatch(Watch):
-    """One who waits, by LISTEN. Its row in `watchers` makes writers tell."""
+    """Waits by LISTEN. Its row in `watchers` makes writers notify."""
 
     def __init__(self, db: Connections, watchers: str, channel: str, run: str | None) -> None:
         self._db = db
@@ -203,7 +202,7 @@ class PostgresWatch(Watch):
             self._stack = stack.pop_all()
 
     def wait(self, seconds: float) -> set[str]:
-        """Block until a run may have new entries, or the time is over; return which may."""
+        """Block until runs may have new entries, or until the timeout; return these runs."""
         found: set[str] = set()
         until = time.monotonic() + seconds
         with self._db.translated():

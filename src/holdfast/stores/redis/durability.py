@@ -1,4 +1,4 @@
-"""What a Redis server's acknowledgement is worth, as it says itself."""
+"""What a Redis server's acknowledgement survives, by its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ORDER: Final[tuple[Survives, ...]] = ("nothing", "process-crash", "power-loss")
 
 
 def probe(link: Link, *, expiring: bool) -> Survives:
-    """The least that the link's servers survive; what none of them tells counts as nothing."""
+    """What the weakest of the servers survives; "nothing" if they do not say."""
     return min((_of_one(link, server, expiring) for server in link.primaries()), key=_ORDER.index)
 
 
@@ -22,7 +22,7 @@ def _of_one(link: Link, server: Any, expiring: bool) -> Survives:
         return _by_settings(_settings(link, server), expiring)
     except (StoreClosedError, StoreUnavailableError):
         raise
-    except HoldfastError:  # not allowed, as on most servers that someone else runs
+    except HoldfastError:  # not allowed, as on most managed servers
         return _by_info(link, server)
 
 
@@ -49,7 +49,7 @@ def _by_settings(settings: Mapping[str, str], expiring: bool) -> Survives:
 
 
 def _by_info(link: Link, server: Any) -> Survives:
-    """Without its settings a server still says whether it keeps a log of what it did."""
+    """INFO says at least whether there is an append-only file."""
     try:
         with link.translated():
             found: dict[str, Any] = server.info("persistence")

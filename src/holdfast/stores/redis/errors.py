@@ -1,4 +1,4 @@
-"""A Redis driver's errors, in our own words."""
+"""Errors of the Redis driver as errors of ours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TEMPORARY: Final = (
 
 
 def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
-    """What to raise for an error that says that nothing was written."""
+    """The error to raise, for one that says that nothing was written."""
     said = f"{url}: {error}"
     if isinstance(error, rx.OutOfMemoryError) or "OOM command not allowed" in said:
         return StoreUnavailableError(f"{said} The server is full: delete runs or raise maxmemory")
@@ -34,7 +34,7 @@ def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
         return StoreError(f"{said}; check the user, the password and what they may do")
     if isinstance(error, rx.MaxConnectionsError) or "No connection available" in said:
         return StoreUnavailableError(
-            f"{url}: all connections were in use; open the store with connections=, or do less at a time"
+            f"{url}: all connections are in use; open the store with more connections="
         )
     if isinstance(error, rx.ResponseError) and not isinstance(error, rx.ClusterError):
         if "WRONGTYPE" in said:

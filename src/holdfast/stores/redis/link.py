@@ -1,4 +1,4 @@
-"""The way to a Redis server or cluster: commands, scripts, and every error in our own words."""
+"""The connection to a Redis server or cluster: commands, scripts and translated errors."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def connect(
     answer_seconds: float,
     options: Mapping[str, Any],
 ) -> Client:
-    """A client for a URL that waits for a free connection and never sends a command twice.
+    """A client that waits for a free connection and never sends a command twice.
 
-    A command whose reply was lost may have been carried out: to find out is the caller's part.
+    A command whose reply was lost may have been executed; the caller has to find out.
     """
     url = drivers(url)
-    # In the URL, the driver makes numbers of them.
+    # Text goes into the URL, where the driver converts it.
     texts = {name: value for name, value in options.items() if isinstance(value, str)}
     if texts:
         url += ("&" if "?" in url else "?") + urlencode(texts)
@@ -62,9 +62,9 @@ def connect(
 
 
 class Link:
-    """A client, driven so that it is always known whether a write may have happened.
+    """A client that always knows whether a write may have happened.
 
-    It is made when it is first needed, and the server is then asked whether it fits (`first_use`).
+    The client is made on first use, and `first_use` then checks the server.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Link:
         self._connect = connect
         self._replicas = replicas
         self._first_use = first_use
-        self._made: Any = None  # redis-py's own annotations promise both colours at once
+        self._made: Any = None  # redis-py's annotations mix sync and async
         self._fits = False
         self._renew_lock()
         on_fork(self._renew_lock)
@@ -92,7 +92,7 @@ class Link:
 
     @property
     def _client(self) -> Any:
-        self.refuse_if_closed()
+        self.check_open()
         if not self._fits:
             with self._lock, self.translated():
                 self._first_use(self._connected())
@@ -104,15 +104,15 @@ class Link:
         return self._made
 
     def glance(self, *command: object) -> Any:
-        """One command that only reads, before the server is asked whether it fits."""
-        self.refuse_if_closed()
+        """Run one command that only reads, without checking the server first."""
+        self.check_open()
         with self._lock, self.translated():
             return self._connected().execute_command(*command, NEVER_DECODE=True)
 
     def write(
         self, script: Script, keys: Sequence[bytes], arguments: Sequence[object], run: str
     ) -> Any:
-        """Run a script that writes. Raises `OutcomeUnknownError` when it may have been run."""
+        """Run a script that writes. Raises `OutcomeUnknownError` if it may have been executed."""
         with self.translated():
             pool = self._pool_for(keys[0])
             try:
@@ -124,7 +124,7 @@ class Link:
                 return script.called(partial(self._send, pool, run), keys, arguments)
 
     def _pool_for(self, key: bytes, moved: rx.MovedError | None = None) -> Any:
-        """Those of the server that has the key, as far as we know or were told just now."""
+        """The connections of the server that has the key, as far as we know or were just told."""
         client = self._client
         if self.clustered:
             node = client.get_node(moved.host, moved.port) if moved else None
@@ -132,25 +132,25 @@ class Link:
         return client.connection_pool
 
     def _send(self, pool: Any, run: str, *command: object) -> Any:
-        """Send the command once, on a connection that is known to work, and wait for its reply."""
+        """Send the command once, on a connection that works, and wait for the reply."""
         try:
-            connection = pool.get_connection()  # trouble up to here is before anything was sent
+            connection = pool.get_connection()  # if this fails, nothing was sent
         except (rx.ConnectionError, rx.TimeoutError, OSError):
-            self._look_around()
+            self._refresh_slots()
             raise
         try:
             connection.send_packed_command([_packed(command)])
             reply = connection.read_response(disable_decoding=True)
         except (rx.ResponseError, rx.BusyLoadingError) as error:
             if isinstance(error, rx.AskError | rx.ClusterError | rx.ReadOnlyError):
-                self._look_around()
-            raise  # the server's word that it did nothing
+                self._refresh_slots()
+            raise  # the server says that it did nothing
         except (rx.ConnectionError, rx.TimeoutError, OSError) as error:
             connection.disconnect()
-            self._look_around()
+            self._refresh_slots()
             raise OutcomeUnknownError(run, f"{self.url}: {error}") from error
         except BaseException:
-            connection.disconnect()  # a reply may be on its way that is not the next one's
+            connection.disconnect()  # the next command must not read our reply
             raise
         else:
             if self._replicas:
@@ -170,24 +170,24 @@ class Link:
             reason = f"{self.url}: only {have} of {self._replicas} replicas have it"
             raise OutcomeUnknownError(run, reason)
 
-    def _look_around(self) -> None:
-        """Who has which slots may have changed: the next try should know."""
+    def _refresh_slots(self) -> None:
+        """Read anew which server has which slots, for the next try."""
         if self.clustered:
             with suppress(rx.RedisError, rx.RedisClusterException, OSError):
                 self._made.nodes_manager.initialize()
 
     def ask(self, script: Script, keys: Sequence[bytes], arguments: Sequence[object]) -> Any:
-        """Run a script that may be run twice."""
+        """Run a script that may be sent twice."""
         return script.called(self.command, keys, arguments)
 
     def command(self, *command: object) -> Any:
-        """One command that may be sent twice."""
+        """Run a command that may be sent twice."""
         client = self._client
         with self.translated():
             return client.execute_command(*command, NEVER_DECODE=True)
 
     def commands(self, commands: Sequence[Sequence[object]]) -> list[Any]:
-        """Several of them, in one round trip to each server."""
+        """Run several such commands, in one round trip to each server."""
         client = self._client
         with self.translated(), client.pipeline(transaction=False) as pipeline:
             for command in commands:
@@ -206,20 +206,20 @@ class Link:
         return RedisWatch(self._client, self, channel, run)
 
     def close(self, *, owned: bool) -> None:
-        """Close every connection, if they are ours, and refuse to make others."""
+        """Close every connection, if they are ours."""
         self.closed = True
         if owned and self._made is not None:
             with self.translated():
                 self._made.close()
 
-    def refuse_if_closed(self) -> None:
-        """After `close` nothing works."""
+    def check_open(self) -> None:
+        """Raise `StoreClosedError` once it is closed."""
         if self.closed:
             raise StoreClosedError(self.url)
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """No driver's exception escapes, but for the one that says that a script is unknown."""
+        """Let no driver error escape, except the one for an unknown script."""
         try:
             yield
         except (HoldfastError, rx.NoScriptError):
@@ -227,14 +227,14 @@ class Link:
         except (rx.RedisError, rx.RedisClusterException, OSError) as error:
             if "WRONGTYPE" in str(error) and self._fits:
                 with suppress(rx.RedisError, rx.RedisClusterException, OSError):
-                    self._first_use(self._made)  # a newer holdfast may have changed them
+                    self._first_use(self._made)  # a newer holdfast may have changed the keys
             raise translate(error, self.url, clustered=self.clustered) from error
         except (TypeError, ValueError) as error:  # an option or a value that the driver refuses
             raise StoreError(f"{self.url}: {error}") from error
 
 
 class RedisWatch(Watch):
-    """One who waits, by SUBSCRIBE."""
+    """Waits by SUBSCRIBE."""
 
     def __init__(self, client: Any, link: Link, channel: bytes, run: str | None) -> None:
         self._link = link
@@ -243,13 +243,13 @@ class RedisWatch(Watch):
             self._subscription = client.pubsub()
             try:
                 self._subscription.subscribe(channel)
-                self._subscription.get_message(timeout=ANSWER_SECONDS)  # from now on
+                self._subscription.get_message(timeout=ANSWER_SECONDS)  # the confirmation
             except BaseException:
                 self._subscription.close()
                 raise
 
     def wait(self, seconds: float) -> set[str]:
-        """Block until a run may have new entries, or the time is over; return which may."""
+        """Block until runs may have new entries, or until the timeout; return these runs."""
         until = time.monotonic() + seconds
         found: set[str] = set()
         with self._link.translated():
@@ -270,10 +270,7 @@ class RedisWatch(Watch):
 
 
 def _packed(command: Sequence[object]) -> bytes:
-    """A command as it goes over the wire, in one piece: redis-py takes four times as long.
-
-    Bodies are copied once.
-    """
+    """A command as bytes, in one piece; redis-py takes four times as long."""
     words = [word if isinstance(word, bytes) else str(word).encode() for word in command]
     parts = [b"*%d" % len(words)]
     for word in words:

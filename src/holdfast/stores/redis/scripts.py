@@ -1,10 +1,10 @@
-"""What a Redis server does in one go: each script runs alone and whole, or not at all.
+"""Scripts that a Redis server runs atomically.
 
-A script that fails halfway is not undone. So each one first reads whatever could be of a wrong
-type, and only then writes; `PUBLISH`, which a user may not be allowed to do, is tried and no more.
-The server looks whether it has room before a script's first write, and never after it.
+A script that fails halfway is not rolled back. So each one first reads every key that could have a
+wrong type, and only then writes; `PUBLISH`, for which the user may lack the right, may fail. The
+server checks its memory limit before a script's first write only.
 
-Seqs come as text of one length, and are compared as such: numbers in Lua are not exact.
+Seqs are texts of one length and compared as such: numbers in Lua are not exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError
 
 
 class Script(NamedTuple):
-    """A script, and the name by which a server that has seen it knows it."""
+    """A script, and the name by which a server knows it once it has seen it."""
 
     text: str
     sha: str
@@ -37,7 +37,7 @@ def _script(text: str) -> Script:
 
 
 KEYS_OF_A_RUN: Final = 5
-"""Its shard's index, its entries, its bodies, and the entries and bodies of its companion."""
+"""The shard's index, the run's entries and bodies, and those of its companion."""
 
 EXPIRES: Final = b"E"  # the run and its companion, when nothing was saved for so long
 STAYS: Final = b"S"

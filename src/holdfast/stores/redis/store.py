@@ -8,16 +8,15 @@ hash tag, so a cluster keeps them in one slot, and what concerns a run is done b
     PREFIX:{SHARD}:b:RUN   hash from a seq to its body
     PREFIX:format          the version of all this
 
-The list of runs is spread over the shards so that it can't disagree with the data: an index in
-one place could not be written together with a run in another. Whoever lists merges 64 short ranges.
-All scores are 0, so members sort by their bytes: by seq, and for UTF-8 by code point. A run's id is
-the rest of its key, whatever it holds. Its verdicts live in its shard and expire with it.
+The list of runs is spread over the shards so that it always agrees with the data: a script can't
+write to two slots. Listing merges 64 short ranges. All scores are 0, so members sort by their bytes:
+entries by seq, ids by code point. A run's verdicts are in its shard and expire with it.
 
-A later format will change the type of what stands at PREFIX:{SHARD}:r. Every script that writes looks there
-first, so programs that still run this one stop then, before they write, and see the version.
+A later format will change the type of PREFIX:{SHARD}:r. Every script that writes looks there first, so
+programs with an older holdfast fail before they write, and then see the version.
 
-**One save** is one script on a server, whatever runs it concerns; on a cluster one for each shard,
-so that runs of different shards may be saved without each other. A lost reply, or trouble with the
+**One save** is one script on a server, whatever runs it writes to; on a cluster it is one script
+for each shard, so runs of different shards are not saved atomically. A lost reply, or an error at the
 second of two shards, is an `OutcomeUnknownError`.
 """
 
@@ -93,10 +92,10 @@ class RedisStore(Store, Notifying):
     Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
     client of your own, which stays yours to close. Nothing is connected before the first call.
 
-    With `ttl`, a run expires when nothing was saved to it for so many seconds, unless it is running
-    or paused. `replicas` is how many of them must have received a save before it is acknowledged.
-    Stores with another `prefix` share a server without seeing each other. Further options are the
-    driver's, such as `ssl_ca_certs`.
+    With `ttl`, a run expires when nothing was saved to it for that many seconds, unless it is running
+    or paused. `replicas` is the number of replicas that must have a save before it is acknowledged.
+    Stores with different prefixes share a server without seeing each other. Further options, such as
+    `ssl_ca_certs`, are passed to redis-py.
     """
 
     lasting = (
@@ -119,13 +118,17 @@ class RedisStore(Store, Notifying):
         **driver: Any,
     ) -> None:
         if not prefix or "{" in prefix or "}" in prefix:
-            raise ValueError("prefix must be text without braces: they decide about cluster slots")
+            raise ValueError(
+                "prefix must not be empty or contain braces, which choose cluster slots"
+            )
         self._prefix = prefix.encode()
         self._channel = self._prefix + b":new"
         self._ttl = 0 if ttl is None else int(float(ttl) * 1000)
         if ttl is not None and self._ttl <= 0:
-            raise ValueError("ttl must be a number of seconds, or None to keep runs for good")
-        self._probed = False  # whether it was asked what it survives
+            raise ValueError(
+                "ttl must be a positive number of seconds, or None to keep runs forever"
+            )
+        self._probed = False  # whether we looked what the server survives
         self._owned = isinstance(where, str)
         clustered = cluster if isinstance(where, str) else isinstance(where, RedisCluster)
         if clustered and replicas:
@@ -153,7 +156,7 @@ class RedisStore(Store, Notifying):
         )
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
-        self._link.refuse_if_closed()
+        self._link.check_open()
         outcomes: dict[int, bool] = {}
         for places in self._together([entry.run for entry in entries]):
             try:
@@ -176,7 +179,9 @@ class RedisStore(Store, Notifying):
         keys = [key for run in runs for key in self._keys(run)]
         won = self._link.write(APPEND, keys, arguments, entries[0].run)
         if isinstance(won, bytes):
-            raise StoreError(f"{self.url}: run {won.decode()!r} has expired; begin it anew")
+            raise StoreError(
+                f"{self.url}: run {won.decode()!r} has expired; start a new run under another id"
+            )
         if not self._probed:
             self._probed = True
             self._warn_of_loss()
@@ -215,14 +220,13 @@ class RedisStore(Store, Notifying):
             if len(found) >= limit:
                 break
         else:
-            self._link.refuse_if_closed()
+            self._link.check_open()
         return found[:limit]
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         run = marker.run
         for _ in range(_TRIES):
-            # Nothing changes a run without becoming its head: what is prepared for a head holds
-            # while that is the head.
+            # Every change of a run gives it a new head, so this is valid while the head is the same.
             head = self.read(run, newest_first=True, limit=1, bodies=False)
             if not follows(marker, head[0].seq if head else -1):
                 return False
@@ -236,7 +240,7 @@ class RedisStore(Store, Notifying):
             done = self._link.write(TRIM, self._keys(run), arguments, run)
             if done >= 0:
                 return bool(done)
-        raise StoreUnavailableError(f"{self.url}: others write to run {run!r} all the time")
+        raise StoreUnavailableError(f"{self.url}: other writers kept getting ahead on run {run!r}")
 
     def erase(self, tombstone: Entry) -> bool:
         run = tombstone.run
@@ -253,11 +257,11 @@ class RedisStore(Store, Notifying):
         return probe(self._link, expiring=bool(self._ttl))
 
     def _warn_of_loss(self) -> None:
-        """Who keeps runs where nothing is kept should know; asking must not fail a save."""
+        """Warn once if the server loses everything; this must not fail a save."""
         with suppress(HoldfastError):
             if self.survives() == "nothing":
                 log.warning(
-                    "%s: what is saved here survives nothing, not even a restart of the server; %s",
+                    "%s: what is saved here is lost when the server restarts; %s",
                     self.url, self.lasting,
                 )  # fmt: skip
 
@@ -265,7 +269,7 @@ class RedisStore(Store, Notifying):
         return self._link.glance("GET", self._prefix + b":format") is not None
 
     def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all of them; this takes one of the store's connections."""
+        """Watch one run, or all. Uses one of the store's connections."""
         return self._link.watch(self._channel, run)
 
     def close(self) -> None:
@@ -274,9 +278,9 @@ class RedisStore(Store, Notifying):
     # --- the list of runs
 
     def _names(self, prefix: str, after: str, limit: int) -> Iterator[list[str]]:
-        """The ids from the shards in order, in pages.
+        """The ids of all shards in order, in pages.
 
-        Each page goes as far as the shard that came least far, for those that had more.
+        A page ends where the first of the shards that have more ends.
         """
         chunk = 2 * limit // SHARDS + 8
         hidden = prefix.startswith(HIDDEN)
@@ -301,7 +305,7 @@ class RedisStore(Store, Notifying):
             low = b"(" + reached
 
     def _heads(self, names: Sequence[str]) -> list[Entry]:
-        """The heads of runs, but for those that have expired, in the order of their names."""
+        """The heads of the runs that have not expired, in the order of their names."""
         heads: dict[int, Entry] = {}
         for places in self._together(names):
             keys = [key for place in places for key in self._keys(names[place])[:2]]
@@ -312,12 +316,12 @@ class RedisStore(Store, Notifying):
         return [heads[place] for place in sorted(heads)]
 
     def _sizes(self, names: Sequence[str]) -> Iterator[Iterator[tuple[Entry, int]]]:
-        """Of each run its entries, and how long their bodies are."""
+        """For each run, its entries and the lengths of their bodies."""
         first = self._link.commands([self._range(name, 0) for name in names])
         return (self._pages(name, page) for name, page in zip(names, first, strict=True))
 
     def _at(self, run: str, seqs: Sequence[int]) -> list[list[bytes]]:
-        """What stands at each of the seqs, in one round trip."""
+        """The entries at these seqs, in one round trip."""
         key = self._keys(run)[1]
         bounds = [(b"[" + _digits(seq), b"(" + _digits(seq) + b"\xff") for seq in seqs]
         return self._link.commands([("ZRANGEBYLEX", key, *both) for both in bounds])
@@ -334,7 +338,7 @@ class RedisStore(Store, Notifying):
     # --- keys and values
 
     def _together(self, runs: Sequence[str]) -> Iterable[list[int]]:
-        """The places of what one script may do: on a cluster, those of one shard."""
+        """Places in `runs` that one script can handle: on a cluster, those of one shard."""
         if not runs:
             return []
         if not self._link.clustered:
@@ -348,7 +352,7 @@ class RedisStore(Store, Notifying):
         return b"%s:{%02d}:r" % (self._prefix, shard)
 
     def _keys(self, run: str) -> list[bytes]:
-        """In the order that scripts want them. Only runs and their verdicts have a companion."""
+        """In the order that scripts expect. Only runs and their verdicts have a companion."""
         companion = run
         if run.startswith(_VERDICTS):
             companion = run.removeprefix(_VERDICTS)
@@ -368,12 +372,12 @@ class RedisStore(Store, Notifying):
         return STAYS if lasting else EXPIRES
 
     def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
-        """Its seq, its member and its body."""
+        """The entry's seq, member and body."""
         seq = _digits(entry.seq)
         return seq, seq + pack(entry, len(entry.body)), entry.body
 
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
-        """The entry, and how long its body is."""
+        """The entry and the length of its body."""
         if not member[:_WIDTH].isdigit():
             raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
         return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], body)
@@ -385,7 +389,9 @@ class RedisStore(Store, Notifying):
             client.execute_command("SET", key, FORMAT, "NX")
             found = client.execute_command("GET", key, NEVER_DECODE=True)
         if found != FORMAT:
-            raise SchemaError(self.url, f"its keys have the format {found!r}; upgrade holdfast")
+            raise SchemaError(
+                self.url, f"its keys have the unknown format {found!r}; upgrade holdfast"
+            )
 
 
 def _shard(run: str) -> int:

@@ -1,4 +1,4 @@
-"""URLs of Redis servers: as the driver takes them, as they are checked, and as they are shown."""
+"""URLs of Redis servers: for the driver, checked, and for logs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def drivers(url: str) -> str:
 
 
 def check(url: str, options: Mapping[str, Any], *, clustered: bool) -> None:
-    """Raise `ValueError` for what the driver would refuse only at the first call, or pass over."""
+    """Raise `ValueError` for what the driver would ignore, or refuse only at the first call."""
     check_user_part(url)
     parts = urlsplit(url)
     database = parts.path.strip("/")
     if not url.startswith("redis+unix://") and database and not database.isdecimal():
-        raise ValueError(f"the path is the number of a database, as in /0, not /{database}")
+        raise ValueError(f"the path must be the number of a database, as in /0, not /{database}")
     known = _options_of(*_SINGLE, *([RedisCluster] if clustered else []))
     unknown = sorted({*dict(parse_qsl(parts.query)), *options} - known)
     if unknown:
@@ -46,7 +46,7 @@ def check(url: str, options: Mapping[str, Any], *, clustered: bool) -> None:
 
 
 def shown(where: str | Client, prefix: str, ttl: float | None) -> str:
-    """Where a store is, without secrets, and what all who open it should agree on."""
+    """The store's URL for logs, with the options that all its users should agree on."""
     place = masked(where).partition("?")[0] if isinstance(where, str) else _of(where)
     expiring = "" if ttl is None else f"&ttl={float(ttl):g}"
     return f"{place}?prefix={quote(prefix)}{expiring}"

@@ -1,4 +1,4 @@
-"""The connections of a SQLite store: one that writes, a few that read, none over a fork()."""
+"""The connections of a SQLite store: one that writes, and a few that read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _IDENTIFY_SECONDS: Final = 0.05  # a look at the file costs as much as a tenth o
 
 
 class Connections:
-    """Opened when first needed, shared between threads, translated in all their errors."""
+    """Connections that threads share, opened on first use; errors are translated."""
 
     def __init__(self, path: Path, url: str, synchronous: str, busy_seconds: float) -> None:
         self.path = path
@@ -61,9 +61,9 @@ class Connections:
         self._pool = threading.Lock()  # guards the readers, never held during I/O
 
     def _before_fork(self) -> None:
-        # SQLite keeps a process's locks in tables that fork() copies: a connection made in the
-        # child would believe in locks that are the parent's, and write without any. So none may
-        # be open at the fork. Both sides open theirs again when they need them.
+        # SQLite keeps a process's locks in memory, which fork() copies: a connection made in the
+        # child would take the parent's locks for its own. So none may be open at the fork. Both
+        # processes open theirs again when they need them.
         self.write_lock.acquire()
         self._pool.acquire()
         while self._reading:
@@ -92,12 +92,14 @@ class Connections:
         now = time.monotonic()
         if now - self._identified > _IDENTIFY_SECONDS:
             if self._identity() != self._opened:
-                raise StoreError(f"{self.url}: the file was removed or replaced; open it anew")
+                raise StoreError(
+                    f"{self.url}: the file was removed or replaced; open the store again"
+                )
             self._identified = now
         return self._writer
 
     def _identity(self) -> tuple[int, int] | None:
-        """Which file the path names: what goes to one that lost its name goes nowhere."""
+        """Which file the path names; a file that was removed would still take writes."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -122,7 +124,7 @@ class Connections:
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
-        """A reading connection, for as long as it takes."""
+        """Lend a reading connection."""
         with self._pool:
             if self._closed:
                 raise StoreClosedError(self.url)
@@ -156,7 +158,7 @@ class Connections:
         """The writing connection in a transaction, committed at the end or rolled back."""
         with self.write_lock, self.translated():
             db = self.writer()
-            roll_back(db)  # Ctrl-C may have struck right after an earlier BEGIN
+            roll_back(db)  # Ctrl-C may have come right after an earlier BEGIN
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -173,7 +175,7 @@ class Connections:
             fault("sqlite.commit.after")
 
     def distrusted(self, db: sqlite3.Connection, run: str, error: sqlite3.Error) -> Exception:
-        """What to raise when a commit failed: the rows may be there, so look with other eyes."""
+        """The error for a failed commit: the rows may be there, so use another connection."""
         self.generation += 1
         self._writer = None
         with suppress(sqlite3.Error):
@@ -197,20 +199,20 @@ class Connections:
         return StoreError(f"{self.url}: {error}")
 
     def _refuse_newer(self) -> None:
-        """What our statements name may be gone because a newer holdfast changed it."""
+        """Raise `SchemaError` if our statements failed because a newer holdfast changed the schema."""
         with suppress(sqlite3.Error), closing(self._connect()) as db:
             check_version(db, self.url)
 
 
 def roll_back(db: sqlite3.Connection) -> None:
-    """End a transaction that someone left open."""
+    """Roll back a transaction that was left open."""
     if db.in_transaction:
         lift_guard(db)
         db.execute("ROLLBACK")
 
 
 def lift_guard(db: sqlite3.Connection) -> None:
-    """Let the connection do everything again, after a user's own work (`_sqlite_work`)."""
+    """Lift the restrictions of `commit=` (see `work`)."""
     db.set_progress_handler(None, 0)
     db.set_authorizer(None)
 

@@ -1,4 +1,4 @@
-"""The schema of a SQLite store, and how a file gets it."""
+"""The schema of a SQLite store and its migrations."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def make_file(path: Path) -> None:
 
 
 def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
-    """Set the connection up and bring the schema up to date, once, whoever comes first."""
+    """Configure the connection and bring the schema up to date."""
     db.execute("BEGIN")  # one snapshot: another process may be making the schema right now
     try:
         tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-            raise SchemaError(url, "this is no SQLite database; name another file") from error
+            raise SchemaError(url, "this is not a SQLite database; name another file") from error
         raise
     application = db.execute("PRAGMA application_id").fetchone()[0]
     if tables and application != APPLICATION_ID:
@@ -84,7 +84,7 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     if version == len(MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")
-    version = check_version(db, url)  # another process may have been faster, and may be newer
+    version = check_version(db, url)  # another process may have migrated it meanwhile
     for number, script in enumerate(MIGRATIONS[version:], version + 1):
         for statement in script.split(";"):
             db.execute(statement)
@@ -95,7 +95,7 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
 
 
 def check_version(db: sqlite3.Connection, url: str) -> int:
-    """Which schema the file has; 0 if none of ours. Raises `SchemaError` for one from the future."""
+    """The version of the schema, 0 if there is none. Raises `SchemaError` for a newer one."""
     version: int = db.execute("PRAGMA user_version").fetchone()[0]
     refuse_newer(url, version, len(MIGRATIONS))
     return version

@@ -52,7 +52,7 @@ _INSERT: Final = {
     rows: f"INSERT INTO entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
     for rows in _BATCHES
 }
-# What `model.follows` says, in SQL: its last parameters are the run, and between what its head must be.
+# `model.follows` in SQL: the last parameters are the run, and the range for its head.
 _INSERT_NEXT: Final = (
     f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
 )
@@ -78,9 +78,9 @@ class SQLiteStore(TableStore, Transactional):
     """Journals in one SQLite file, for one machine; any number of threads and processes.
 
     `survives="power-loss"` (the default) waits for the disk on every commit;
-    `"process-crash"` leaves that to the operating system and is faster. Users may keep tables of
-    their own in the file, and write to them in the transaction of an append (`append_with`), for
-    `work_seconds` at the most: nobody else can write meanwhile.
+    `"process-crash"` leaves that to the operating system and is faster. Users may keep their own
+    tables in the file and write to them in the transaction of an append (`append_with`), for at
+    most `work_seconds`: nobody else can write meanwhile.
     """
 
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
@@ -129,7 +129,7 @@ class SQLiteStore(TableStore, Transactional):
             return [False] * len(entries)
 
     def _append_one(self, entry: Entry) -> bool:
-        """One statement that is its own transaction: a lone save need not pay for four."""
+        """As one statement that is its own transaction, instead of four."""
         with self._db.write_lock, self._db.translated():
             db = self._db.writer()
             roll_back(db)
@@ -148,11 +148,11 @@ class SQLiteStore(TableStore, Transactional):
             return won
 
     def _outcomes(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
-        """Which entries win their place, by the heads as this connection left them.
+        """The outcome of each entry.
 
-        What it remembers holds until another connection writes, which SQLite counts; looking a head
-        up costs a third of an insert. The winners are remembered as heads: whoever fails to commit
-        them must forget all. Ctrl-C may come before that, so nobody loses by what is remembered.
+        Heads are remembered until another connection writes, which SQLite counts: to look one up
+        costs a third of an insert. The winners become the heads, so all are forgotten if the commit
+        fails. Ctrl-C may prevent that, so an entry that would lose by them is looked up.
         """
         hold = (self._db.generation, db.execute("PRAGMA data_version").fetchone()[0])
         heads = self._heads
@@ -205,9 +205,9 @@ class SQLiteStore(TableStore, Transactional):
             return db.execute(query, parameters).fetchall()
 
     def _give_back(self) -> None:
-        """Hand freed pages back to the disk, in bites that do not hold others up.
+        """Give freed pages back to the disk, a few at a time, so that others can write.
 
-        What was asked for is done already: if this fails, the next deletion goes on with it.
+        If this fails, the next deletion continues with it.
         """
         for _ in range(_VACUUM_BITES):
             try:
@@ -222,6 +222,6 @@ class SQLiteStore(TableStore, Transactional):
 
 
 def _insert_next(db: sqlite3.Connection, entry: Entry) -> bool:
-    """Insert the entry if it follows its run's head, in one statement; whether it did."""
+    """Insert the entry if it follows its run's head, in one statement; return whether it did."""
     lowest = -1 if follows(entry, -1) else entry.seq - 1
     return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, entry.seq - 1)).rowcount == 1
