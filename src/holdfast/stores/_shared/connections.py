@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError, StoreError
 from holdfast.seams import fault
 from holdfast.stores._shared.errors import translated
-from holdfast.stores._shared.pool import Connection
+from holdfast.stores._shared.pool import Connection, Pool
 
 
 class Session(Protocol):
@@ -21,11 +21,19 @@ class Session(Protocol):
 
 
 C = TypeVar("C", bound=Connection)
+Lent = TypeVar("Lent", covariant=True)
 S = TypeVar("S", bound=Session)
 
 
+class Lender(Protocol[Lent]):
+    """A pool: our own, or one that the user made, such as psycopg_pool's ConnectionPool."""
+
+    def connection(self) -> AbstractContextManager[Lent]:
+        """Lend a connection."""
+
+
 class Connections(ABC, Generic[C, S]):
-    """Sessions on connections that `lend` lends, with every error translated.
+    """Sessions on connections from our own pool or the user's, with every error translated.
 
     Before the first session, `prepare` makes the schema if it is missing. `recheck` raises
     `SchemaError` if a newer holdfast has changed it since, so that our statements fail.
@@ -38,12 +46,12 @@ class Connections(ABC, Generic[C, S]):
     def __init__(
         self,
         url: str,
-        lend: Callable[[], AbstractContextManager[C]],
+        pool: Lender[C],
         prepare: Callable[[S], None],
         recheck: Callable[[S], object],
     ) -> None:
         self.url = url
-        self._lend = lend
+        self._pool = pool
         self._prepare: Callable[[S], None] | None = prepare
         self._recheck = recheck
         self._closed = False
@@ -70,19 +78,16 @@ class Connections(ABC, Generic[C, S]):
             raise StoreClosedError(self.url)
 
     def close(self) -> None:
-        """Lend no connections any more."""
+        """Close our own connections; the user closes a pool of the user's."""
         self._closed = True
+        if isinstance(self._pool, Pool):
+            self._pool.close()
 
     @contextmanager
-    def session(
-        self,
-        *,
-        prepared: bool = True,
-        lend: Callable[[], AbstractContextManager[C]] | None = None,
-    ) -> Iterator[S]:
+    def session(self, *, prepared: bool = True, pool: Lender[C] | None = None) -> Iterator[S]:
         """A session in which every statement is its own transaction."""
         self.check_open()
-        with self.translated(), (lend or self._lend)() as db, self._on(db) as session:
+        with self.translated(), (pool or self._pool).connection() as db, self._on(db) as session:
             prepare = self._prepare if prepared else None  # another thread may unset it
             if prepare is not None:
                 prepare(session)

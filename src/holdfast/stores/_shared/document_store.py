@@ -24,13 +24,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from holdfast.errors import CheckpointCorruptedError, HoldfastError, OutcomeUnknownError
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows
 from holdfast.store import PAGE, RunFilter, StoreStats, outcomes_by_heads
 from holdfast.stores._shared.document import Document, Item, blob_size, check_blob
 from holdfast.stores._shared.documents import TRIES, Documents, blobs_of
 from holdfast.stores._shared.fields import unpack
-from holdfast.stores._shared.journals import totals
+from holdfast.stores._shared.journals import append_in_parts, totals
 
 _LONGEST: Final = MAX_ID_BYTES + 60  # bytes of a name, with those beside the runs
 _DIGITS: Final = 20  # no seq has so many
@@ -41,59 +41,47 @@ class DocumentStore(Documents):
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         self._check_open()
-        places: dict[str, list[int]] = {}
-        for place, entry in enumerate(entries):
-            places.setdefault(entry.run, []).append(place)
-        outcomes = [False] * len(entries)
-        written = False
-        for run, its in places.items():
-            for part in self._parts(its, entries):
-                try:
-                    won = self._append(run, [entries[place] for place in part])
-                except HoldfastError as error:
-                    if written:
-                        raise OutcomeUnknownError(run, str(error)) from error
-                    raise
-                written = written or won > 0
-                for place in part[:won]:
-                    outcomes[place] = True
-                if won < len(part):
-                    break
-        return outcomes
+        return append_in_parts(entries, self._parts(entries), self._append)
 
-    def _append(self, run: str, entries: Sequence[Entry]) -> int:
-        """How many of the run's entries won; these are the first ones."""
+    def _append(self, entries: Sequence[Entry]) -> list[bool]:
+        """Append entries of one run, all in one commit."""
+        run = entries[0].run
         items = [Item.of(entry) for entry in entries]
         known = self._known.get(run)
         document = known or self._document(run)
         for _ in range(TRIES):
-            won = sum(outcomes_by_heads(entries, {run: document.head}))
+            outcomes = outcomes_by_heads(entries, {run: document.head})
+            won = sum(outcomes)  # the first ones
             if not won and document is known:  # others may have gone on
                 document = self._document(run)
                 continue
             if not won:
                 self._delete_blobs(run, blobs_of(items))
-                return 0
+                return outcomes
             items[:won] = [self._placed(run, item) for item in items[:won]]
             if self._commit(run, document, self._lightened(run, document), items[:won]):
-                return won
+                return outcomes
             document = self._overtaken(run, document)
         raise self._crowded_out(run)
 
-    def _parts(self, places: Sequence[int], entries: Sequence[Entry]) -> Iterator[list[int]]:
-        """The places in parts, each as many as a document takes at a time."""
-        part: list[int] = []
-        weight = 0
-        for place in places:
-            entry = entries[place]
-            part.append(place)
-            inline = len(entry.body) <= self.inline_bytes
-            weight += len(entry.meta) + (len(entry.body) if inline else 0)
-            if weight >= self.heavy_bytes or len(part) >= 4 * self.crowded:
+    def _parts(self, entries: Sequence[Entry]) -> Iterator[list[int]]:
+        """The places of each run's entries, as many at a time as a document takes."""
+        places: dict[str, list[int]] = {}
+        for place, entry in enumerate(entries):
+            places.setdefault(entry.run, []).append(place)
+        for its in places.values():
+            part: list[int] = []
+            weight = 0
+            for place in its:
+                entry = entries[place]
+                part.append(place)
+                inline = len(entry.body) <= self.inline_bytes
+                weight += len(entry.meta) + (len(entry.body) if inline else 0)
+                if weight >= self.heavy_bytes or len(part) >= 4 * self.crowded:
+                    yield part
+                    part, weight = [], 0
+            if part:
                 yield part
-                part, weight = [], 0
-        if part:
-            yield part
 
     def read(
         self,

@@ -1,11 +1,12 @@
-"""What a query language would do: pages of a journal, and totals over journals."""
+"""Journals without a query language: pages, totals, and appends in parts."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from holdfast.errors import HoldfastError, OutcomeUnknownError
 from holdfast.model import CARRY_STATE, Entry
 from holdfast.store import StoreStats
 
@@ -21,6 +22,28 @@ def page_of(
         return journal[max(0, end - limit) : end][::-1]
     start = 0 if after is None else bisect_right(journal, after, key=seq_of)
     return journal[start : start + limit]
+
+
+def append_in_parts(
+    entries: Sequence[Entry],
+    parts: Iterable[Sequence[int]],
+    append: Callable[[list[Entry]], list[bool]],
+) -> list[bool]:
+    """Append entries part by part; each of `parts` has the places of entries for one `append`.
+
+    If a part fails after others were written, the outcome is unknown.
+    """
+    outcomes = [False] * len(entries)
+    for part in parts:
+        try:
+            won = append([entries[place] for place in part])
+        except HoldfastError as error:
+            if any(outcomes):
+                raise OutcomeUnknownError(entries[part[0]].run, str(error)) from error
+            raise
+        for place, outcome in zip(part, won, strict=True):
+            outcomes[place] = outcome
+    return outcomes
 
 
 def totals(journals: Iterable[Iterable[tuple[Entry, int]]]) -> StoreStats:

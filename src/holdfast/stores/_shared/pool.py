@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from holdfast.errors import StoreClosedError, StoreUnavailableError
 from holdfast.seams import on_fork
@@ -15,6 +15,15 @@ from holdfast.seams import on_fork
 CONNECTIONS: Final = 8
 POOL_SECONDS: Final = 10.0
 ANSWER_SECONDS: Final = 30.0
+
+
+class Limits(NamedTuple):
+    """How many connections there are, and how long to wait for one and for an answer."""
+
+    connections: int
+    pool_seconds: float
+    answer_seconds: float
+
 
 _inherited: list[object] = []
 """Connections of the parent process: to close one would end the parent's session."""
@@ -31,7 +40,7 @@ C = TypeVar("C", bound=Connection)
 
 
 class Pool(Generic[C]):
-    """At most `size` connections; if none is free, wait up to `seconds` for one.
+    """A few connections; if none is free, wait for one.
 
     A connection is kept only if it `rests`: open, and in no transaction. One that its server has
     closed meanwhile is noticed before it is used.
@@ -44,10 +53,9 @@ class Pool(Generic[C]):
         *,
         fileno: Callable[[C], int],
         rests: Callable[[C], bool],
-        size: int,
-        seconds: float,
+        limits: Limits,
     ) -> None:
-        if size < 2:
+        if limits.connections < 2:
             raise ValueError(
                 "connections must be at least 2: commit= may read from the store while it writes"
             )
@@ -55,8 +63,7 @@ class Pool(Generic[C]):
         self._connect = connect
         self._fileno = fileno
         self._rests = rests
-        self._size = size
-        self._seconds = seconds
+        self._limits = limits
         self._closed = False
         self._idle: list[C] = []
         self._fill()
@@ -65,17 +72,15 @@ class Pool(Generic[C]):
     @contextmanager
     def connection(self) -> Iterator[C]:
         """Lend a connection."""
-        self.check_open()
         permits = self._permits
         try:
-            permits.get(timeout=self._seconds)
+            permits.get(timeout=self._limits.pool_seconds)
         except Empty:
             raise StoreUnavailableError(
-                f"{self._url}: all {self._size} connections were in use for {self._seconds:g} "
-                "seconds; open the store with more connections="
+                f"{self._url}: all {self._limits.connections} connections were in use for "
+                f"{self._limits.pool_seconds:g} seconds; open the store with more connections="
             ) from None
         try:
-            self.check_open()
             db = self._take()
             interrupted = True  # by Ctrl-C, maybe in the middle of an answer
             try:
@@ -92,11 +97,6 @@ class Pool(Generic[C]):
         finally:
             permits.put(None)
 
-    def check_open(self) -> None:
-        """Raise `StoreClosedError` once it is closed."""
-        if self._closed:
-            raise StoreClosedError(self._url)
-
     def close(self) -> None:
         """Close idle connections now, and others when they come back."""
         self._closed = True
@@ -105,6 +105,8 @@ class Pool(Generic[C]):
                 _close(self._idle.pop())
 
     def _take(self) -> C:
+        if self._closed:
+            raise StoreClosedError(self._url)
         while self._idle:
             try:
                 db = self._idle.pop()
@@ -117,7 +119,7 @@ class Pool(Generic[C]):
 
     def _fill(self) -> None:
         self._permits: SimpleQueue[None] = SimpleQueue()
-        for _ in range(self._size):
+        for _ in range(self._limits.connections):
             self._permits.put(None)
 
     def _in_child(self) -> None:

@@ -18,7 +18,7 @@ from holdfast.errors import (
 )
 from holdfast.stores._shared.address import check_user_part, shown
 from holdfast.stores._shared.connections import Connections as ServerConnections
-from holdfast.stores._shared.pool import Pool
+from holdfast.stores._shared.pool import Limits, Pool
 from holdfast.stores._shared.sql import BeatenError, ContendedError
 from holdfast.stores._shared.table import Parameters, Row
 
@@ -67,32 +67,17 @@ class Connections(ServerConnections[Connection, "Session"]):
         where: str | Callable[[], Connection],
         prepare: Callable[[Session], None],
         recheck: Callable[[Session], object],
-        *,
-        size: int,
-        pool_seconds: float,
-        answer_seconds: float,
+        limits: Limits,
     ) -> None:
         if isinstance(where, str):
-            settings = _settings(where, answer_seconds)
+            settings = _settings(where, limits.answer_seconds)
             place = f"{settings['host']}:{settings['port']}/{quote(settings['database'])}"
             url = shown("mysql", settings["user"], settings["password"], place)
             self._make: Callable[[], Connection] = lambda: pymysql.connect(**settings)
         else:
             url, self._make = "mysql://", where
-        self._pool = Pool(
-            url,
-            self._connect,
-            fileno=_fileno,
-            rests=self._rests,
-            size=size,
-            seconds=pool_seconds,
-        )
-        super().__init__(url, self._pool.connection, prepare, recheck)
-
-    def close(self) -> None:
-        """Close every connection."""
-        super().close()
-        self._pool.close()
+        pool = Pool(url, self._connect, fileno=_fileno, rests=self._rests, limits=limits)
+        super().__init__(url, pool, prepare, recheck)
 
     def _connect(self) -> Connection:
         try:

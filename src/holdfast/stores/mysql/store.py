@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 from holdfast.errors import StoreError
 from holdfast.model import Entry, follows
 from holdfast.store import PAGE, RunFilter, Survives, Work
-from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
+from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
 from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds, entries_of
 from holdfast.stores._shared.work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
@@ -84,9 +84,7 @@ class MySQLStore(SQLStore[Session]):
             where,
             self._first_use,
             lambda session: version_of(session, prefix, self.url),
-            size=connections,
-            pool_seconds=pool_seconds,
-            answer_seconds=answer_seconds,
+            Limits(connections, pool_seconds, answer_seconds),
         )
         self.url = self._db.url
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -22,7 +22,8 @@ from holdfast.errors import (
 from holdfast.store import WorkFailedError
 from holdfast.stores._shared.address import check_user_part, has_secret_options, shown
 from holdfast.stores._shared.connections import Connections as ServerConnections
-from holdfast.stores._shared.pool import ANSWER_SECONDS, Pool
+from holdfast.stores._shared.connections import Lender
+from holdfast.stores._shared.pool import ANSWER_SECONDS, Limits, Pool
 from holdfast.stores._shared.sql import ContendedError
 
 T = TypeVar("T")
@@ -54,13 +55,6 @@ _RIGHTS: Final = (
 )
 
 
-class UsersPool(Protocol):
-    """A pool that the user made, such as psycopg_pool's ConnectionPool."""
-
-    def connection(self) -> AbstractContextManager[Connection]:
-        """Lend a connection."""
-
-
 class Connections(ServerConnections[Connection, Cursor]):
     """Cursors on our own connections, or on those of a user's pool."""
 
@@ -70,44 +64,30 @@ class Connections(ServerConnections[Connection, Cursor]):
 
     def __init__(
         self,
-        where: str | UsersPool,
+        where: str | Lender[Connection],
         schema: str,
         prepare: Callable[[Cursor], None],
         recheck: Callable[[Cursor], object],
-        *,
-        size: int,
-        pool_seconds: float,
-        answer_seconds: float,
+        limits: Limits,
     ) -> None:
-        self._own: Pool[Connection] | None = None
         if isinstance(where, str):
             settings = _settings(where)
-            url = _url(settings, schema)
             self._settings = settings | {"autocommit": True, "prepare_threshold": None}
-            self._answer_seconds = answer_seconds
-            self._own = Pool(
-                url,
+            self._answer_seconds = limits.answer_seconds
+            pool: Lender[Connection] = Pool(
+                _url(settings, schema),
                 self._connect,
                 fileno=Connection.fileno,
                 rests=self._rests,
-                size=size,
-                seconds=pool_seconds,
+                limits=limits,
             )
-            lend: Callable[[], AbstractContextManager[Connection]] = self._own.connection
         else:
-            url = _url(conninfo_to_dict(getattr(where, "conninfo", "") or ""), schema)
-            lend = where.connection
-        super().__init__(url, lend, prepare, recheck)
-
-    def close(self) -> None:
-        """Close our own connections; the user closes a user's pool."""
-        super().close()
-        if self._own is not None:
-            self._own.close()
+            pool, settings = where, conninfo_to_dict(getattr(where, "conninfo", "") or "")
+        super().__init__(_url(settings, schema), pool, prepare, recheck)
 
     def alone(self) -> AbstractContextManager[Cursor]:
         """A session on a connection of its own, which may be kept for long."""
-        return self.session(lend=self._lend if self._own is None else self._connect_alone)
+        return self.session(pool=_Fresh(self._settings) if isinstance(self._pool, Pool) else None)
 
     @contextmanager
     def _on(self, db: Connection) -> Iterator[Cursor]:
@@ -132,9 +112,6 @@ class Connections(ServerConnections[Connection, Cursor]):
         db.answer_seconds = self._answer_seconds
         return db
 
-    def _connect_alone(self) -> AbstractContextManager[Connection]:
-        return closing(psycopg.connect(**self._settings))
-
     def _commit(self, session: Cursor) -> None:
         try:
             session.execute("COMMIT")
@@ -156,6 +133,16 @@ class Connections(ServerConnections[Connection, Cursor]):
         if lost or code[:2] in _PASSING:
             return StoreUnavailableError(text)
         return StoreError(text)
+
+
+class _Fresh(NamedTuple):
+    """Lends a new connection each time."""
+
+    settings: dict[str, Any]
+
+    def connection(self) -> AbstractContextManager[Connection]:
+        """Connect."""
+        return closing(psycopg.connect(**self.settings))
 
 
 class _Impatient(psycopg.Connection[Any]):

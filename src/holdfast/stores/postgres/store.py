@@ -22,12 +22,13 @@ from holdfast.errors import HoldfastError
 from holdfast.model import Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
-from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
+from holdfast.stores._shared.connections import Lender
+from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
 from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds, entries_of
 from holdfast.stores._shared.work import Rules, WorkCursor, run_work
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
-from holdfast.stores.postgres.connections import Connections, Cursor, UsersPool, patient
+from holdfast.stores.postgres.connections import Connection, Connections, Cursor, patient
 from holdfast.stores.postgres.schema import prepare, version_of
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
@@ -63,7 +64,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
     def __init__(
         self,
-        where: str | UsersPool,
+        where: str | Lender[Connection],
         *,
         schema: str = "holdfast",
         connections: int = CONNECTIONS,
@@ -88,9 +89,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             schema,
             self._first_use,
             lambda cursor: version_of(cursor, schema, self.url),
-            size=connections,
-            pool_seconds=pool_seconds,
-            answer_seconds=answer_seconds,
+            Limits(connections, pool_seconds, answer_seconds),
         )
         self.url = self._db.url
 

@@ -19,6 +19,7 @@ from redis.retry import Retry
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError, StoreError
 from holdfast.seams import on_fork
 from holdfast.store import Watch
+from holdfast.stores._shared.pool import Limits
 from holdfast.stores.redis.errors import translate
 from holdfast.stores.redis.scripts import Script
 from holdfast.stores.redis.url import Client, drivers
@@ -30,15 +31,7 @@ ANSWER_SECONDS: Final = 10.0
 REPLICA_SECONDS: Final = 5.0
 
 
-def connect(
-    url: str,
-    *,
-    cluster: bool,
-    connections: int,
-    pool_seconds: float,
-    answer_seconds: float,
-    options: Mapping[str, Any],
-) -> Client:
+def connect(url: str, limits: Limits, options: Mapping[str, Any], *, cluster: bool) -> Client:
     """A client that waits for a free connection and never sends a command twice.
 
     A command whose reply was lost may have been executed; the caller has to find out.
@@ -49,15 +42,15 @@ def connect(
     if texts:
         url += ("&" if "?" in url else "?") + urlencode(texts)
     settings: dict[str, Any] = {
-        "socket_timeout": answer_seconds,
-        "socket_connect_timeout": min(CONNECT_SECONDS, answer_seconds),
-        "max_connections": connections,
+        "socket_timeout": limits.answer_seconds,
+        "socket_connect_timeout": min(CONNECT_SECONDS, limits.answer_seconds),
+        "max_connections": limits.connections,
         "retry": Retry(NoBackoff(), 0),
         **{name: value for name, value in options.items() if name not in texts},
     }
     if cluster:
         return RedisCluster.from_url(url, **settings)
-    pool = redis.BlockingConnectionPool.from_url(url, timeout=pool_seconds, **settings)
+    pool = redis.BlockingConnectionPool.from_url(url, timeout=limits.pool_seconds, **settings)
     return redis.Redis.from_pool(pool)
 
 

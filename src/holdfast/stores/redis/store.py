@@ -31,7 +31,6 @@ from zlib import crc32
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
-    OutcomeUnknownError,
     SchemaError,
     StoreError,
     StoreUnavailableError,
@@ -49,31 +48,16 @@ from holdfast.store import (
 )
 from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.fields import digits, pack, unpack
-from holdfast.stores._shared.journals import totals
+from holdfast.stores._shared.journals import append_in_parts, totals
+from holdfast.stores._shared.pool import Limits
 
 try:
     from redis.cluster import RedisCluster
 except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
+from holdfast.stores.redis import scripts
 from holdfast.stores.redis.durability import probe
-from holdfast.stores.redis.link import (
-    ANSWER_SECONDS,
-    CONNECTIONS,
-    POOL_SECONDS,
-    Link,
-    connect,
-)
-from holdfast.stores.redis.scripts import (
-    APPEND,
-    ERASE,
-    EXPIRES,
-    FOLLOWS,
-    HEADS,
-    KEYS_OF_A_RUN,
-    READ,
-    STAYS,
-    TRIM,
-)
+from holdfast.stores.redis.link import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Link, connect
 from holdfast.stores.redis.url import Client, check, shown
 
 log: Final = logging.getLogger("holdfast")
@@ -136,15 +120,11 @@ class RedisStore(Store, Notifying):
         if isinstance(where, str):
             check(where, driver, clustered=clustered)
         self.url = shown(where, prefix, ttl)
-        pooled: dict[str, Any] = {
-            "connections": connections,
-            "pool_seconds": pool_seconds,
-            "answer_seconds": answer_seconds,
-        }
+        limits = Limits(connections, pool_seconds, answer_seconds)
 
         def client() -> Client:
             if isinstance(where, str):
-                return connect(where, cluster=clustered, options=driver, **pooled)
+                return connect(where, limits, driver, cluster=clustered)
             return where
 
         self._link = Link(
@@ -157,27 +137,18 @@ class RedisStore(Store, Notifying):
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         self._link.check_open()
-        outcomes: dict[int, bool] = {}
-        for places in self._together([entry.run for entry in entries]):
-            try:
-                won = self._append([entries[place] for place in places])
-            except HoldfastError as error:
-                if not outcomes:
-                    raise
-                raise OutcomeUnknownError(entries[places[0]].run, str(error)) from error
-            outcomes.update(zip(places, won, strict=True))
-        return [outcomes[place] for place in range(len(entries))]
+        return append_in_parts(entries, self._together([e.run for e in entries]), self._append)
 
     def _append(self, entries: Sequence[Entry]) -> list[bool]:
         runs: dict[str, int] = {}  # and the place of its first key
         for entry in entries:
-            runs.setdefault(entry.run, len(runs) * KEYS_OF_A_RUN + 1)
+            runs.setdefault(entry.run, len(runs) * scripts.KEYS_OF_A_RUN + 1)
         arguments: list[object] = [self._channel, self._ttl, *(run.encode() for run in runs)]
         for entry in entries:
             arguments += (runs[entry.run], *self._packed(entry), self._fate(entry))
             arguments += (_digits(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
         keys = [key for run in runs for key in self._keys(run)]
-        won = self._link.write(APPEND, keys, arguments, entries[0].run)
+        won = self._link.write(scripts.APPEND, keys, arguments, entries[0].run)
         if isinstance(won, bytes):
             raise StoreError(
                 f"{self.url}: run {won.decode()!r} has expired; start a new run under another id"
@@ -205,7 +176,7 @@ class RedisStore(Store, Notifying):
         if not bodies:
             found = self._link.command(name, entries, *bounds, "LIMIT", 0, limit)
             return [self._entry(run, member)[0] for member in found]
-        found = self._link.ask(READ, [entries, its_bodies], [name, *bounds, limit])
+        found = self._link.ask(scripts.READ, [entries, its_bodies], [name, *bounds, limit])
         return [
             self._entry(run, member, body or b"")[0]
             for member, body in zip(found[::2], found[1::2], strict=True)
@@ -237,7 +208,7 @@ class RedisStore(Store, Notifying):
                 for member in found:
                     entry, _ = self._entry(run, member)
                     arguments += self._packed(trimmed(entry, changes[seq]))
-            done = self._link.write(TRIM, self._keys(run), arguments, run)
+            done = self._link.write(scripts.TRIM, self._keys(run), arguments, run)
             if done >= 0:
                 return bool(done)
         raise StoreUnavailableError(f"{self.url}: other writers kept getting ahead on run {run!r}")
@@ -246,7 +217,7 @@ class RedisStore(Store, Notifying):
         run = tombstone.run
         arguments = [self._channel, self._ttl, run.encode(), self._fate(tombstone)]
         arguments += self._packed(tombstone)
-        return bool(self._link.write(ERASE, self._keys(run), arguments, run))
+        return bool(self._link.write(scripts.ERASE, self._keys(run), arguments, run))
 
     def stats(self, run: str | None = None) -> StoreStats:
         if run is not None:
@@ -275,7 +246,7 @@ class RedisStore(Store, Notifying):
     def close(self) -> None:
         self._link.close(owned=self._owned)
 
-    # --- the list of runs
+    # the list of runs
 
     def _names(self, prefix: str, after: str, limit: int) -> Iterator[list[str]]:
         """The ids of all shards in order, in pages.
@@ -309,7 +280,9 @@ class RedisStore(Store, Notifying):
         heads: dict[int, Entry] = {}
         for places in self._together(names):
             keys = [key for place in places for key in self._keys(names[place])[:2]]
-            members = self._link.ask(HEADS, keys, [names[place].encode() for place in places])
+            members = self._link.ask(
+                scripts.HEADS, keys, [names[place].encode() for place in places]
+            )
             for place, member in zip(places, members, strict=True):
                 if member is not None:
                     heads[place] = self._entry(names[place], member)[0]
@@ -335,17 +308,14 @@ class RedisStore(Store, Notifying):
     def _range(self, run: str, seq: int) -> tuple[object, ...]:
         return ("ZRANGEBYLEX", self._keys(run)[1], b"[" + _digits(seq), b"+", "LIMIT", 0, PAGE)
 
-    # --- keys and values
+    # keys and values
 
     def _together(self, runs: Sequence[str]) -> Iterable[list[int]]:
         """Places in `runs` that one script can handle: on a cluster, those of one shard."""
-        if not runs:
-            return []
-        if not self._link.clustered:
-            return [list(range(len(runs)))]
         shards: dict[int, list[int]] = {}
         for place, run in enumerate(runs):
-            shards.setdefault(_shard(run), []).append(place)
+            shard = _shard(run) if self._link.clustered else 0
+            shards.setdefault(shard, []).append(place)
         return shards.values()
 
     def _index(self, shard: int) -> bytes:
@@ -367,9 +337,9 @@ class RedisStore(Store, Notifying):
 
     def _fate(self, entry: Entry) -> bytes:
         if entry.run.startswith(_VERDICTS):
-            return FOLLOWS
+            return scripts.FOLLOWS
         lasting = not self._ttl or entry.run.startswith(HIDDEN) or entry.status in _LASTING
-        return STAYS if lasting else EXPIRES
+        return scripts.STAYS if lasting else scripts.EXPIRES
 
     def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
         """The entry's seq, member and body."""
