@@ -224,7 +224,7 @@ def test_a_run_that_is_refused_keeps_no_other_from_being_copied(
         cp.save("d", 1, thread_id="talk")
         seen: list[str] = []
         with pytest.raises(
-            hf.CopyRefusedError, match="'a', 'b'; copy them to another store"
+            hf.CopyRefusedError, match="'a', 'b'; they are unchanged. Copy them to another store"
         ) as error:
             cp.copy_to(target, progress=seen.append)
         assert (error.value.run_ids, error.value.target) == (("a", "b"), target.url)
