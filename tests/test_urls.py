@@ -49,7 +49,7 @@ def test_urls_and_paths_open_the_store_they_name(
         ("sqlite:///:memory:", "memory://"),
         ("file://host/path", "file:///absolute"),
         ("no-such-directory", "name a .db file"),
-        ("sqlite:///x.db?colour=red", "option"),
+        ("sqlite:///x.db?color=red", "option"),
         ("x.duckdb", "use duckdb:///x.duckdb"),
         ("postgresql+psycopg://db/runs", "use postgresql://"),
         ("mysql+pymysql://db/runs", "use mysql://"),
@@ -61,7 +61,7 @@ def test_urls_and_paths_open_the_store_they_name(
         ("redis://db?socket_timeout=soon", "socket_timeout"),
         ("redis://db/abc", "the number of a database"),
         ("mongodb://db:port/runs", "[Pp]ort"),
-        ("postgresql://db/runs?colour=red", "colour"),
+        ("postgresql://db/runs?color=red", "color"),
         ("memory://?survives=everything", "survives must be one of"),
     ],
 )
