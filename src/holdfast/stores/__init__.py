@@ -1,6 +1,7 @@
-"""Where journals are kept. Each module is one backend behind `holdfast.store.Store`.
+"""Where journals are kept: one module or package for each backend of `holdfast.store.Store`.
 
-`from holdfast.stores import SQLiteStore` and so on import what they need when they are asked for.
+Nothing here knows checkpoints, states or encodings: a store keeps bytes and index fields.
+`from holdfast.stores import SQLiteStore` and so on import a driver only when it is needed.
 """
 
 from __future__ import annotations

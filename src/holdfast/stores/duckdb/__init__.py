@@ -1,1 +1,1 @@
-"""Journals in one DuckDB file, for one process."""
+"""Journals in one DuckDB file, for one process: `store` its methods, `file` the connection."""

@@ -1,1 +1,4 @@
-"""Journals as plain files that people can read."""
+"""Journals as plain files that people can read.
+
+`store` its methods, `root` the directory and its lock, `run` one run's directory, `format` one file.
+"""

@@ -1,1 +1,1 @@
-"""Journals in a MySQL or MariaDB database."""
+"""Journals in a MySQL or MariaDB database: `store`, its `schema` and its `connections`."""

@@ -1,1 +1,1 @@
-"""Journals in a PostgreSQL database."""
+"""Journals in a PostgreSQL database: `store`, its `schema` and its `connections`."""
