@@ -42,6 +42,10 @@ SHARDS: Final = 4
 _PART: Final = 350_000
 _UNSENT: Final = (bx.EndpointConnectionError, bx.ConnectTimeoutError, bx.ProxyConnectionError)
 _NOT_CONFIGURED: Final = (bx.NoCredentialsError, bx.NoRegionError, bx.PartialCredentialsError)
+_CREDENTIALS: Final = (
+    "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_DEFAULT_REGION, or open the store with "
+    "region= or with a client="
+)
 _ERRORS: Final = (bx.ClientError, bx.BotoCoreError, KeyError, ValueError, TypeError)
 _TEMPORARY: Final = (
     "ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded",
@@ -109,59 +113,55 @@ class DynamoDBStore(DocumentStore):
 
     def _get(self, run: str) -> bytes | None:
         with self._translated():
-            key = {"pk": {"S": _shard(run)}, "sk": {"S": run}}
+            key = _wire(pk=_shard(run), sk=run)
             found = self._db.get_item(TableName=self._table, Key=key, ConsistentRead=True)
             document: bytes | None = found["Item"]["d"]["B"] if "Item" in found else None
         return document
 
     def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
-        item = {"pk": {"S": _shard(run)}, "sk": {"S": run}, "v": {"N": str(new)},
-                "d": {"B": packed}, "t": {"B": top}}  # fmt: skip
-        condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
-        if old:
-            condition = {
-                "ConditionExpression": "v = :old",
-                "ExpressionAttributeValues": {":old": {"N": str(old)}},
-            }
+        item = _wire(pk=_shard(run), sk=run, v=new, d=packed, t=top)
         with self._translated(run):
-            return self._put_if(item, condition)
+            if old:
+                return self._put_if("v = :old", item, _wire(**{":old": old}))
+            return self._put_if("attribute_not_exists(pk)", item)
 
     def _tops(self, low: str, above: str, high: str, limit: int) -> list[tuple[str, bytes]]:
         pages = []
         for shard in range(SHARDS):
-            found = self._query(
-                f"r{shard:02}", max(low, above), high, limit + 1, forward=True, fields="sk, t"
-            )
+            found = self._query(f"r{shard:02}", max(low, above), high, "sk, t", limit + 1)
             with self._translated():
-                tops = [(i["sk"]["S"], i["t"]["B"]) for i in found if above < i["sk"]["S"] < high]
+                tops = [(i["sk"]["S"], i["t"]["B"]) for i in found]
+            tops = [top for top in tops if above < top[0] < high]
             pages.append(tops[:limit])
         return list(islice(merge(*pages), limit))
 
     # entries
 
     def _put(self, run: str, item: Item) -> None:
-        row = {"pk": {"S": f"e{run}"}, "sk": {"S": digits(item.seq)}, "m": {"N": str(item.trims)},
-               "f": {"B": item.fields}, "b": {"B": item.body}, "o": {"S": item.blob}}  # fmt: skip
-        condition = {
-            "ConditionExpression": "attribute_not_exists(pk) OR m < :m",
-            "ExpressionAttributeValues": {":m": row["m"]},
-        }
+        row = _wire(
+            pk=f"e{run}", sk=digits(item.seq), m=item.trims, f=item.fields, b=item.body, o=item.blob
+        )
         with self._translated():
-            self._put_if(row, condition)
+            self._put_if("attribute_not_exists(pk) OR m < :m", row, {":m": row["m"]})
 
     def _items(
         self, run: str, low: int, high: int, limit: int, *, newest_first: bool, bodies: bool
     ) -> list[Item]:
         fields = "sk, m, f, o" + (", b" if bodies else "")
         found = self._query(
-            f"e{run}", digits(low), digits(high), limit, forward=not newest_first, fields=fields
+            f"e{run}", digits(low), digits(high), fields, limit, forward=not newest_first
         )
         with self._translated():
             return [
-                Item(int(i["sk"]["S"]), int(i["m"]["N"]), i["f"]["B"], i["b"]["B"] if bodies else b"",
-                     i["o"]["S"])
+                Item(
+                    seq=int(i["sk"]["S"]),
+                    trims=int(i["m"]["N"]),
+                    fields=i["f"]["B"],
+                    body=i["b"]["B"] if bodies else b"",
+                    blob=i["o"]["S"],
+                )
                 for i in found
-            ]  # fmt: skip
+            ]
 
     def _delete(self, run: str, seqs: Collection[int]) -> None:
         with self._translated():
@@ -173,17 +173,16 @@ class DynamoDBStore(DocumentStore):
     def _put_blob(self, run: str, name: str, body: bytes) -> None:
         with self._translated():
             for part, at in enumerate(range(0, len(body), _PART)):
-                key = {"pk": {"S": f"b{run}"}, "sk": {"S": f"{name}:{part:06}"}}
-                item = {**key, "b": {"B": body[at : at + _PART]}}
+                item = _wire(pk=f"b{run}", sk=f"{name}:{part:06}", b=body[at : at + _PART])
                 self._db.put_item(TableName=self._table, Item=item)
 
     def _get_blob(self, run: str, name: str) -> bytes | None:
-        parts = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="b")
+        parts = self._query(f"b{run}", f"{name}:", f"{name};", "b")
         with self._translated():
             return b"".join(part["b"]["B"] for part in parts) if parts else None
 
     def _delete_blob(self, run: str, name: str) -> None:
-        found = self._query(f"b{run}", f"{name}:", f"{name};", 1 << 30, forward=True, fields="sk")
+        found = self._query(f"b{run}", f"{name}:", f"{name};", "sk")
         with self._translated():
             # The last first, so that what is left never looks whole.
             for part in reversed(found):
@@ -191,9 +190,14 @@ class DynamoDBStore(DocumentStore):
 
     # requests
 
-    def _put_if(self, item: dict[str, Any], condition: dict[str, Any]) -> bool:
+    def _put_if(
+        self, condition: str, item: dict[str, Any], values: dict[str, Any] | None = None
+    ) -> bool:
+        given = {"ExpressionAttributeValues": values} if values else {}
         try:
-            self._db.put_item(TableName=self._table, Item=item, **condition)
+            self._db.put_item(
+                TableName=self._table, Item=item, ConditionExpression=condition, **given
+            )
         except bx.ClientError as error:
             if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
                 return False
@@ -201,35 +205,32 @@ class DynamoDBStore(DocumentStore):
         return True
 
     def _delete_key(self, pk: str, sk: str) -> None:
-        self._db.delete_item(TableName=self._table, Key={"pk": {"S": pk}, "sk": {"S": sk}})
+        self._db.delete_item(TableName=self._table, Key=_wire(pk=pk, sk=sk))
 
     def _query(
-        self, pk: str, low: str, high: str, limit: int, *, forward: bool, fields: str
+        self,
+        pk: str,
+        low: str,
+        high: str,
+        fields: str,
+        limit: int | None = None,
+        *,
+        forward: bool = True,
     ) -> list[dict[str, Any]]:
-        """Items with low <= sk <= high. DynamoDB ends a page at 1 MB, we at the limit."""
+        """These fields of the items with low <= sk <= high."""
         if low > high:
             return []
-        found: list[dict[str, Any]] = []
-        start: dict[str, Any] = {}
         with self._translated():
-            while len(found) < limit:
-                page = self._db.query(
-                    TableName=self._table,
-                    KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
-                    ExpressionAttributeValues={
-                        ":pk": {"S": pk}, ":low": {"S": low}, ":high": {"S": high},
-                    },
-                    ProjectionExpression=fields,
-                    ConsistentRead=True,
-                    ScanIndexForward=forward,
-                    Limit=min(limit - len(found), 1000),
-                    **start,
-                )  # fmt: skip
-                found += page["Items"]
-                if "LastEvaluatedKey" not in page:
-                    break
-                start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
-        return found
+            pages = self._db.get_paginator("query").paginate(
+                TableName=self._table,
+                KeyConditionExpression="pk = :pk AND sk BETWEEN :low AND :high",
+                ExpressionAttributeValues=_wire(**{":pk": pk, ":low": low, ":high": high}),
+                ProjectionExpression=fields,
+                ConsistentRead=True,
+                ScanIndexForward=forward,
+                PaginationConfig={"MaxItems": limit, "PageSize": min(limit or 1000, 1000)},
+            )
+            return [item for page in pages for item in page["Items"]]
 
     @property
     def _db(self) -> Any:
@@ -291,7 +292,7 @@ class DynamoDBStore(DocumentStore):
                 return OutcomeUnknownError(run, text)
             return StoreUnavailableError(text) if failed or code in _TEMPORARY else StoreError(text)
         if isinstance(error, _NOT_CONFIGURED):
-            return StoreError(f"{text}; see the guide on DynamoDB")
+            return StoreError(f"{text}; {_CREDENTIALS}")
         if isinstance(error, bx.HTTPClientError | bx.ConnectionError):
             if run is None or isinstance(error, _UNSENT):
                 return StoreUnavailableError(text)
@@ -306,6 +307,16 @@ class DynamoDBStore(DocumentStore):
 def _session() -> Any:
     """Cached, as loading the service's description is slow."""
     return boto3.session.Session()
+
+
+def _wire(**values: str | bytes | int) -> dict[str, dict[str, Any]]:
+    """Values as DynamoDB takes them, with their types."""
+    return {
+        name: {"N": str(value)}
+        if isinstance(value, int)
+        else {"S" if isinstance(value, str) else "B": value}
+        for name, value in values.items()
+    }
 
 
 def _shard(run: str) -> str:

@@ -18,6 +18,19 @@ LOCK_SECONDS: Final = 30
 """How long to wait for the migration of another process."""
 
 
+MARK: Final = "holdfast schema "
+"""The comment on the table of entries, followed by the version, where there are comments."""
+
+
+def version_in(comment: str | None, url: str, known: int) -> int | None:
+    """The version in a comment, None if it is not ours. Raises `SchemaError` for a newer one."""
+    if not comment or not comment.startswith(MARK):
+        return None
+    version = int(comment.removeprefix(MARK))
+    refuse_newer(url, version, known)
+    return version
+
+
 def refuse_newer(url: str, version: int, known: int) -> None:
     """Raise `SchemaError` if a store has a version that this holdfast does not know."""
     if version > known:

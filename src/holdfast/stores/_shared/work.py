@@ -27,6 +27,7 @@ _FORBIDDEN: Final = frozenset([
     "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare",
     "set", "reset", "discard",
 ])  # fmt: skip
+_RESULTS: Final = ("fetchone", "fetchmany", "fetchall", "rowcount", "description")
 _ALLOWED: Final = frozenset([("set", "local"), ("set", "constraints")])
 
 
@@ -89,30 +90,13 @@ class WorkCursor:
         self._do(query, lambda cursor: cursor.executemany(query, parameters))
         return self
 
-    def fetchone(self) -> Any:
-        """The next row, or None."""
-        return self._open().fetchone()
-
-    def fetchmany(self, size: int = 1) -> Any:
-        """The next rows."""
-        return self._open().fetchmany(size)
-
-    def fetchall(self) -> Any:
-        """All rows that are left."""
-        return self._open().fetchall()
-
     def __iter__(self) -> Iterator[Any]:
         return iter(self.fetchone, None)
 
-    @property
-    def rowcount(self) -> int:
-        """How many rows the last statement found or changed."""
-        return int(self._open().rowcount)
-
-    @property
-    def description(self) -> Any:
-        """The columns of the last result."""
-        return self._open().description
+    def __getattr__(self, name: str) -> Any:
+        if name in _RESULTS:
+            return getattr(self._open(), name)
+        raise AttributeError(f"the cursor of commit= has no {name}")
 
     @property
     def connection(self) -> NoReturn:

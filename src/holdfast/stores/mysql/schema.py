@@ -10,10 +10,15 @@ import pymysql
 
 from holdfast.errors import SchemaError
 from holdfast.seams import fault
-from holdfast.stores._shared.schema import LOCK_SECONDS, MIGRATION_SECONDS, refuse_newer, too_long
+from holdfast.stores._shared.schema import (
+    LOCK_SECONDS,
+    MARK,
+    MIGRATION_SECONDS,
+    too_long,
+    version_in,
+)
 from holdfast.stores.mysql.connections import Session, patient
 
-_MARK: Final = "holdfast schema "  # the table's comment, with the version
 # Text is stored as bytes, so that no collation folds, pads or truncates it.
 _TABLE: Final = """
     CREATE TABLE {entries} (
@@ -107,7 +112,7 @@ def _migrate(session: Session, prefix: str, version: int | None) -> None:
         for statement in migration.first:
             session.execute(statement.format(**names))
             fault("schema.migrate")
-        clauses = ", ".join((*migration.alter, f"COMMENT = '{_MARK}{number}'"))
+        clauses = ", ".join((*migration.alter, f"COMMENT = '{MARK}{number}'"))
         session.execute(f"ALTER TABLE {names['entries']} {clauses}")
         fault("schema.migrate")
 
@@ -121,12 +126,10 @@ def version_of(session: Session, prefix: str, url: str) -> int | None:
     )
     if not found:
         return None
-    comment = str(found[0][0])
-    if not comment.startswith(_MARK):
+    version = version_in(str(found[0][0]), url, len(MIGRATIONS))
+    if version is None:
         raise SchemaError(
             url,
             "there is a table that holdfast did not create; open the store with another prefix=",
         )
-    version = int(comment.removeprefix(_MARK))
-    refuse_newer(url, version, len(MIGRATIONS))
     return version

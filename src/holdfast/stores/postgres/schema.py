@@ -8,10 +8,15 @@ import psycopg
 
 from holdfast.errors import SchemaError
 from holdfast.seams import fault
-from holdfast.stores._shared.schema import LOCK_SECONDS, MIGRATION_SECONDS, refuse_newer, too_long
+from holdfast.stores._shared.schema import (
+    LOCK_SECONDS,
+    MARK,
+    MIGRATION_SECONDS,
+    too_long,
+    version_in,
+)
 from holdfast.stores.postgres.connections import patient
 
-_MARK: Final = "holdfast schema "  # the table's comment, with the version
 # Not every server knows all of them.
 _UNLIMITED: Final = """
     SELECT set_config(name, '0', true) FROM pg_settings
@@ -141,7 +146,7 @@ def _migrate(cursor: psycopg.Cursor[Any], schema: str, version: int, url: str) -
             url,
             "this schema has tables that holdfast did not create; open the store with another schema=",
         ) from error
-    cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{_MARK}{len(MIGRATIONS)}'")
+    cursor.execute(f"COMMENT ON TABLE {name}.entries IS '{MARK}{len(MIGRATIONS)}'")
 
 
 def version_of(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
@@ -153,8 +158,4 @@ def version_of(cursor: psycopg.Cursor[Any], schema: str, url: str) -> int:
         (schema,),
     )
     (comment,) = cursor.fetchone() or (None,)
-    if not comment or not comment.startswith(_MARK):
-        return 0
-    version = int(comment.removeprefix(_MARK))
-    refuse_newer(url, version, len(MIGRATIONS))
-    return version
+    return version_in(comment, url, len(MIGRATIONS)) or 0

@@ -21,7 +21,9 @@ def translate(error: Exception, url: str, *, clustered: bool) -> HoldfastError:
     if isinstance(error, rx.ReadOnlyError) or "READONLY" in said:
         return StoreUnavailableError(f"{said} This is a replica: connect to its primary")
     if isinstance(error, rx.AskError | rx.ClusterCrossSlotError) and not clustered:
-        return StoreError(f"{url}: this server is part of a cluster; add ?cluster=true to the URL")
+        return StoreError(
+            f"{url}: this server is part of a cluster; open the store with cluster=true"
+        )
     if isinstance(error, rx.AskError | rx.TryAgainError) or "TTL exhausted" in said:
         return StoreUnavailableError(f"{url}: the cluster is moving a slot ({error}); try again")
     if isinstance(
