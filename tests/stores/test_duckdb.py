@@ -106,7 +106,7 @@ def test_other_files_are_refused_and_left_alone(path: Path) -> None:
     path.unlink()
     with duckdb.connect(str(path)) as db:
         db.execute("CREATE TABLE holdfast (x INTEGER)")
-    with pytest.raises(hf.SchemaError, match="someone else's"):
+    with pytest.raises(hf.SchemaError, match="that is not ours"):
         DuckDBStore(path)
     path.unlink()
     DuckDBStore(path).close()

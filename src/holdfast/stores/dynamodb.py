@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from typing import Any, Final
@@ -28,7 +28,7 @@ from holdfast.store import Survives
 from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.document import Item
 from holdfast.stores._shared.document_store import DocumentStore
-from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.fields import digits
 
 try:
@@ -279,9 +279,9 @@ class DynamoDBStore(DocumentStore):
     def _disconnect(self) -> None:
         self._client = None
 
-    def _translated(self, run: str | None = None) -> AbstractContextManager[None]:
+    def _translated(self, run: str | None = None) -> Translated:
         """Let no driver error escape. With a run, a lost reply leaves the outcome unknown."""
-        return translated(self.url, _ERRORS, functools.partial(self._translate, run))
+        return Translated(self.url, _ERRORS, functools.partial(self._translate, run))
 
     def _translate(self, run: str | None, error: Exception) -> HoldfastError:
         text = f"{self.url}: {error}"

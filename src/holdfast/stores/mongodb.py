@@ -31,7 +31,7 @@ from holdfast.stores._shared.address import (
 )
 from holdfast.stores._shared.document import Item
 from holdfast.stores._shared.document_store import DocumentStore
-from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.fields import digits
 
 try:
@@ -195,7 +195,7 @@ class MongoDBStore(DocumentStore):
     def _translated(self, run: str | None = None) -> AbstractContextManager[None]:
         """Let no driver error escape. With a run, a lost reply leaves the outcome unknown."""
         strange = (KeyError, TypeError, ValueError)  # a document that holdfast did not write
-        return translated(self.url, (px.PyMongoError, *strange), partial(self._translate, run))
+        return Translated(self.url, (px.PyMongoError, *strange), partial(self._translate, run))
 
     def _translate(self, run: str | None, error: Exception) -> HoldfastError:
         text = f"{self.url}: {error}"

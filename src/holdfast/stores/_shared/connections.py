@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError, StoreError
 from holdfast.seams import fault
-from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.pool import Connection, Pool
 
 
@@ -51,6 +51,7 @@ class Connections(ABC, Generic[C, S]):
         recheck: Callable[[S], object],
     ) -> None:
         self.url = url
+        self.translated = Translated(url, self.driver_error, self._translate)
         self._pool = pool
         self._prepare: Callable[[S], None] | None = prepare
         self._recheck = recheck
@@ -87,7 +88,7 @@ class Connections(ABC, Generic[C, S]):
     def session(self, *, prepared: bool = True, pool: Lender[C] | None = None) -> Iterator[S]:
         """A session in which every statement is its own transaction."""
         self.check_open()
-        with self.translated(), (pool or self._pool).connection() as db, self._on(db) as session:
+        with self.translated, (pool or self._pool).connection() as db, self._on(db) as session:
             prepare = self._prepare if prepared else None  # another thread may unset it
             if prepare is not None:
                 prepare(session)
@@ -128,7 +129,3 @@ class Connections(ABC, Generic[C, S]):
             if self._is_lost(session):
                 raise OutcomeUnknownError(run, str(self._translate(error))) from error
             raise
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Let no driver error escape."""
-        return translated(self.url, self.driver_error, self._translate)

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import HoldfastError, StoreError, StoreUnavailableError
 
 
-@contextmanager
-def translated(
-    url: str,
-    drivers: type[Exception] | tuple[type[Exception], ...],
-    translate: Callable[[Any], HoldfastError],
-) -> Iterator[None]:
-    """Raise what the driver raises as a `HoldfastError`."""
-    try:
-        yield
-    except HoldfastError:
-        raise  # before OSError, as some are both
-    except drivers as error:
-        raise translate(error) from error
-    except OSError as error:
-        raise StoreUnavailableError(f"{url}: {error}") from error
-    except (OverflowError, UnicodeError, struct.error) as error:  # a value that no column can hold
-        raise StoreError(f"{url}: {error}") from error
+class Translated:
+    """A context manager that lets no driver error escape. It may be used again, and nested."""
+
+    def __init__(
+        self,
+        url: str,
+        drivers: type[Exception] | tuple[type[Exception], ...],
+        translate: Callable[[Any], HoldfastError],
+    ) -> None:
+        self._url = url
+        self._drivers = drivers
+        self._translate = translate
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, HoldfastError):  # some are an OSError, too
+            return
+        if isinstance(error, self._drivers):
+            raise self._translate(error) from error
+        if isinstance(error, OSError):
+            raise StoreUnavailableError(f"{self._url}: {error}") from error
+        if isinstance(error, OverflowError | UnicodeError | struct.error):  # no column can hold it
+            raise StoreError(f"{self._url}: {error}") from error

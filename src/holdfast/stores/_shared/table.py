@@ -31,7 +31,7 @@ class TableStore(Store):
     _stored: ClassVar[str] = "octet_length(e.body)"
     """The size of a body, without reading it."""
 
-    _empty: ClassVar[str] = "''"
+    _empty: ClassVar[str] = "x''"
     """An empty body."""
 
     @abstractmethod
@@ -51,11 +51,11 @@ class TableStore(Store):
         if after is None:
             after = 1 << 62 if newest_first else -1
         query = (
-            f"SELECT {NO_BODY}{', e.body' if bodies else ''} FROM {self._entries} AS e "  # noqa: S608
+            f"SELECT {NO_BODY}, {'e.body' if bodies else self._empty} FROM {self._entries} AS e "  # noqa: S608
             f"WHERE e.run = {self._mark} AND e.seq {beyond} {self._mark} "
             f"ORDER BY e.seq {order} LIMIT {self._mark}"
         )
-        return entries_of(self._rows(query, (run, after, limit)), bodies=bodies)
+        return self._found(query, (run, after, limit))
 
     def stats(self, run: str | None = None) -> StoreStats:
         which, value = (">=", " ") if run is None else ("=", run)
@@ -68,6 +68,10 @@ class TableStore(Store):
             query, (value,)
         )
         return StoreStats(runs, checkpoints, int(state_bytes), int(stored_bytes), oldest, newest)
+
+    def _found(self, query: str, parameters: Parameters) -> list[Entry]:
+        """The entries that a query finds, if it selects all columns."""
+        return list(map(Entry._make, self._rows(query, parameters)))
 
     def _trimming(self, marker: Entry, changes: Mapping[int, bytes | None]) -> Iterable[Change]:
         """The statements that change the entries before the marker, with rows of parameters."""
@@ -101,10 +105,3 @@ def bounds(where: RunFilter, after: str) -> dict[str, str]:
         "low": where.prefix if where.prefix.startswith(HIDDEN) else max(where.prefix, " "),
         "high": where.prefix + chr(0x10FFFF) * MAX_ID_BYTES,
     }
-
-
-def entries_of(rows: Iterable[Row], *, bodies: bool) -> list[Entry]:
-    """Rows as entries; without `bodies`, the rows lack the last column."""
-    if bodies:
-        return list(map(Entry._make, rows))
-    return [Entry._make((*row, b"")) for row in rows]

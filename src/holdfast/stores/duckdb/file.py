@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -22,7 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.model import Entry
 from holdfast.seams import fault, on_fork
-from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.schema import refuse_newer
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
@@ -72,6 +72,7 @@ class File:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.url = f"duckdb:///{path}"
+        self.translated = Translated(self.url, (duckdb.Error, RuntimeError), self._translate)
         self.heads: dict[str, int] = {}
         self.users = 0
         self._db: Any = None
@@ -106,7 +107,7 @@ class File:
 
     def query(self, text: str, parameters: Any) -> list[tuple[Any, ...]]:
         """The rows that a query finds."""
-        with self._lock, self.translated():
+        with self._lock, self.translated:
             found: list[tuple[Any, ...]] = self._connection().execute(text, parameters).fetchall()
             return found
 
@@ -132,7 +133,7 @@ class File:
     @contextmanager
     def using(self) -> Iterator[Any]:
         """Lend the connection. Each statement is its own transaction."""
-        with self._lock, self.translated():
+        with self._lock, self.translated:
             db = self._connection()
             if len(self.heads) > _MAX_HEADS:
                 self.heads.clear()
@@ -175,7 +176,7 @@ class File:
         if self._begun:
             self._disconnect()
         if self._db is None:
-            with self.translated():
+            with self.translated:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 db = duckdb.connect(str(self.path))
                 try:
@@ -224,10 +225,6 @@ class File:
             self._db = self._parsed = None
         self._begun = False
 
-    def translated(self) -> AbstractContextManager[None]:
-        """Let no driver error escape."""
-        return translated(self.url, (duckdb.Error, RuntimeError), self._translate)
-
     def _translate(self, error: Exception) -> HoldfastError:
         if isinstance(error, duckdb.FatalException | duckdb.InternalException):
             self._disconnect()
@@ -250,7 +247,7 @@ class File:
 def connect(path: Path) -> Iterator[Any]:
     """A plain connection to a file, with translated errors."""
     file = File(path)
-    with file.translated(), duckdb.connect(str(path)) as db:
+    with file.translated, duckdb.connect(str(path)) as db:
         yield db
 
 

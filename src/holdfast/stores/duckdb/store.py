@@ -23,7 +23,6 @@ from holdfast.stores._shared.table import (
     Row,
     TableStore,
     bounds,
-    entries_of,
 )
 
 try:
@@ -37,7 +36,7 @@ _HEADS: Final = (
     "SELECT run, max(seq) FROM entries WHERE run IN (SELECT unnest(?::VARCHAR[])) GROUP BY run"
 )
 _RUNS: Final = f"""
-    SELECT {NO_BODY} FROM entries AS e WHERE (run, seq) IN (
+    SELECT {NO_BODY}, ''::BLOB FROM entries AS e WHERE (run, seq) IN (
         SELECT (run, max(seq)) FROM entries
         WHERE run > $after AND run >= $low AND run < $high GROUP BY run
     )
@@ -54,6 +53,8 @@ class DuckDBStore(TableStore):
     Raises `StoreUnavailableError` while another process has the file open. After fork(), the
     first of the two processes to use the store gets the file.
     """
+
+    _empty = "''::BLOB"
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).absolute()
@@ -94,7 +95,7 @@ class DuckDBStore(TableStore):
     ) -> list[Entry]:
         wanted = where._asdict() | bounds(where, after) | {"limit": limit}
         del wanted["prefix"]
-        return entries_of(self._rows(_RUNS, wanted), bodies=False)
+        return self._found(_RUNS, wanted)
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         file = self._opened()

@@ -22,7 +22,7 @@ from holdfast.model import Entry, follows
 from holdfast.store import PAGE, RunFilter, Survives, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
-from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds, entries_of
+from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds
 from holdfast.stores._shared.work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
 from holdfast.stores.mysql.connections import (
     Connection,
@@ -104,14 +104,13 @@ class MySQLStore(SQLStore[Session]):
 
     def _some_heads(self, where: RunFilter, after: str, size: int) -> list[Entry]:
         """A page of heads, not filtered. For the inner query, servers skip from run to run."""
-        rows = self._rows(
-            f"SELECT {NO_BODY} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
+        return self._found(
+            f"SELECT {NO_BODY}, {self._empty} FROM (SELECT run, max(seq) AS seq FROM {self._entries} "  # noqa: S608
             "WHERE run > %(after)s AND run >= %(low)s AND run < %(high)s "
             f"GROUP BY run ORDER BY run LIMIT {size}) AS head "
             f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
             bounds(where, after),
         )
-        return entries_of(rows, bodies=False)
 
     def survives(self) -> Survives:
         ((flush, doublewrite, logged, synced),) = self._rows(

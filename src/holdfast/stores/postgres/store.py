@@ -25,7 +25,7 @@ from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._shared.connections import Lender
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
-from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds, entries_of
+from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds
 from holdfast.stores._shared.work import Rules, WorkCursor, run_work
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores.postgres.connections import Connection, Connections, Cursor, patient
@@ -44,7 +44,7 @@ _RUNS: Final = f"""
         SELECT (SELECT min(run) FROM {{schema}}.entries WHERE run > found.run AND run < %(high)s)
         FROM found WHERE found.run IS NOT NULL
     )
-    SELECT {NO_BODY}
+    SELECT {NO_BODY}, ''::bytea
     FROM found CROSS JOIN LATERAL (
         SELECT own.* FROM {{schema}}.entries AS own
         WHERE own.run = found.run ORDER BY own.seq DESC LIMIT 1
@@ -61,6 +61,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     """
 
     lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
+    _empty = "''::bytea"
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     ) -> list[Entry]:
         text, wanted = conditions(where)
         parameters = wanted | bounds(where, after) | {"limit": limit}
-        return entries_of(self._rows(self._runs_sql(conditions=text), parameters), bodies=False)
+        return self._found(self._runs_sql(conditions=text), parameters)
 
     def survives(self) -> Survives:
         settings = ("fsync", "full_page_writes", "synchronous_commit")
@@ -204,7 +205,7 @@ class PostgresWatch(Watch):
         """Block until runs may have new entries, or until the timeout; return these runs."""
         found: set[str] = set()
         until = time.monotonic() + seconds
-        with self._db.translated():
+        with self._db.translated:
             while not found and (left := until - time.monotonic()) > 0:
                 for told in self._cursor.connection.notifies(timeout=left, stop_after=1):
                     if self._run in (None, told.payload):

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.seams import fault, on_fork
-from holdfast.stores._shared.errors import translated
+from holdfast.stores._shared.errors import Translated
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
@@ -34,6 +34,7 @@ class Connections:
     def __init__(self, path: Path, url: str, synchronous: str, busy_seconds: float) -> None:
         self.path = path
         self.url = url
+        self.translated = Translated(url, sqlite3.Error, self._translate)
         self.generation = 0  # grows whenever what was known of the writer's work may be wrong
         self._synchronous = synchronous
         self._busy_seconds = busy_seconds
@@ -42,7 +43,7 @@ class Connections:
         self._reading = 0
         self._closed = False
         self._make_locks()
-        with self.translated():
+        with self.translated:
             make_file(self.path)
             self._opened = self._identity()
             self._identified = time.monotonic()
@@ -51,7 +52,7 @@ class Connections:
 
     def close(self) -> None:
         """Close them all, for good."""
-        with self.write_lock, self._pool, self.translated():
+        with self.write_lock, self._pool, self.translated:
             self._closed = True
             self._close_connections()
 
@@ -131,7 +132,7 @@ class Connections:
             db = self._readers.pop() if self._readers else None
             self._reading += 1
         try:
-            with self.translated():
+            with self.translated:
                 if db is None:
                     db = self._connect()
                     db.execute("PRAGMA query_only = ON")
@@ -156,7 +157,7 @@ class Connections:
     @contextmanager
     def transaction(self, run: str) -> Iterator[sqlite3.Connection]:
         """The writing connection in a transaction, committed at the end or rolled back."""
-        with self.write_lock, self.translated():
+        with self.write_lock, self.translated:
             db = self.writer()
             roll_back(db)  # Ctrl-C may have come right after an earlier BEGIN
             db.execute("BEGIN IMMEDIATE")
@@ -182,10 +183,6 @@ class Connections:
             roll_back(db)
             db.close()
         return OutcomeUnknownError(run, str(error))
-
-    def translated(self) -> AbstractContextManager[None]:
-        """Let no driver error escape."""
-        return translated(self.url, sqlite3.Error, self._translate)
 
     def _translate(self, error: sqlite3.Error) -> HoldfastError:
         code = code_of(error)

@@ -30,7 +30,6 @@ from holdfast.stores._shared.table import (
     Row,
     TableStore,
     bounds,
-    entries_of,
 )
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
@@ -64,7 +63,7 @@ _RUNS: Final = f"""
         SELECT (SELECT min(run) FROM entries WHERE run > found.run AND run < :high)
         FROM found WHERE found.run IS NOT NULL
     )
-    SELECT {NO_BODY}
+    SELECT {NO_BODY}, x''
     FROM found CROSS JOIN entries e
         ON e.run = found.run AND e.seq = (SELECT max(seq) FROM entries WHERE run = found.run)
     WHERE (iif(:status IS NULL, e.status <> 'deleted', e.status = :status))
@@ -85,7 +84,6 @@ class SQLiteStore(TableStore, Transactional):
 
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
-    _empty = "x''"
 
     def __init__(
         self,
@@ -130,7 +128,7 @@ class SQLiteStore(TableStore, Transactional):
 
     def _append_one(self, entry: Entry) -> bool:
         """As one statement that is its own transaction, instead of four."""
-        with self._db.write_lock, self._db.translated():
+        with self._db.write_lock, self._db.translated:
             db = self._db.writer()
             roll_back(db)
             fault("sqlite.commit.before")
@@ -170,7 +168,7 @@ class SQLiteStore(TableStore, Transactional):
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
         parameters = where._asdict() | bounds(where, after) | {"limit": limit}
-        return entries_of(self._rows(_RUNS, parameters), bodies=False)
+        return self._found(_RUNS, parameters)
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         return self._mark_and(marker, "sqlite.trim.marked", self._trimming(marker, changes))
@@ -190,7 +188,7 @@ class SQLiteStore(TableStore, Transactional):
         return True
 
     def survives(self) -> Survives:
-        with self._db.write_lock, self._db.translated():
+        with self._db.write_lock, self._db.translated:
             full = self._db.writer().execute("PRAGMA synchronous").fetchone()[0] >= 2
         return "power-loss" if full and not volatile_file_system(self.path) else "process-crash"
 
@@ -211,7 +209,7 @@ class SQLiteStore(TableStore, Transactional):
         """
         for _ in range(_VACUUM_BITES):
             try:
-                with self._db.write_lock, self._db.translated():
+                with self._db.write_lock, self._db.translated:
                     db = self._db.writer()
                     if not db.execute("PRAGMA freelist_count").fetchone()[0]:
                         return
