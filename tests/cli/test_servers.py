@@ -132,7 +132,7 @@ def test_a_role_that_may_make_nothing_sees_that_there_is_no_store(cli: Cli) -> N
     done = cli("run", "jobs:etl", "-i", "day=x", "--store", theirs)
     assert done.code == Exit.UNAVAILABLE
     assert "have an administrator open the store once" in done.err
-    assert "SELECT, INSERT, UPDATE, DELETE" in done.err
+    assert "SELECT, INSERT, UPDATE and DELETE" in done.err
     with hf.SyncCheckpointer(url) as cp:
         cp.save("x", 1)
     done = cli("runs", "--store", theirs)

@@ -23,7 +23,9 @@ _OF_PATHS: Final = ("file", "sqlite", "duckdb", "unix", "redis+unix", "valkey+un
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:
     """The error when a store's driver is not installed."""
-    text = f"this store needs {error.name}; install it with: pip install 'holdfast[{extra}]'"
+    text = (
+        f"this store needs {error.name or error}; install it with: pip install 'holdfast[{extra}]'"
+    )
     return ImportError(text, name=error.name)
 
 

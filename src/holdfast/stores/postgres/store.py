@@ -13,7 +13,7 @@ from holdfast.stores._shared.address import missing_extra
 
 try:
     import psycopg
-except ModuleNotFoundError as error:
+except ImportError as error:  # also if psycopg finds no libpq
     raise missing_extra("postgres", error) from error
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
