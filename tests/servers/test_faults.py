@@ -246,9 +246,10 @@ def test_a_server_that_does_not_answer_is_not_waited_for_forever(kind: Kind, url
 def test_an_outage_is_an_error_and_never_an_absence(kind: Kind) -> None:
     server = kind.server.shared()
     url = kind.new_url(server.url)  # type: ignore[attr-defined]
+    with hf.SyncCheckpointer(url) as patient:
+        patient.save("saved", 1)
     with closing(hf.open_store(url)) as store, hf.SyncCheckpointer(url, deadline=0.5) as cp:
         store.append([entry("run", 0)])
-        cp.save("saved", 1)
         server.kill()
         try:
             calls: list[Callable[[], object]] = [
