@@ -71,7 +71,7 @@ class Text:
 
 
 def wants_colour(out: IO[str]) -> bool:
-    """Whether somebody looks, and has nothing against colour."""
+    """Whether this is a terminal, and $NO_COLOR is not set."""
     return is_live(out) and not os.environ.get("NO_COLOR")
 
 

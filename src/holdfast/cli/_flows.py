@@ -178,8 +178,8 @@ def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
     return source if source and _SOURCE.fullmatch(source) else None
 
 
-def way_on(session: Session, run_id: str, *flows: str | None) -> str:
-    """The command that goes on with a run, with all that it needs here."""
+def resume_command(session: Session, run_id: str, *flows: str | None) -> str:
+    """The command that continues a run, with the options that it needs here."""
     configured = project_settings()[1].get("flows", [])
     needed = [flow for flow in flows if flow is not None and flow not in configured]
     if not configured and not needed:

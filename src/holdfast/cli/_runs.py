@@ -40,8 +40,8 @@ def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
 def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunInfo:
     """The run of this id, or the one run whose id begins with it.
 
-    Runs within runs don't make their parent ambiguous. With `threads`, where there is no such run
-    it is the newest one of the thread of that id.
+    Child runs don't make their parent ambiguous. With `threads`, if there is no such run, it is the
+    newest run of the thread of that id.
     """
     exact = cp.run(text)
     if exact is not None:
@@ -67,10 +67,10 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
-    """What a run is really doing, in a word, and what JSON says about who carries it out."""
+    """The status to show for a run, and the facts behind it for JSON: holder, orphaned, answered."""
     try:
         found = standing(cp.core, run)
-    except CheckpointCorruptedError:  # whoever looks closer is told
+    except CheckpointCorruptedError:  # `show` and `verify` report it
         return run.status, {}
     word = "orphaned" if found.orphaned else "answered" if found.answered else run.status
     return word, found._asdict()

@@ -60,10 +60,10 @@ def command(
         else:
             value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
-        way_on = _flows.way_on(session, run_id, _flows.source_of(cp, run_id))
+        resume_command = _flows.resume_command(session, run_id, _flows.source_of(cp, run_id))
     session.show(
         {"run_id": run_id, "question": key, "answered": True},
-        lambda: _show.say(f"answered; continue with: {way_on}"),
+        lambda: _show.say(f"answered; continue with: {resume_command}"),
     )
 
 

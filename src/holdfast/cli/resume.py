@@ -45,9 +45,9 @@ def command(
         info = find_run(cp, run)
         source = _flows.source_of(cp, info.run_id)
     flow = _flows.find(flows, info.flow, source)
-    way_on = _flows.way_on(session, info.run_id, *(flows or (source,)))
+    resume_command = _flows.resume_command(session, info.run_id, *(flows or (source,)))
 
     def plan(core: Core) -> Awaitable[Prepared]:
         return flow.resume(core, info.run_id, trust, take_over=take_over)
 
-    execute(session, plan, info.run_id, way_on)
+    execute(session, plan, info.run_id, resume_command)

@@ -49,5 +49,5 @@ def command(
     inputs = _flows.inputs_from(wanted, pairs, document)
     name = run_id or new_id()
     link = {"thread": thread, "owner": owner, "source": flow}
-    way_on = _flows.way_on(session, name, flow)
-    execute(session, lambda core: wanted.start(core, name, inputs, **link), name, way_on)
+    resume_command = _flows.resume_command(session, name, flow)
+    execute(session, lambda core: wanted.start(core, name, inputs, **link), name, resume_command)
