@@ -119,4 +119,4 @@ $(VENV)/tools: $(VENV)/installed
 	@touch $@
 
 clean:
-	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist build
+	rm -rf site .venv .venv-3.* .bench-venv .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
