@@ -172,6 +172,16 @@ def test_every_relative_link_leads_somewhere() -> None:
     assert wrong == []
 
 
+def test_prose_stays_within_100_columns() -> None:
+    wrong = [
+        f"{named(page)}: {line[:60]}…"
+        for page in [*PAGES, ROOT / "CHANGELOG.md"]
+        for line in without_blocks(page.read_text()).splitlines()
+        if len(line) > 100 and not line.startswith("|")
+    ]
+    assert wrong == []
+
+
 def test_every_module_that_a_page_names_exists() -> None:
     wrong = [
         f"{named(page)}: {name}"
