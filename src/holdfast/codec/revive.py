@@ -25,6 +25,8 @@ from holdfast.errors import ReviveError
 
 T = TypeVar("T")
 
+_PLAIN: Final = frozenset({str, int, float, bool, bytes})
+
 
 @overload
 def revive(data: object, as_type: type[T], *, root: str = "state") -> T: ...
@@ -39,6 +41,8 @@ def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
     merely accepts the data; then the first wins. An int may stand where a float is asked for.
     Raises `ReviveError` with the path from `root` to the first part that does not fit.
     """
+    if type(data) is as_type and as_type in _PLAIN:
+        return data
     try:
         return _converter(as_type)(data)
     except Misplaced as misplaced:

@@ -64,33 +64,24 @@ class Ticket:
         self.done = False  # the outcome is known: `error` is final, and None means durable
         self.error: HoldfastError | None = None
         self.unknown = False  # a commit failed, and what it left could not be looked at yet
-        self.waiters: list[Waiter] | None = None
+        # No lock: whoever resolves sets `done` before looking for waiters, and a waiter is here
+        # before it looks at `done`, so one of the two sees the other.
+        self.waiters: list[Waiter] = []
 
     def wait(self) -> None:
         """Block until the outcome is known."""
         event = threading.Event()
-        self._wait_by(event)
+        self.waiters.append(event)
         if not self.done:
             event.wait()
 
     def future(self) -> asyncio.Future[None]:
         """A future of the running loop that is done once the outcome is known."""
         future = running_loop().create_future()
-        self._wait_by(future)
+        self.waiters.append(future)
         if self.done and not future.done():
             future.set_result(None)
         return future
-
-    def _wait_by(self, waiter: Waiter) -> None:
-        """Have the waiter woken once the outcome is known; look at `done` afterwards.
-
-        Takes no lock: whoever resolves sets `done` before looking for waiters, and a waiter is
-        there before it looks at `done`, so one of the two sees the other.
-        """
-        if self.waiters is None:
-            self.waiters = [waiter]
-        else:
-            self.waiters.append(waiter)
 
     def resolve(self, error: HoldfastError | None) -> None:
         """Set the outcome, once."""
@@ -104,7 +95,7 @@ def wake(tickets: Sequence[Ticket]) -> None:
     """Wake whoever waits for those of the tickets that are done, each event loop once."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for ticket in tickets:
-        for waiter in (ticket.waiters or ()) if ticket.done else ():
+        for waiter in ticket.waiters if ticket.done else ():
             if isinstance(waiter, threading.Event):
                 waiter.set()
             else:

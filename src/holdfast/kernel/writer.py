@@ -79,7 +79,8 @@ class Writer:
 
         Follow it with `wait`, `future` or `kick`, or nobody may come to write it.
         """
-        self._refuse_from_work()
+        if self._working:
+            self._refuse_from_work()
         if ticket.work is not None and (
             self._store.inline or not isinstance(self._store, Transactional)
         ):
@@ -116,7 +117,8 @@ class Writer:
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket is resolved, writing it here unless someone else does."""
-        self._refuse_from_work()
+        if self._working:
+            self._refuse_from_work()
         while not ticket.done:
             if not ticket.entries:  # it stands in for something else: not ours to write
                 ticket.wait()
@@ -156,7 +158,8 @@ class Writer:
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
-        self._refuse_from_work()
+        if self._working:
+            self._refuse_from_work()
         while self._queue:
             with self._commit:
                 self._write_some()
@@ -228,7 +231,8 @@ class Writer:
                 self._wake(batch)
                 raise
             self._wake(batch)
-            if all(ticket.done for ticket in batch):
+            left = [ticket for ticket in batch if not ticket.done]
+            if not left:
                 if self._held_up and any(ticket.error is None for ticket in batch):
                     self._held_up = False
                     log.warning("saving again: %s answers", self._store.url)
@@ -249,21 +253,25 @@ class Writer:
         lines: dict[str, Line] = {}
         entries = size = 0
         with self._mutex:
-            queue = [ticket for ticket in self._queue if not ticket.done]
+            queue = list(self._queue)
         now = self._clock.monotonic()
         for ticket in queue:
+            if ticket.done:
+                continue
             if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
                 break
             if not self._still_wanted(ticket, now, trouble):
                 refused.append(ticket)
             elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
-                batch.append(ticket)
+                if ticket.work is None or not batch:
+                    batch.append(ticket)
+                if ticket.work is not None:
+                    break
                 entries += len(ticket.entries)
                 size += ticket.size
         if refused:
             self._wake(refused)
-        with_work = [place for place, ticket in enumerate(batch) if ticket.work is not None]
-        return batch[: with_work[0] or 1] if with_work else batch
+        return batch
 
     def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.
@@ -314,7 +322,9 @@ class Writer:
                 self._append([ticket])
             return
         fault("writer.append.after")
-        lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
+        lost: set[str] = set()
+        if not all(outcomes):
+            lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
         for ticket in batch:
             if ticket.entries[0].run not in lost:
                 ticket.resolve(None)

@@ -130,7 +130,8 @@ class SQLiteStore(TableStore, Transactional):
         """As one statement that is its own transaction, instead of four."""
         with self._db.write_lock, self._db.translated:
             db = self._db.writer()
-            roll_back(db)
+            if db.in_transaction:
+                roll_back(db)
             fault("sqlite.commit.before")
             self._heads.pop(entry.run, None)
             try:
