@@ -23,7 +23,7 @@ from tests.crash.harness import (
     setting,
     url_of,
 )
-from tests.crash.test_interrupts import interrupt
+from tests.crash.test_interrupts import interrupt, strike_in, struck
 from tests.crash.transactions import check_effects, save
 
 INTERRUPTS = setting("HOLDFAST_INTERRUPTS", 60)
@@ -89,8 +89,8 @@ def one_round(url: str, rng: random.Random) -> int:
     n = 0
     for _ in range(3):
         try:
-            signal.setitimer(signal.ITIMER_REAL, rng.uniform(0.0005, 0.01))
-            while True:
+            strike_in(rng.uniform(0.0005, 0.01))
+            while not struck.is_set():
                 n += 1
                 _save(cp, n)
                 acknowledged.add(str(n))
