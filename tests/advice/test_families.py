@@ -346,7 +346,7 @@ def test_a_new_directory_is_named_as_the_error_says(tmp_path: Path) -> None:
     for given in ("new", Path("new")):
         with pytest.raises(hf.StoreURLError) as refused:
             hf.open_store(given)
-        advice(refused.value, "ends in .db", "a directory that exists", "a new directory ends in /")
+        advice(refused.value, "a .db file", "an existing directory", "file:///absolute/path")
     Path("exists").mkdir()
     for better in (Path("x.db"), Path("exists"), f"file://{tmp_path}/one", "two/"):
         with hf.SyncCheckpointer(better) as cp:

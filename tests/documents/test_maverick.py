@@ -406,7 +406,7 @@ def test_an_outage_is_an_os_error_and_never_an_absence(tmp_path: Path) -> None:
         ):
             with pytest.raises(OSError, match="could not be read"):
                 await look
-        with pytest.raises(OSError, match="not a directory"):
+        with pytest.raises(OSError, match="name a directory"):
             await store.clear("run")
 
     keep("file", tmp_path, check)

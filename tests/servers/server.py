@@ -99,6 +99,8 @@ class Server(ABC):
         pids = [self._process.pid, *_children(self._process.pid)]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
+        for pid in pids:  # until then it may still answer
+            wait_for_state(pid, "T")
         try:
             yield
         finally:
@@ -163,6 +165,11 @@ def wait_for_death(pid: int) -> None:
 
     Its program is gone from it before its connections are: only then it is a zombie.
     """
+    wait_for_state(pid, "ZX")
+
+
+def wait_for_state(pid: int, states: str) -> None:
+    """Until a process is in one of these states, as `/proc` names them, or gone."""
     stat = Path(f"/proc/{pid}/stat")
     with suppress(FileNotFoundError, ProcessLookupError):
-        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] in "ZX")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] in states)

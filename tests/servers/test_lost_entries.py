@@ -253,7 +253,7 @@ def test_a_run_with_a_gap_is_not_copied(tmp_path: Path) -> None:
             db.execute("DELETE FROM entries WHERE seq = 2")
         db.close()
         assert [str(problem) for problem in cp.verify("run").problems][:1] == [
-            "run@3: nothing stands between it and 1"
+            "run@3: the entries between 1 and it are missing"
         ]
         with pytest.raises(hf.CheckpointCorruptedError, match="the entry before it is gone"):
             cp.copy_to("memory://")

@@ -55,11 +55,12 @@ def verify(core: Core, run_id: str) -> Integrity:
     problems: list[Problem] = []
     previous: Entry | None = None
     for entry in _around_damage(core.journals, run_id, problems):
-        missing = set() if previous is None else set(range(previous.seq + 1, entry.seq))
-        if missing and missing - {problem.seq for problem in problems}:
-            problems.append(
-                Problem(run_id, entry.seq, f"nothing stands between it and {min(missing) - 1}")
-            )
+        if previous is not None and entry.seq != previous.seq + 1:
+            broken = {problem.seq for problem in problems}
+            # Stops at the first that is missing: an altered seq may leave a gap of any size.
+            if not broken.issuperset(range(previous.seq + 1, entry.seq)):
+                reason = f"the entries between {previous.seq} and it are missing"
+                problems.append(Problem(run_id, entry.seq, reason))
         try:
             counts[_proof(entry, previous)] += 1
         except CheckpointCorruptedError as error:
