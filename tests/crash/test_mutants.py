@@ -10,7 +10,7 @@ import pytest
 from tests.crash.harness import first_seed, fork_server, kill_cycles
 from tests.crash.power import lose_power
 
-CYCLES = 100  # at the most; a mutant is caught long before
+CYCLES = 400  # at the most; the rarest mistake takes 40 on average
 ONE_RUN: dict[str, Any] = {"runs": ["run-a"], "lanes": 4, "only": ["save"]}
 RIVALS: dict[str, Any] = ONE_RUN | {"workers": 2, "colour": "async"}
 
