@@ -21,15 +21,6 @@ HIDDEN: Final = "\x1f"
 """Journals whose name starts with this stand beside the runs and are not listed with them.
 No run id may hold a control character, so no user can name one."""
 
-EVIDENCE: Final = "evidence"
-"""In an entry's `meta`: what was claimed about the world with this checkpoint."""
-INHERITED: Final = "inherited"
-"""In the `meta` of a fork's first checkpoint: what was claimed before it, oldest first."""
-SUBJECTS: Final = "subjects"
-"""In a stored pack of claims: what each is about, hashed. No reason to trust anything."""
-CHILD: Final = "child"
-"""In the `meta` of a step's result: the run that the step stands for."""
-
 
 class Kind(StrEnum):
     """What an entry of a journal records. The values are part of the stored format."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec.meta import CALLED_WITH
 from holdfast.engine import claims as claims_module
 from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
@@ -320,8 +321,8 @@ def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None
 
     async def claims(self: Any, task: Task, *rest: Any) -> Any:
         found = await real(self, task, *rest)
-        named = {claims_module.CALLED_WITH: claims_module.inputs_of(task)}
-        return {**found, **named} if claims_module.CALLED_WITH in found else found
+        named = {CALLED_WITH: claims_module.inputs_of(task)}
+        return {**found, **named} if CALLED_WITH in found else found
 
     patch.setattr(execute.Steps, "_claims", claims)
 

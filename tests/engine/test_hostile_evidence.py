@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import CHILD, dump_meta
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
-from holdfast.model import CHILD, Entry
+from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import StepCompleted, Workflow, WorkflowEngine, step, workflow
 from tests.engine.desk import Desk, there

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine.people import requests
 from holdfast.engine.resume import holders, recovery
-from holdfast.engine.resume.holders import WORKER, Holder, this_process
+from holdfast.engine.resume.holders import Holder, this_process
 from holdfast.engine.resume.recovery import Orphan
 from holdfast.graph import END, Graph
 from holdfast.kernel import processes

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec.meta import SUBJECTS
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence import (
     Evidence,
@@ -25,7 +26,6 @@ from holdfast.evidence import (
 )
 from holdfast.evidence.trust.checking import Checker
 from holdfast.manager import CheckpointManager
-from holdfast.model import SUBJECTS
 
 MODULE = '''
 """queue_length: a queue, a directory of messages, has at most so many of them."""

@@ -17,6 +17,13 @@ from holdfast.model import Entry
 T = TypeVar("T")
 D = TypeVar("D")
 
+EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
+SUBJECTS: Final = "subjects"  # in such a pack: what each claim is about, hashed; proves nothing
+INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it, oldest first
+CHILD: Final = "child"  # of a step's result: the child run that the step executed
+CALLED_WITH: Final = "called_with"  # of a result with claims: a hash of the step's arguments
+WORKER: Final = "worker"  # the process that wrote the entry
+
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -85,8 +92,8 @@ class Meta:
     schema_version = Key(int, None)
     metadata = Key(dict, None)  # the caller's own, in the readable form
     origin = Key(str, None)  # the checkpoint that a fork began with
-    child = Key(str, None)  # the run that the step stands for
-    inherited = Key(list, _NONE)  # of a fork: what was claimed before it, oldest first
+    child = Key(str, None)
+    inherited = Key(list, _NONE)
 
     # hidden journals and markers
     run = Key(str, "")  # of a thread's member
@@ -102,7 +109,7 @@ class Meta:
     kind = Key(str, "python")  # of a workflow's step
     built = Key(bool, False)  # the body of a `for_each` returned a step
     undo = Key(bool, False)  # the step says how to undo it
-    called_with = Key(str, None)  # a hash of the step's arguments
+    called_with = Key(str, None)
     failed = Key(bool, False)  # of a decision: it says how a failure is handled
     undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
     of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"
@@ -133,8 +140,13 @@ class Meta:
     @property
     def evidence(self) -> list[Any]:
         """The packs of claims made with this checkpoint."""
-        found = self.fields.get("evidence")
+        found = self.fields.get(EVIDENCE)
         return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def may_claim(text: str) -> bool:
+    """Whether stored metadata may hold claims. Most holds none, and is not even parsed."""
+    return EVIDENCE in text or INHERITED in text or CHILD in text
 
 
 def dump_meta(meta: Mapping[str, Any]) -> str:

@@ -21,9 +21,6 @@ Paths = PathLike | Iterable[PathLike] | Callable[..., PathLike | Iterable[PathLi
 """One path, several, or a function that returns them. It is called with the step's result, and with
 its arguments if it has parameters for them; for files that are read, with the arguments alone."""
 
-CALLED_WITH: Final = "called_with"
-"""In the `meta` of a result with claims: a hash of what its step was called with."""
-
 _SCALARS: Final = (str, bytes, int, float, bool, type(None))
 
 

@@ -11,14 +11,14 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from holdfast.checkpoint import RunInfo
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError, Stored, Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import WORKER, this_process
+from holdfast.engine.resume.holders import this_process
 from holdfast.engine.resume.takeover import (
     Make,
     began_otherwise,

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from holdfast.codec.meta import SUBJECTS
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence.checks import facts_of
 from holdfast.evidence.claims import Evidence, is_object_of
 from holdfast.evidence.verdicts import VerificationStatus
-from holdfast.model import SUBJECTS
 
 MAX_CLAIMS: Final = 10_000
 

@@ -6,12 +6,12 @@ import json
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import INHERITED, SUBJECTS, Meta, dump_meta
 from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import INHERITED, SUBJECTS, Entry, Kind, Status
+from holdfast.model import Entry, Kind, Status
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 

@@ -8,14 +8,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import Meta, may_claim
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.reader import is_live
-from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Kind, Status
+from holdfast.model import Entry, Kind, Status
 from holdfast.operations.reading import outages_named
 
 _UNHEARD = 1000  # entries: a request is heard with the next save
@@ -102,8 +102,7 @@ class History:
         """Whether anything may have been claimed about the world, as far as is known here."""
         if not self._whole:
             return True
-        texts = (entry.meta for entry in self.entries)
-        return any(EVIDENCE in text or INHERITED in text or CHILD in text for text in texts)
+        return any(may_claim(entry.meta) for entry in self.entries)
 
     @property
     def ending(self) -> bool:

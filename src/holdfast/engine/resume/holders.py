@@ -20,9 +20,6 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.processes import boot_id, start_of
 from holdfast.model import Entry, Kind, Status
 
-WORKER: Final = "worker"
-"""In the `meta` of an opening or a claim: who wrote it."""
-
 SILENT_SECONDS: Final = 900.0
 """After so long without a new entry, a holder on another machine is considered dead."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
@@ -14,7 +14,7 @@ from holdfast.engine.people import requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import WORKER, refuse_if_held, this_process
+from holdfast.engine.resume.holders import refuse_if_held, this_process
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.loop import Resumption
 from holdfast.errors import (

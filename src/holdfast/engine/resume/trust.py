@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import EVIDENCE, Meta, dump_meta
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
@@ -12,7 +12,7 @@ from holdfast.engine.resume.history import History
 from holdfast.errors import VerificationError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import EVIDENCE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
 
 _MOST: Final = 20  # reasons that a rollback keeps: the event stream tells all

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec import values
+from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
-from holdfast.engine.claims import CALLED_WITH, Claiming, inputs_of, is_unchangeable
+from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.program import Task
 from holdfast.engine.run.failures import failure
@@ -35,7 +36,6 @@ from holdfast.errors import (
     StoreError,
     VerificationError,
 )
-from holdfast.model import CHILD
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Resumption, Run

@@ -6,16 +6,15 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.codec.meta import dump_meta
+from holdfast.codec.meta import CALLED_WITH, CHILD, EVIDENCE, dump_meta, may_claim
 from holdfast.engine import events as ev
-from holdfast.engine.claims import CALLED_WITH
 from holdfast.engine.options import Options
 from holdfast.engine.program import FlowInfo, Record
 from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
 from holdfast.kernel.journal import Draft
-from holdfast.model import CARRY_STATE, CHILD, EVIDENCE, Entry, Kind, Status, checkpoint_id
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
@@ -100,7 +99,7 @@ class Recorder:
 
         Unless something was claimed in it: that may supersede claims that were saved before.
         """
-        claims = any(word in draft.meta for draft in self._kept for word in (EVIDENCE, CHILD))
+        claims = any(may_claim(draft.meta) for draft in self._kept)
         if not self._options.strategy.saves_all and not claims:
             self._kept = []
 

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.checkpoint import CheckpointInfo
+from holdfast.codec.meta import may_claim
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError, VerificationError
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule
 from holdfast.evidence.trust.rule import BoundClaim, CheckpointClaims, Requirement
 from holdfast.kernel.core import Core
-from holdfast.model import CHILD, EVIDENCE, INHERITED, Entry, Status, check_id, checkpoint_id
+from holdfast.model import Entry, Status, check_id, checkpoint_id
 
 _DEEPEST: Final = 100  # children of children
 
@@ -35,9 +36,8 @@ class Gathering:
 
     def claims(self, entry: Entry) -> CheckpointClaims:
         """The claims that a checkpoint adds to its branch. Raises `CheckpointCorruptedError`."""
-        text = entry.meta
-        if EVIDENCE not in text and INHERITED not in text and CHILD not in text:
-            return CheckpointClaims(entry.seq)  # most have none: their meta is not even parsed
+        if not may_claim(entry.meta):
+            return CheckpointClaims(entry.seq)
         info = CheckpointInfo(entry)
         claims = records.claims_of(info)
         child = info.meta.child

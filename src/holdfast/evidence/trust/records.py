@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import EVIDENCE, SUBJECTS, Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
 from holdfast.evidence.claims import canonical
 from holdfast.evidence.packs import EvidencePack
@@ -23,7 +23,7 @@ from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import EVIDENCE, SUBJECTS, Entry, Kind, Status, verdict_journal
+from holdfast.model import Entry, Kind, Status, verdict_journal
 
 MAX_EVIDENCE: Final = 327_680
 """Characters: about a thousand digests of files. An item of DynamoDB holds 400,000."""
