@@ -48,6 +48,9 @@ class Kind(StrEnum):
 CARRY_STATE: Final = (Kind.CHECKPOINT.value, Kind.RESULT.value)
 """The kinds that are checkpoints: lists show them and totals count them."""
 
+FROM_OUTSIDE: Final = (Kind.REQUEST.value, Kind.ANSWER.value, Kind.TRIM.value)
+"""The kinds that others may append while a process executes the run: it stays the holder."""
+
 
 class Status(StrEnum):
     """What a run is doing, as its head entry says."""

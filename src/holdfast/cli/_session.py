@@ -6,15 +6,18 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
-from holdfast.engine.door import StoreLike, open_checkpointer
+from holdfast.store import Store
 from holdfast.urls import default_url, local_path, masked
+
+if TYPE_CHECKING:  # the engine takes as long to import as all the rest: most commands don't need it
+    from holdfast.engine.door import StoreLike
 
 _MASK: Final = "***"  # what a URL shows of its secrets
 
@@ -73,7 +76,7 @@ class Session:
         """The store that is meant."""
         return self.where or default_url()
 
-    def adopt(self, own: StoreLike) -> None:
+    def adopt(self, own: "StoreLike") -> None:
         """Use the store that a flow brings along, unless another was named."""
         if own is None or self.where is not None:
             return
@@ -81,7 +84,7 @@ class Session:
         if isinstance(own, str | os.PathLike):
             self.where = os.fspath(own)
         else:
-            self.where = open_checkpointer(own).checkpointer.store.url
+            self.where = _store_of(own).url
 
     @contextmanager
     def opened(self, *, new: bool = False, **options: Any) -> Iterator[SyncCheckpointer]:
@@ -90,7 +93,7 @@ class Session:
             self.require_store()
         store: Any = self.url
         if self.own is not None and not isinstance(self.own, str | os.PathLike):
-            store = open_checkpointer(self.own).checkpointer.store
+            store = _store_of(self.own)
         with SyncCheckpointer(store, **options) as checkpointer:
             if not new and not checkpointer.store.exists():
                 raise _no_store(checkpointer.store.url)
@@ -124,6 +127,12 @@ class Session:
     def interactive(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _store_of(own: "StoreLike") -> Store:
+    from holdfast.engine.door import open_checkpointer
+
+    return open_checkpointer(own).checkpointer.store
 
 
 def _no_store(where: str) -> NotFoundError:

@@ -14,11 +14,10 @@ from typing import Final, NamedTuple
 from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine.run import live
-from holdfast.engine.run.hold import ABSORBED
 from holdfast.errors import RunActiveError
 from holdfast.kernel.core import Core
 from holdfast.kernel.processes import boot_id, start_of
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import FROM_OUTSIDE, Entry, Kind, Status
 
 SILENT_SECONDS: Final = 900.0
 """After so long without a new entry, a holder on another machine is considered dead."""
@@ -109,7 +108,7 @@ def silent_since(core: Core, silent: float) -> datetime:
 def last_holder(core: Core, run: str) -> tuple[Entry | None, Holder | None]:
     """The newest entry that a holder of the run wrote, and which one, if known. Blocks."""
     entries = islice(core.journals.entries(run, newest_first=True, bodies=False), _FAR)
-    last = next((e for e in entries if e.kind not in ABSORBED), None)
+    last = next((e for e in entries if e.kind not in FROM_OUTSIDE), None)
     if last is None:
         return None, None
     taken = next((e for e in chain([last], entries) if e.kind in _TAKEN), None)

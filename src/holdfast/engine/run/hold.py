@@ -26,10 +26,9 @@ from holdfast.kernel.appending import as_save_error, new_deadline
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
-from holdfast.model import Entry, Kind
+from holdfast.model import FROM_OUTSIDE, Entry, Kind
 from holdfast.store import Work, WorkFailedError
 
-ABSORBED: Final = (Kind.REQUEST, Kind.ANSWER, Kind.TRIM)
 _PAUSE: Final = 0.005
 
 
@@ -189,7 +188,7 @@ class Hold:
         envelope.check(entry)
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
-        elif entry.kind in ABSORBED:
+        elif entry.kind in FROM_OUTSIDE:
             self.absorbed.append(entry)
         else:
             raise LeaseLostError(self.run, entry.seq, entry.kind)
