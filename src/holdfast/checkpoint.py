@@ -33,7 +33,7 @@ class CheckpointInfo:
 
     @property
     def checkpoint_id(self) -> str:
-        """RUN@SEQ: names the checkpoint for good, in any store."""
+        """RUN@SEQ: identifies the checkpoint permanently, in any store."""
         return checkpoint_id(self._entry.run, self._entry.seq)
 
     @property
@@ -81,7 +81,7 @@ class CheckpointInfo:
 
     @property
     def type(self) -> str | None:
-        """What moment it stands for, one of `CheckpointType` or a word of your own."""
+        """At which point it was taken: one of `CheckpointType` or a word of your own."""
         return self._entry.type
 
     @property

@@ -178,7 +178,7 @@ class _Operations:
           "exit": only the newest state of each run is kept, and written at exit, by `flush` and
           `close`. Beginning a run always waits, and every call but `save` first does what
           `flush` does.
-        - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and go on.
+        - `on_save_failure`: "raise", or "warn" to log it, mark the run as `degraded` and continue.
         - `retention`: what is deleted automatically; nothing unless given.
         - `max_state_bytes`: larger states are refused; beyond 1 MB they are warned about.
         - `deadline`: seconds a save may take, retries included.

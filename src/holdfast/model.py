@@ -18,7 +18,7 @@ SHORTENED: Final = 64
 """How much of its parent's id a child run keeps where the whole id would be too long."""
 
 HIDDEN: Final = "\x1f"
-"""Journals whose name starts with this stand beside the runs and are not listed with them.
+"""Journals whose name starts with this are internal: they are not listed with the runs.
 No run id may hold a control character, so no user can name one."""
 
 
@@ -65,7 +65,7 @@ class Status(StrEnum):
 
 
 class CheckpointType(StrEnum):
-    """What moment of the work a checkpoint stands for; optional."""
+    """At which point of the work a checkpoint was taken; optional."""
 
     ITERATION_START = "iteration_start"
     ITERATION_END = "iteration_end"
@@ -88,7 +88,7 @@ class Entry(NamedTuple):
     run: str
     seq: int
     kind: str
-    entry_id: bytes  # random; tells one's own entry from another's after a lost reply
+    entry_id: bytes  # random; identifies one's own entry after a lost reply
     parent: int | None  # the seq whose state this entry builds on (its own kind may carry none)
     digest: bytes  # chained; made once at the first write, never changed
     step: str | None
@@ -155,7 +155,7 @@ def check_id(what: str, value: str) -> str:
 
 
 def checkpoint_id(run: str, seq: int) -> str:
-    """The id of a checkpoint. A seq is never used twice, so this names it for good."""
+    """The id of a checkpoint. A seq is never used twice, so this id is permanent."""
     return f"{run}@{seq}"
 
 
@@ -206,7 +206,7 @@ class Retention:
         for name in ("max_age", "run_ttl"):
             age = getattr(self, name)
             if age is not None and age <= timedelta(0):
-                raise ValueError(f"{name} must be longer than nothing, not {age}")
+                raise ValueError(f"{name} must be positive, not {age}")
         if self.keep_latest is None and self.max_age is None and self.run_ttl is None:
             raise ValueError("a Retention needs keep_latest, max_age or run_ttl")
 

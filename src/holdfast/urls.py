@@ -61,7 +61,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         url = _without(url, {"survives"})
     options = query | options
     required = options.pop("survives", None)
-    if required is not None and scheme == "sqlite":  # it waits for the disk, or not, as it is told
+    if required is not None and scheme == "sqlite":  # SQLite's durability is an option
         options["survives"] = required
     try:
         return _surviving(required, opener(url, **options))

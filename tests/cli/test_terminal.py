@@ -92,7 +92,7 @@ def test_an_answer_is_given_in_a_form(terminal: Terminal, cli: Cli) -> None:
     form.sendline("y")
     form.expect_exact("amount:")
     form.sendline("many")
-    form.expect_exact("that is no integer")
+    form.expect_exact("not a valid integer")
     form.expect_exact("amount:")
     form.sendline("3")
     form.expect_exact("note")
@@ -172,12 +172,12 @@ def test_watching_ends_with_ctrl_c_and_does_nothing_to_the_run(
 
 def test_forgetting_asks_first(terminal: Terminal, plain: hf.SyncCheckpointer) -> None:
     child = terminal("forget", "--owner", "ann")
-    child.expect_exact("Delete 1 run for good?")
+    child.expect_exact("Delete 1 run permanently?")
     child.sendline("n")
     assert finished(child)[0] == 1
     assert plain.run("plain-run") is not None
     child = terminal("forget", "--owner", "ann")
-    child.expect_exact("Delete 1 run for good?")
+    child.expect_exact("Delete 1 run permanently?")
     child.sendline("y")
     assert finished(child)[0] == 0
     assert plain.run("plain-run") is None

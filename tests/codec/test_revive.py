@@ -235,9 +235,9 @@ def test_arrays_are_checked_by_their_class() -> None:
         ("x", int | None, "state", "expected int or None"),
         ("c", Literal["a", "b"], "state", "expected one of 'a', 'b'"),
         (1, Literal[True], "state", "expected one of True"),
-        (1, "Tree", "state", "no type that data can be revived as"),
+        (1, "Tree", "state", "not a type that data can be revived as"),
         (1, typing.Callable[[], int], "state", "expected Callable"),
-        (1, Quacks, "state", "no type that data can be revived as"),
+        (1, Quacks, "state", "not a type that data can be revived as"),
     ],
 )
 def test_a_misfit_names_the_path_and_the_reason(

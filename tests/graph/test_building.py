@@ -38,29 +38,29 @@ def test_a_graph_without_nodes_cannot_run() -> None:
 def test_an_entry_must_be_set_and_be_a_node() -> None:
     assert problems(graph("a", ("a", END), entry=None)) == ("it has no entry: call set_entry",)
     made = Graph(State).add_node("fetch", same).add_edge("fetch", END).set_entry("fetsh")
-    assert problems(made) == ("its entry 'fetsh' is no node; did you mean 'fetch'?",)
+    assert problems(made) == ("its entry 'fetsh' is not a node; did you mean 'fetch'?",)
 
 
 def test_an_edge_to_or_from_an_unknown_node_is_named_with_the_nearest_one() -> None:
     made = Graph(State).add_node("fetch", same).add_node("store", same).set_entry("fetch")
     made.add_edge("fetch", "stroe").add_edge("stor", END).add_edge("store", END)
     assert problems(made) == (
-        "an edge leaves 'stor', which is no node; did you mean 'store'?",
-        "an edge from 'fetch' leads to 'stroe', which is no node; did you mean 'store'?",
+        "an edge leaves 'stor', which is not a node; did you mean 'store'?",
+        "an edge from 'fetch' leads to 'stroe', which is not a node; did you mean 'store'?",
     )
 
 
 def test_the_word_end_is_not_the_end() -> None:
     assert problems(graph("a", ("a", "END"))) == (
-        "an edge from 'a' leads to 'END', which is no node; did you mean holdfast.graph.END?",
+        "an edge from 'a' leads to 'END', which is not a node; did you mean holdfast.graph.END?",
     )
 
 
 def test_a_route_to_an_unknown_node_is_named() -> None:
     made = graph("ab", ("b", END)).add_conditional_edge("a", lambda s: "b", ["b", "cc"])
-    assert problems(made) == ("an edge from 'a' leads to 'cc', which is no node",)
+    assert problems(made) == ("an edge from 'a' leads to 'cc', which is not a node",)
     made = graph("ab", ("b", END)).add_conditional_edge("a", bool, {True: "b", False: "x"})
-    assert problems(made) == ("an edge from 'a' leads to 'x', which is no node",)
+    assert problems(made) == ("an edge from 'a' leads to 'x', which is not a node",)
 
 
 def test_an_annotation_that_names_no_node_is_a_problem_too() -> None:
@@ -69,8 +69,8 @@ def test_an_annotation_that_names_no_node_is_a_problem_too() -> None:
 
     made = graph("ab", ("b", END)).add_conditional_edge("a", route)
     assert problems(made) == (
-        "an edge from 'a' leads to 'gone', which is no node",
-        "an edge from 'a' leads to 3, which is no node",
+        "an edge from 'a' leads to 'gone', which is not a node",
+        "an edge from 'a' leads to 3, which is not a node",
     )
 
 
@@ -210,14 +210,14 @@ def test_a_route_says_names_or_words_for_them(route: Any, targets: Any) -> None:
 @pytest.mark.parametrize(
     ("route", "targets", "words"),
     [
-        (lambda s: "d", None, "said 'd', not one of 'a', 'b', 'c'"),
-        (lambda s: "a", ["b", "c"], "said 'a', not one of 'b', 'c'"),
-        (lambda s: 2, {True: "b", None: "c"}, "said 2, not one of True, None"),
-        (lambda s: None, None, "said None: no name of a node"),
-        (lambda s: [], None, "said nothing; return END"),
-        (lambda s: [3], ["b", "c"], "said 3, not one of"),
+        (lambda s: "d", None, "returned 'd', not one of 'a', 'b', 'c'"),
+        (lambda s: "a", ["b", "c"], "returned 'a', not one of 'b', 'c'"),
+        (lambda s: 2, {True: "b", None: "c"}, "returned 2, not one of True, None"),
+        (lambda s: None, None, "returned None, not the name of a node"),
+        (lambda s: [], None, "returned nothing; return END"),
+        (lambda s: [3], ["b", "c"], "returned 3, not one of"),
         (lambda s: [][0], None, "IndexError"),
-        (undecided, None, "said 'a', not one of 'b', 'c'"),
+        (undecided, None, "returned 'a', not one of 'b', 'c'"),
         (lambda s: ["b", "c"], ["b", "c"], "without a merge"),
     ],
 )

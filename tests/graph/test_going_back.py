@@ -138,7 +138,7 @@ def test_only_one_place_can_be_gone_to_and_it_must_be_there(cp: hf.SyncCheckpoin
     app = finished(calls, cp)
     with pytest.raises(ValueError, match="at most one"):
         run(app.resume("run", store=cp, from_node="a", replay=True))
-    with pytest.raises(ValueError, match="'x' is no node of 'graph'"):
+    with pytest.raises(ValueError, match="'x' is not a node of 'graph'"):
         run(app.resume("run", store=cp, after_node="x"))
     run(crash_after(app, 1, State(), store=cp, run_id="new"))
     with pytest.raises(hf.CheckpointNotFoundError, match="after node 'c'"):

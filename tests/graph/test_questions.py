@@ -276,7 +276,7 @@ class Model(BaseModel):
 def test_fields_that_the_state_does_not_have_are_found_when_it_is_compiled(
     state: Any, options: Any
 ) -> None:
-    words = r"'q' names 'titel', which is no field of \w+; did you mean 'title'\?"
+    words = r"'q' names 'titel', which is not a field of \w+; did you mean 'title'\?"
     with pytest.raises(hf.InvalidFlowError, match=words):
         _asking(state, **options)
 

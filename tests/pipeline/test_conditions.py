@@ -67,7 +67,7 @@ def test_a_condition_holds_or_not(source: str, operator: str, value: Any, expect
         ("a.n.x", "equals", 1, "steps.a.n is of type int, and has no 'x'"),
         ("a.text", "greater_than", 3, "the condition a.text greater_than 3: "),
         ("a.n", "in", 3, "the condition a.n in 3"),
-        ("b", "startswith", "x", "is no text"),
+        ("b", "startswith", "x", "is not text"),
     ],
 )  # fmt: skip
 def test_an_undecided_condition_is_an_error_and_not_false(

@@ -125,8 +125,8 @@ def test_only_what_belongs_to_an_allowed_module_can_be_imported() -> None:
     assert registry.function("tests.pipeline.flows.run") is run
     assert registry.function("tests.pipeline.flows:run") is run
     for path_, words in [
-        ("tests.pipeline.flows:asyncio", "no function or class"),
-        ("tests.pipeline.flows:Counter", "no function or class"),  # of collections
+        ("tests.pipeline.flows:asyncio", "not a function or class"),
+        ("tests.pipeline.flows:Counter", "not a function or class"),  # of collections
         ("tests.pipeline.flows:nothing", "can't be imported"),
         ("tests.pipeline.nowhere:x", "can't be imported"),
         ("tests.pipelines:x", "may not be imported"),
@@ -140,7 +140,7 @@ def test_only_what_belongs_to_an_allowed_module_can_be_imported() -> None:
         registry.function(3)
     with pytest.raises(TypeError, match="list of prefixes"):
         Registry(imports="os")
-    with pytest.raises(ValueError, match="no name of a package"):
+    with pytest.raises(ValueError, match="not the name of a package"):
         Registry(imports=["a b"])
 
 

@@ -246,7 +246,7 @@ def test_an_unknown_step_is_refused(cp: hf.SyncCheckpointer) -> None:
     calls = Calls()
     run(reviewed(calls, cp).run(1, "t"))
     with pytest.raises(
-        ValueError, match="'pubish' is no step of 'pipeline'; did you mean 'publish'"
+        ValueError, match="'pubish' is not a step of 'pipeline'; did you mean 'publish'"
     ):
         run(reviewed(calls, cp).resume("t", from_step="pubish"))
     run(reviewed(calls, cp).cancel("t"))

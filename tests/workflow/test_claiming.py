@@ -347,7 +347,7 @@ def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
     def flow() -> Flow:
         yield step("a").python(desk.write, args=("a.csv",), outputs="*.csv")
 
-    with pytest.raises(hf.StepFailedError, match="paths are no patterns"):
+    with pytest.raises(hf.StepFailedError, match="glob patterns are not expanded"):
         run(engine, flow)
 
 

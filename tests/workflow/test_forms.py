@@ -254,7 +254,7 @@ def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: Workflow
 def test_what_is_no_workflow_is_refused() -> None:
     with pytest.raises(TypeError, match="must be a generator"):
         workflow("plain")(lambda: 1)
-    with pytest.raises(TypeError, match="is no workflow"):
+    with pytest.raises(TypeError, match="is not a workflow"):
         WorkflowEngine(False).execute(double, n=1)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Text in colour, in columns and on one line that is drawn again: as little as commands need.
+"""Styled text, tables and a status line: as little as commands need.
 
 Written here because the usual library for it, with what it needs, is larger than holdfast itself.
 """
@@ -133,7 +133,7 @@ class LiveLine:
             self._write(_CLEAR + shown.painted(wants_colour(sys.stderr)))
 
     def clear(self) -> None:
-        """Take it away, for something else or for good."""
+        """Remove it from the screen."""
         if self._live:
             self._write(_CLEAR)
 

@@ -109,7 +109,7 @@ def _named(name: str) -> Any:
 def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Flow:
     """The flow of this name, among those named here or in pyproject.toml.
 
-    `source`, which is what the run was started by, is only shown: what stands in a store never
+    `source`, which is what the run was started by, is only shown: data in a store never
     chooses what is imported.
     """
     flows = load_all(names)
@@ -194,7 +194,7 @@ def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:
         loaded = parse_json(document, "--input-json")
         if flow.takes_any and not isinstance(loaded, dict):
             if pairs:
-                raise click.UsageError("--input-json is no object, so that --input can't add to it")
+                raise click.UsageError("--input-json is not an object: --input can't add to it")
             return flow.given(loaded)
         if not isinstance(loaded, dict):
             raise click.UsageError("--input-json must be an object of inputs by name")
@@ -271,7 +271,7 @@ def _flow(found: Any, name: str) -> Flow:
         made = Flow(found.name, found.program, found.state_from, {}, found.verifier)
         return made._replace(threaded=True, store=found.kept_in, takes_any=True)
     raise click.UsageError(
-        f"{name} is no flow but of type {type(found).__name__}; name a workflow, graph or pipeline"
+        f"{name} is not a flow but a {type(found).__name__}; name a workflow, graph or pipeline"
     )
 
 

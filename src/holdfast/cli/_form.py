@@ -22,7 +22,7 @@ def fill_in(schema: Mapping[str, Any], label: str = "answer") -> Any:
 def _ask(
     schema: Mapping[str, Any], root: Mapping[str, Any], label: str, *, required: bool, depth: int
 ) -> Any:
-    """One value; `_NOTHING` where it may be left out and was."""
+    """One value; `_NOTHING` if it is optional and was omitted."""
     title = clean(label)
     if schema.get("description"):
         click.echo(clean(str(schema["description"])))
@@ -78,7 +78,7 @@ def _entered(kind: str | None, title: str, schema: Mapping[str, Any], *, require
         try:
             return _NUMBERS[kind](text) if kind in _NUMBERS else json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise click.BadParameter(f"that is no {kind or 'JSON'}: {error}") from None
+            raise click.BadParameter(f"not a valid {kind or 'JSON value'}: {error}") from None
 
     default = schema.get("default", "")
     if not isinstance(default, str) or kind != "string":
@@ -100,7 +100,7 @@ def _kind(schema: Mapping[str, Any]) -> str | None:
 
 
 def _resolved(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema behind references of its own, and without the null of what may be left out."""
+    """A schema with its own references resolved, and without the null of an optional value."""
     for _ in range(_DEEPEST):
         if not isinstance(schema, Mapping):
             return {}

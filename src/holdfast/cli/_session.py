@@ -73,7 +73,7 @@ class Session:
 
     @property
     def url(self) -> str:
-        """The store that is meant."""
+        """The selected store."""
         return self.where or default_url()
 
     def adopt(self, own: "StoreLike") -> None:

@@ -1,6 +1,6 @@
 """How things are shown: text that can't harm a terminal, tables, and JSON.
 
-What stands in a store may come from anyone. All of it goes through `clean` or JSON on its way to a
+Stored text may come from anyone. All of it goes through `clean` or JSON on its way to a
 terminal: escape sequences and characters that reorder text are shown, never sent.
 """
 

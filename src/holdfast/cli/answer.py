@@ -83,7 +83,7 @@ def _given(document: str, asked: Question | None) -> Any:
 
 
 def _picked(waiting: list[Question], key: str | None) -> Question | None:
-    """The question that is meant, if that is clear."""
+    """The question to answer, if it is unambiguous."""
     meant = [q for q in waiting if key is None or q.key == key or q.key.endswith(f"/{key}")]
     return meant[0] if len(meant) == 1 else None
 

@@ -93,6 +93,8 @@ def command(
 
 def _confirm(session: Session, count: int) -> None:
     if not session.interactive:
-        raise click.UsageError("there is no terminal to ask on; to delete for good, give --yes")
-    if not click.confirm(f"Delete {_show.plural(count, 'run')} for good?"):
+        raise click.UsageError(
+            "there is no terminal to ask on; to delete without asking, give --yes"
+        )
+    if not click.confirm(f"Delete {_show.plural(count, 'run')} permanently?"):
         raise FailedError("nothing was deleted")

@@ -62,7 +62,7 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
 
 @contextmanager
 def _waiting(store: Store, run_id: str) -> Iterator[Callable[[float], object]]:
-    """How to wait until there may be something new: told by the store if it can, else in vain."""
+    """Waits for changes: by notification if the store has them, else by polling."""
     if isinstance(store, Notifying):
         with store.watch(run_id) as watch:
             yield lambda interval: watch.wait(max(interval, _TOLD))

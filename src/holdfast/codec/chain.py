@@ -103,5 +103,5 @@ def pack(
 
 
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:
-    """A state that stands by itself, and the chain that begins with it."""
+    """A state stored whole, and the chain that begins with it."""
     return packed, Chain(encoding, kind, Landmark(seq, encoding, len(packed[1])))

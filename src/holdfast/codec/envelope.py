@@ -1,4 +1,4 @@
-"""What stands in an entry's body: a checksummed envelope around a state, whole or as a delta.
+"""An entry's body: a checksummed envelope around a state, whole or as a delta.
 
 Two guards, made in this order:
 
@@ -170,7 +170,7 @@ def _clear(entry: Entry, flags: int) -> bytes:
 def _sha256(data: bytes) -> bytes:
     if not _RELEASES < len(data) <= 8 * _RELEASES:
         return hashlib.sha256(data).digest()
-    # Given more than this, hashlib lets go of the interpreter, and a busy program waits to get
+    # Given more than this, hashlib releases the GIL, and a busy program waits to get
     # it back for longer than the hashing takes.
     digest = hashlib.sha256(data[:_RELEASES])
     for at in range(_RELEASES, len(data), _RELEASES):
@@ -205,7 +205,7 @@ def _checked(entry: Entry) -> tuple[int, bytes]:
     try:
         flags, checksum, content = _unwrap(entry.body)
         if flags & READABLE and not entry.size:
-            content = b""  # "null" stands for no state at all; the state None has a size
+            content = b""  # "null" means no state at all; the state None has a size
         actual = zlib.crc32(entry.digest + _clear(entry, flags) + content)
     except TypeError as error:  # a column that holds another type than it was given
         raise ValueError(f"a field of it is not what it should be: {error}") from None

@@ -133,7 +133,7 @@ def _value(tree: Any, depth: int) -> Any:
         raise ValueError("a number that is not finite")
     if tree is None or kind in (bool, int, float, str):
         return tree
-    raise ValueError(f"{kind.__name__} is no JSON")
+    raise ValueError(f"{kind.__name__} is not JSON")
 
 
 def _key(key: Any) -> str:
@@ -202,7 +202,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"not a stored value: {name} is no JSON")
+    raise ValueError(f"not a stored value: {name} is not JSON")
 
 
 _SCALAR_TAGS: Final[dict[str, Callable[[str], object]]] = {

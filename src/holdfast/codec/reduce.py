@@ -18,7 +18,7 @@ from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.scalars import SCALARS, plain_scalar
 
 MAX_DEPTH: Final = 255
-"""How deep lists, dicts, objects, ... may stand in each other.
+"""How deep lists, dicts, objects, ... may be nested.
 
 It is where ormsgpack itself stops: a lower limit would cost a walk over every state.
 """

@@ -38,7 +38,7 @@ def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
     Knows dataclasses, pydantic models, TypedDicts, NamedTuples, Enums (by value), the generic
     collections, unions, literals, aliases, subclasses of the plain types, and for the rest
     whether the data is an instance. In a union a member that fits exactly goes before one that
-    merely accepts the data; then the first wins. An int may stand where a float is asked for.
+    merely accepts the data; then the first wins. An int is accepted where a float is asked for.
     Raises `ReviveError` with the path from `root` to the first part that does not fit.
     """
     if type(data) is as_type and as_type in _PLAIN:
@@ -75,7 +75,7 @@ def _compile(hint: Any, _text: str) -> Convert:
         return _alias(hint)
     kind = origin or hint
     if not isinstance(kind, type):
-        return _refuse(f"{hint!r} is no type that data can be revived as")
+        return _refuse(f"{hint!r} is not a type that data can be revived as")
     if issubclass(kind, Enum):
         return _enum(kind)
     return record(kind, args, _converter) or _collection(kind, args) or _plain(kind)
@@ -198,7 +198,7 @@ def _plain(kind: type) -> Convert:
             if isinstance(data, accepted):
                 return data
         except TypeError:  # a protocol that can't be asked
-            raise Misplaced(f"{kind.__name__} is no type that data can be revived as") from None
+            raise Misplaced(f"{kind.__name__} is not a type that data can be revived as") from None
         if type(data) in bases:
             return made(kind, data)
         raise misfit(kind.__name__, data)

@@ -217,6 +217,6 @@ def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[E
     except FileNotFoundError as error:
         words = f"step {step!r} claims that it {how} {path}, but there is no such file"
         if any(sign in path for sign in "*?["):
-            words += "; paths are no patterns: give a function that returns the files"
+            words += "; glob patterns are not expanded: pass a function that returns the files"
         raise FileNotFoundError(words) from error
     return [with_base(claim, verifier.policy) for claim in found]

@@ -37,7 +37,7 @@ class Command:
         return "command" if callable(self.argv) else os.path.basename(os.fspath(self.argv[0]))  # noqa: PTH119 - of text
 
     def run(self, *given: Any) -> CommandResult:
-        """Run it in the step at hand. Raises `CommandFailedError` for any other exit code. Blocks.
+        """Run it in the current step. Raises `CommandFailedError` for any other exit code. Blocks.
 
         If the run is cancelled meanwhile, or it takes too long, it is killed with all it started.
         """

@@ -1,4 +1,4 @@
-"""What code can ask about the run it is part of: the step at hand, and decisions made once."""
+"""What code can ask about the run it is part of: the current step, and decisions made once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StepInfo:
     step: str  # unique in the run, and the same in every attempt
     name: str
     attempt: int  # 1 at first; attempts that a crash cut short count, too
-    epoch: int = 0  # the seq of the rollback that the run went on from, if any
+    epoch: int = 0  # the seq of the rollback that the run continued from, if any
     flow: str = ""
     _report: Report | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
@@ -54,7 +54,7 @@ class StepInfo:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def progress(self, fraction: float | None = None, message: str = "") -> None:
-        """Tell whoever watches the run how far this step has come."""
+        """Report the progress of this step to whoever watches the run."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
         if self._report is not None:

@@ -82,7 +82,7 @@ class StepRetrying(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepFailed(StepEvent):
-    """A step failed for good. The flow may handle that."""
+    """A step failed after its last attempt. The flow may handle that."""
 
     error: str
     attempts: int = 1

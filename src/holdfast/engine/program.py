@@ -249,7 +249,7 @@ class Program(ABC):
 
     @abstractmethod
     def refuse(self, task: Task, error: StepFailedError) -> Sequence[Record]:
-        """The task failed for good: raise the error, or continue with it.
+        """The task failed after its last attempt: raise the error, or continue with it.
 
         Returns what to record, so that the flow is not asked again how it handles the failure.
         """

@@ -24,7 +24,7 @@ HoldfastError
 │   ├── StepNotFoundError             no such step was begun (also a LookupError)
 │   ├── StepConflictError             the step was committed differently, or is no longer current
 │   └── VerificationError             claims of a checkpoint are false now, or can't be checked
-├── EvidenceError                     a claim, or a pack of them, is of no use
+├── EvidenceError                     a claim, or a pack of claims, can't be used
 │   ├── InvalidEvidenceError          malformed, empty or unsatisfiable (also a ValueError)
 │   ├── EvidencePolicyError           the program's own policy can never allow it to be checked
 │   └── ClaimFailedError              a step finished, but its claims are false or can't be checked

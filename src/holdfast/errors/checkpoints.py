@@ -182,7 +182,7 @@ class CopyRefusedError(RunExistsError):
 
 
 class RunMismatchError(CheckpointError, ValueError):
-    """A run belongs to one flow, thread and owner for good; nothing was saved."""
+    """A run keeps its flow, thread and owner; nothing was saved."""
 
     run_id: str
     field: str

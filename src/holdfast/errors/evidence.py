@@ -1,4 +1,4 @@
-"""Claims that are of no use as evidence."""
+"""Claims that can't be used as evidence."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from holdfast.errors.base import HoldfastError
 
 
 class EvidenceError(HoldfastError):
-    """A claim, or a pack of them, is of no use as evidence."""
+    """A claim, or a pack of claims, can't be used as evidence."""
 
 
 class InvalidEvidenceError(EvidenceError, ValueError):

@@ -23,7 +23,7 @@ class Evidence:
 
     The claim (type, description, expected, metadata) is fixed when it is made, from copies;
     `expected` and `metadata` give a fresh copy each time. `verified`, `verification_status`,
-    `verification_error` and `verified_at` show what was found last. They are no part of the
+    `verification_error` and `verified_at` show what was found last. They are not part of the
     claim: not of its digest, not of equality and not of `to_dict`, so that a stored claim never
     vouches for itself. Only `judge` sets them.
 

@@ -148,7 +148,7 @@ class Graph(Generic[S]):
         """Ask `route(state)` after the node where to go: the name of a node, END, or several.
 
         `targets` names what it may say, or maps what it says to nodes; a return annotation of
-        `Literal["a", "b"]` does the same. What it said is recorded with the checkpoint.
+        `Literal["a", "b"]` does the same. What it returned is recorded with the checkpoint.
         """
         if source in self._routes:
             raise ValueError(f"node {source!r} has a conditional edge already")
@@ -222,13 +222,13 @@ def find_problems(plan: Plan) -> list[str]:
     if not plan.entry:
         problems.append("it has no entry: call set_entry")
     elif plan.entry not in plan.nodes:
-        problems.append(f"its entry {plan.entry!r} is no node{_nearest(plan, plan.entry)}")
+        problems.append(f"its entry {plan.entry!r} is not a node{_nearest(plan, plan.entry)}")
     problems += [
-        f"an edge leaves {source!r}, which is no node{_nearest(plan, source)}"
+        f"an edge leaves {source!r}, which is not a node{_nearest(plan, source)}"
         for source in sorted({*plan.edges, *plan.routes} - set(plan.nodes))
     ]
     problems += [
-        f"an edge from {source!r} leads to {target!r}, which is no node{_nearest(plan, target)}"
+        f"an edge from {source!r} leads to {target!r}, which is not a node{_nearest(plan, target)}"
         for source, targets in plan.known_targets().items()
         for target in targets
         if target != END and target not in plan.nodes

@@ -69,14 +69,16 @@ class GraphProgram(WalkingProgram):
         route = plan.routes.get(name)
         if route is None:
             return list(plan.edges[name])
-        said = route.fn(stored_form(recorded, self._kind))  # what the next node will be given
-        targets = _names(name, said, route.mapping)
+        returned = route.fn(stored_form(recorded, self._kind))  # what the next node will be given
+        targets = _names(name, returned, route.mapping)
         for target in targets:
             if not plan.is_place(target) or (
                 route.targets is not None and target not in route.targets
             ):
                 known = ", ".join(map(repr, route.targets or (*plan.nodes, *plan.ends)))
-                raise ValueError(f"the route after {name!r} said {target!r}, not one of {known}")
+                raise ValueError(
+                    f"the route after {name!r} returned {target!r}, not one of {known}"
+                )
         if len(targets) > 1 and plan.merge_at(plan.join_of(targets)) is None:
             raise ValueError(
                 f"the route after {name!r} forks, and without a merge all but one result would be "
@@ -118,18 +120,18 @@ class GraphProgram(WalkingProgram):
         return arguments
 
 
-def _names(name: str, said: Any, mapping: Mapping[Any, str] | None) -> list[str]:
-    """The nodes that a route named, or whose words it said."""
-    single = isinstance(said, str) or not isinstance(said, Iterable)
-    words = [said] if single else list(said)
+def _names(name: str, returned: Any, mapping: Mapping[Any, str] | None) -> list[str]:
+    """The nodes that a route returned, or that its mapping has for what it returned."""
+    single = isinstance(returned, str) or not isinstance(returned, Iterable)
+    words = [returned] if single else list(returned)
     if not words:
-        raise ValueError(f"the route after {name!r} said nothing; return END to end the run")
+        raise ValueError(f"the route after {name!r} returned nothing; return END to end the run")
     if mapping is not None:
         for word in words:
             if word not in mapping:
                 known = ", ".join(map(repr, mapping))
-                raise ValueError(f"the route after {name!r} said {word!r}, not one of {known}")
+                raise ValueError(f"the route after {name!r} returned {word!r}, not one of {known}")
         words = [mapping[word] for word in words]
-    elif single and not isinstance(said, str):
-        raise TypeError(f"the route after {name!r} said {said!r}: no name of a node")
+    elif single and not isinstance(returned, str):
+        raise TypeError(f"the route after {name!r} returned {returned!r}, not the name of a node")
     return list(dict.fromkeys(words))

@@ -104,7 +104,7 @@ def _missing(kind: Any, names: tuple[str, ...]) -> Iterator[str]:
         if known is not None and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
-            yield f"names {name!r}, which is no field of {kind.__name__}{meant}"
+            yield f"names {name!r}, which is not a field of {kind.__name__}{meant}"
 
 
 def _misfits(field: str | None, hint: Any, returns: Any) -> Iterator[str]:

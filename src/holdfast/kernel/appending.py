@@ -1,4 +1,4 @@
-"""How drafts get into a journal: behind its head, once, however often others are faster."""
+"""Optimistic appends: drafts go behind the journal's head, once, however often others win."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def append_at_once(core: Core, run: str, draft: Draft, deadline: float) -> Ticke
 def submit(
     core: Core, run: str, draft: Draft, *, expect: CheckpointInfo | None = None
 ) -> Op[Ticket]:
-    """Like `append`, without waiting for the disk: `is_durable` tells what became of it."""
+    """Like `append`, without waiting for the disk; `is_durable` says what became of it."""
     deadline = new_deadline(core)
     ticket = append_at_once(core, run, draft, deadline) if expect is None else None
     while ticket is None:
@@ -88,7 +88,7 @@ def submit(
 def append_if(core: Core, run: str, decide: Decide, *, behind_queued: bool = False) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
-    When others are faster, `decide` is asked again. Several drafts are appended together or not
+    When another writer wins, `decide` is called again. Several drafts are appended together or not
     at all. With `behind_queued`, `decide` is asked also about an entry that is still on its way
     to the store, and must not block then: the head of a run that this process executes hardly
     ever stands still.
@@ -186,7 +186,7 @@ def _behind_stored_head(
     if ticket is None and behind_queued and not tip.broken:
         queued = journals.writer.queued(run)
         if queued and queued[0].seq == seen + 1 and queued[-1].status == Status.RUNNING:
-            with suppress(HoldfastError):  # it may never come to the store: ask again then
+            with suppress(HoldfastError):  # it may never reach the store: ask again then
                 drafts = _listed(decide(queued[-1]))
                 ticket = journals.extend(tip, drafts, deadline, only_at=queued[-1].seq)
     return ticket

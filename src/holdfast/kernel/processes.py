@@ -23,7 +23,7 @@ def start_of(pid: int, timeout: float = 5.0) -> str | None:
 
 
 def boot_id() -> str | None:
-    """Which start of the system this is, told apart from all others; None where it does not say."""
+    """Identifies this boot of the system; None where the system does not say."""
     try:
         return _BOOT.read_text().strip()
     except OSError:
@@ -35,7 +35,7 @@ def _from_proc(pid: int) -> str | None:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name stands in brackets and may hold anything, brackets too.
+    # The name is in brackets and may hold anything, brackets too.
     fields = text.rpartition(b")")[2].split()
     if len(fields) < 20:
         raise OSError(f"/proc/{pid}/stat is not what it should be")

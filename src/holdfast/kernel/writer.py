@@ -62,7 +62,7 @@ class Writer:
 
     def _reset(self) -> None:
         """A child of fork() starts afresh: what was queued is the parent's to write."""
-        self._commit = threading.Lock()  # held by whoever is talking to the store
+        self._commit = threading.Lock()  # held by the thread that talks to the store
         self._mutex = threading.Lock()  # guards everything below, never held during I/O
         self._bell: SimpleQueue[None] = SimpleQueue()  # wakes the thread sooner than a Condition
         self._queue: deque[Ticket] = deque()
@@ -77,7 +77,7 @@ class Writer:
     def submit(self, ticket: Ticket) -> None:
         """Queue a ticket behind those submitted before it, without waiting.
 
-        Follow it with `wait`, `future` or `kick`, or nobody may come to write it.
+        Follow it with `wait`, `future` or `kick`, or it may never be written.
         """
         if self._working:
             self._refuse_from_work()
@@ -120,10 +120,10 @@ class Writer:
         if self._working:
             self._refuse_from_work()
         while not ticket.done:
-            if not ticket.entries:  # it stands in for something else: not ours to write
+            if not ticket.entries:  # a placeholder: not ours to write
                 ticket.wait()
                 return
-            with self._commit:  # whoever had it may have written this very ticket
+            with self._commit:  # its last holder may have written this very ticket
                 if not ticket.done:
                     self._write_some()
 
@@ -303,7 +303,7 @@ class Writer:
                 self._queued_bytes = 0
 
     def _append(self, batch: list[Ticket]) -> None:
-        """One attempt at the whole batch; resolves what it can tell the outcome of."""
+        """One attempt at the whole batch; resolves each ticket whose outcome is known."""
         # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
         # of two that begin at one place, the first must win or lose as a whole.
         if len(batch) > 1:

@@ -206,7 +206,7 @@ class _Copy:
         begun, there = self.source.head(self.name), self.target.head(self.name)
         if begun is None:
             return
-        # Markers up to here stand for trims before anything was read; later ones are to be done.
+        # Markers up to here are of trims before anything was read; later ones are to be done.
         self.trimmed = begun.seq if there is None else there.seq
         limit = _FEW
         while page := self._read(after := self.last and self.last.seq, limit):
@@ -257,7 +257,7 @@ class _Copy:
         return target.recode(self.tip, entry, encoding)
 
     def _thins_out(self, entry: Entry) -> bool:
-        """Whether this marker stands for something to delete in the target."""
+        """Whether this marker says to delete something in the target."""
         return _erases(entry) or (entry.kind in _TRIMS and entry.seq > self.trimmed)
 
     def _follow(self, marker: Entry) -> None:

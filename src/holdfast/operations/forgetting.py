@@ -32,7 +32,7 @@ class Forgotten(NamedTuple):
     checkpoints: int
     entries: int
     digest: str  # of its last entry: whoever holds an export of the run can prove that it is meant
-    tombstone: str  # the digest of what stands in its place; empty in a dry run
+    tombstone: str  # the digest of its tombstone; empty in a dry run
 
 
 class Receipt(NamedTuple):

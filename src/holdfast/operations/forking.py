@@ -62,7 +62,7 @@ def branch_off(
 ) -> tuple[list[Draft], Draft]:
     """The entries that make a new run of another's checkpoint: all before the last, and the last.
 
-    Blocks. A state stands for itself; results are copied one by one, with the values that an
+    Blocks. A state is copied as it is; results are copied one by one, with the values that an
     edited state gives them, behind the state that they build on.
     """
     begun = core.journals.opening(source.run_id)

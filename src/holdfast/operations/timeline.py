@@ -25,14 +25,14 @@ class Moment(NamedTuple):
     waited: float  # seconds before it in which nothing of the run is known to have happened
     note: str  # what there is to say about it: an error, a question, a reason
     current: bool  # False where a rollback left it behind
-    child: str | None  # the run that its step stands for
+    child: str | None  # the child run that the step executed
     size: int  # bytes of the state or value
 
 
 def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Moment]:
     """Every moment of a run, or those after a seq, oldest first. Raises `CheckpointNotFoundError`.
 
-    Times are those of the clocks of whoever worked on it, and only decorate: order is by `seq`.
+    Times come from the clocks of the processes that wrote it, for information: order is by `seq`.
     """
     check_id("run_id", run_id)
     with outages_named(run_id):

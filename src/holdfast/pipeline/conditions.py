@@ -16,18 +16,18 @@ from holdfast.pipeline.problems import Problems, shown
 from holdfast.pipeline.references import Reference, Scope, Template
 from holdfast.pipeline.registry import Registry
 
-_LONGEST: Final = 60  # characters of a value in words
+_LONGEST: Final = 60  # characters of a value in a message
 
 
 def _text(value: Any) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
-    raise TypeError(f"{shown(value)} is no text")
+    raise TypeError(f"{shown(value)} is not text")
 
 
 def _regex(actual: Any, expected: Any) -> bool:
     if not isinstance(expected, str):
-        raise TypeError(f"{shown(expected)} is no pattern")
+        raise TypeError(f"{shown(expected)} is not a pattern")
     return pattern(expected).found_in(_text(actual))
 
 

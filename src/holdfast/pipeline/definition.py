@@ -150,7 +150,7 @@ def _check_size(given: Any, problems: Problems) -> None:
         if depth > MAX_DEPTH or count > MAX_PARTS:
             deep = f"deeper than {MAX_DEPTH}"
             how = deep if depth > MAX_DEPTH else f"of over {MAX_PARTS:,} parts"
-            problems.add(f"it is {how}: that is no definition")
+            problems.add(f"it is {how}: that is not a definition")
             return
         items = (*part, *part.values()) if isinstance(part, Mapping) else part
         todo += [(item, depth + 1) for item in items]
@@ -234,7 +234,7 @@ def _made(
         given = {key: f"{given['module']}:{given[key]}"}
     made = _named(given, key, registry)
     if not isinstance(made, type) or not issubclass(made, Step):
-        raise SettingError(key, f"{made!r} is no subclass of Step")
+        raise SettingError(key, f"{made!r} is not a subclass of Step")
     return made(name, **settings)
 
 
@@ -343,7 +343,7 @@ def _path(
             hint: object = Nearest(target, known)
             if target in ENDS:
                 hint = ": what runs side by side can't begin with an end"
-            problems.at("to").add(f"{shown(target)} is no step", hint)
+            problems.at("to").add(f"{shown(target)} is not a step", hint)
             fine = False
     if not targets or (fine and len(set(targets)) < len(targets)):
         problems.at("to").add("must name at least one step, and each once")
@@ -353,7 +353,7 @@ def _path(
 
 
 def _check_ends(plan: PipelinePlan, problems: Problems) -> None:
-    """Every step leads to an end, and no run comes to the same step twice at once."""
+    """Every step leads to an end, and no run reaches the same step twice at once."""
     ending, reached = plan.leading_to_end(), plan.reachable()
     for index, name in enumerate(plan.nodes):
         here = problems.at("steps", index)
@@ -380,7 +380,7 @@ def _check_join(plan: PipelinePlan, way: Path, problems: Problems) -> None:
                 where = "" if join == END else f", though they join at {join!r} only"
                 problems.add(
                     f"{way.source!r} leads to {', '.join(map(repr, way.targets))} side by side, and "
-                    f"both {by[name]!r} and {target!r} may come to {name!r}{where}: "
+                    f"both {by[name]!r} and {target!r} may reach {name!r}{where}: "
                     "every path of theirs must lead there, or only one's",
                 )
                 return

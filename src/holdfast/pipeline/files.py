@@ -70,11 +70,11 @@ def _json(text: str, lines: dict[Where, int]) -> Any:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise _WrongError(error.lineno, f"no JSON: {error.msg}") from None
+        raise _WrongError(error.lineno, f"invalid JSON: {error.msg}") from None
     except RecursionError:
         raise _WrongError(1, f"it is nested more than {MAX_DEPTH} deep") from None
     except ValueError as error:  # a number of thousands of digits
-        raise _WrongError(1, f"no JSON: {error}") from None
+        raise _WrongError(1, f"invalid JSON: {error}") from None
     _note_lines(text, lines)
     return data
 
@@ -105,7 +105,7 @@ def _note_lines(text: str, lines: dict[Where, int]) -> None:
                 around.append(0 if word == "[" else None)
                 keys.append(None if word == "[" else set())
             elif _FLOAT.fullmatch(word) and not math.isfinite(float(word)):
-                raise _WrongError(line, "no JSON: a number that is none, or too large")
+                raise _WrongError(line, "invalid JSON: a number is not finite, or too large")
 
 
 def _yaml(text: str, lines: dict[Where, int]) -> Any:
@@ -127,15 +127,15 @@ def _yaml(text: str, lines: dict[Where, int]) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = 1 if mark is None else mark.line + 1
-        raise _WrongError(line, f"no YAML: {error.problem or error.context}") from None
+        raise _WrongError(line, f"invalid YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, ValueError) as error:
         if isinstance(error, _WrongError):
             raise
-        raise _WrongError(1, f"no YAML: {error}") from None
+        raise _WrongError(1, f"invalid YAML: {error}") from None
 
 
 def _check_size(yaml: Any, loader: Any, text: str) -> None:
-    """Before anything is built: an alias may stand for a thousand others, and depth costs stack."""
+    """Limits before anything is built: aliases multiply, and depth costs stack."""
     depth = 0
     for event in yaml.parse(text, loader):
         line = event.start_mark.line + 1
@@ -179,4 +179,4 @@ def _scalar(loader: Any, node: Any, line: int) -> Any:
         return loader.construct_object(node)
     except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):
         # What PyYAML raises depends on what it was about to make of it.
-        raise _WrongError(line, f"no YAML: {shown(node.value)} is no {kind}") from None
+        raise _WrongError(line, f"invalid YAML: {shown(node.value)} is not a {kind}") from None

@@ -77,7 +77,7 @@ class PipelineProgram(WalkingProgram):
 
     def record(self, task: Task, value: Any) -> Record:
         made = super().record(task, value)
-        if made.kind == Kind.RESULT:  # a fallback stands in for its step
+        if made.kind == Kind.RESULT:  # a fallback replaces its step
             return replace(made, step=task.key.removesuffix(_FALLBACK))
         return made
 

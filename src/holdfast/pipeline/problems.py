@@ -47,11 +47,11 @@ class Problems:
         return fits
 
     def one_of(self, known: Iterable[str], given: object, words: str) -> bool:
-        """Whether it is one of these names; if not, that is a problem: "is no {words}"."""
+        """Whether it is one of these names; if not, that is a problem: "is not a known {words}"."""
         names = list(known)
         fits = isinstance(given, str) and given in names
         if not fits:
-            self.add(f"{shown(given)} is no {words}", Nearest(given, names))
+            self.add(f"{shown(given)} is not a known {words}", Nearest(given, names))
         return fits
 
     def keys(self, given: Mapping[Any, Any], known: Iterable[str]) -> None:

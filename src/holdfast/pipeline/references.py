@@ -92,22 +92,22 @@ def parse(text: object, steps: Collection[str]) -> Reference:
         raise ValueError(f"must be a reference such as 'steps.fetch.output.n', not {shown(text)}")
     if _EXPRESSION.search(text):
         raise ValueError(
-            f"{shown(text.strip())} is no reference: nothing is computed; positions are words, "
+            f"{shown(text.strip())} is not a reference: nothing is computed; positions are words, "
             "too, as in rows.0.title; and all that may follow is | default(...)"
         )
     parts = tuple(text.strip().split("."))
     if len(parts) > MAX_PARTS or not all(parts):
-        raise ValueError(f"{shown(text)} is no reference: it is words with single dots between")
+        raise ValueError(f"{shown(text)} is not a reference: it is words with single dots between")
     first = parts[0]
     if first in steps and first not in ROOTS:
         return Reference(text.strip(), ("steps", *parts))
     if first not in ROOTS:
         known = (*ROOTS, *steps)
-        raise WrongError(f"{shown(first)} is no step", Nearest(first, known))
+        raise WrongError(f"{shown(first)} is not a step", Nearest(first, known))
     if first != "steps" or len(parts) == 1:
         return Reference(text.strip(), parts)
     if parts[1] not in steps:
-        raise WrongError(f"{shown(parts[1])} is no step", Nearest(parts[1], steps))
+        raise WrongError(f"{shown(parts[1])} is not a step", Nearest(parts[1], steps))
     if len(parts) > 2 and parts[2] != "output":
         raise ValueError(f"after steps.{parts[1]} comes '.output', not {shown(parts[2])}")
     return Reference(text.strip(), (*parts[:2], *parts[3:]))
@@ -185,14 +185,14 @@ def _text(text: str, steps: Collection[str], problems: Problems) -> str | _Text:
 
 
 def _means_one(single: str, steps: Collection[str]) -> bool:
-    """Whether what stands in single braces is meant to be a reference: they may be just braces."""
+    """Whether text in single braces looks like a reference rather than plain braces."""
     like = _LIKE_ONE.match(single)
     return like is not None and (like[1] in ROOTS or like[1] in steps)
 
 
 def _parsed_single(text: str, steps: Collection[str]) -> Reference:
     if not _SINGLE.fullmatch(text):
-        raise ValueError(f"is no reference: write {{{{ {text.strip()} }}}}")
+        raise ValueError(f"is not a reference: write {{{{ {text.strip()} }}}}")
     return parse(text, steps)
 
 
@@ -204,7 +204,7 @@ def _parsed_double(text: str, steps: Collection[str]) -> Reference:
         default = json.loads(with_default[2])
     except (ValueError, RecursionError):
         raise ValueError(
-            f"{shown(with_default[2])} is no JSON: a default is default(null), default(0), "
+            f"{shown(with_default[2])} is not JSON: a default is default(null), default(0), "
             'default("none") or the like'
         ) from None
     return parse(with_default[1], steps)._replace(default=(default,))

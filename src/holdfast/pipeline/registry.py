@@ -34,7 +34,7 @@ class Registry:
         self._imports = tuple(imports)
         for prefix in self._imports:
             if not all(part.isidentifier() for part in prefix.split(".")):
-                raise ValueError(f"imports: {prefix!r} is no name of a package or module")
+                raise ValueError(f"imports: {prefix!r} is not the name of a package or module")
         for name, fn in (functions or {}).items():
             self.register(name, fn)
 
@@ -87,7 +87,7 @@ class Registry:
         except (ImportError, AttributeError) as error:
             raise ValueError(f"{path!r} can't be imported: {error}") from None
         if not callable(found) or not self._allows(getattr(found, "__module__", None) or ""):
-            raise ValueError(f"{path!r} is no function or class of {module!r} itself")
+            raise ValueError(f"{path!r} is not a function or class of {module!r} itself")
         return found  # type: ignore[no-any-return]
 
     def _allows(self, module: str) -> bool:

@@ -63,7 +63,7 @@ def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step
     `ValueError` for an unknown step, and what `going_back.go_back` raises.
     """
     if step not in plan.steps:
-        raise ValueError(f"{step!r} is no step of {plan.flow!r}{Nearest(step, plan.steps)}")
+        raise ValueError(f"{step!r} is not a step of {plan.flow!r}{Nearest(step, plan.steps)}")
     if (yield partial(_has_run, core, plan, run_id, step)):
         wanted = time_travel.Wanted(from_node=step)
         yield from time_travel.go_back(core, make, plan, run_id, wanted)

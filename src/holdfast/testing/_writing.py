@@ -91,7 +91,7 @@ class WritingContract:
     def test_a_run_begins_at_nothing_or_with_a_tombstone(self, store: Store) -> None:
         assert store.append([entry("run", 1)]) == [False]
         assert store.append([entry("run", 5), entry("run", 6)]) == [False, False]
-        marker = entry("run", 5, kind="tombstone")  # of some checkpoints: the run goes on
+        marker = entry("run", 5, kind="tombstone")  # of some checkpoints: the run continues
         assert store.append([marker]) == [False]
         assert store.runs() == []
         assert store.last("run") is None

@@ -266,7 +266,7 @@ def _flow(
 ) -> tuple[takeover.Make, dict[str, Any]]:
     """What makes the flow's programs, and its inputs by name, which a run to resume need not get."""
     if not isinstance(flow, Workflow):
-        raise TypeError(f"{flow!r} is no workflow; decorate it with @workflow")
+        raise TypeError(f"{flow!r} is not a workflow; decorate it with @workflow")
     twice = set(inputs or ()) & set(kwargs)
     if twice:
         raise TypeError(f"given twice, in inputs= and by name: {', '.join(sorted(twice))}")

@@ -182,12 +182,12 @@ class Step(Effect):
         return replace(self, condition=condition)
 
     def on_error(self, handler: Callable[..., Any] | Effect) -> Self:
-        """When the step failed for good, use another result: that of a step, or of a function that
+        """When the step has failed after its last attempt, use another result: that of a step, or of a function that
         is called with the `StepFailedError` as a step of its own."""
         return replace(self, handler=handler)
 
     def skip_on_error(self, default: Any = None) -> Self:
-        """When the step failed for good, continue with this value."""
+        """When the step has failed after its last attempt, continue with this value."""
         return replace(self, skips=True, default=default)
 
     def with_rollback(self, undo: Callable[..., Any]) -> Self:

@@ -49,7 +49,7 @@ class Dialog:
         return [self._read(entry) for entry in self._questions.values()]
 
     def full_key(self, name: str) -> str:
-        """The key that is meant: the last part of one, such as `price` of `offer/price`, is enough."""
+        """The matching key: the last part of one, such as `price` of `offer/price`, is enough."""
         known = (*self._questions, *self._answers)
         meant = [key for key in known if key.rpartition("/")[2] == name]
         return meant[0] if name not in known and len(meant) == 1 else name

@@ -101,7 +101,7 @@ def _look(value: Any, schema: Any, where: str, budget: _Budget) -> str:
     """What is wrong with a part of the value."""
     budget.spend(1)
     if not isinstance(schema, Mapping):
-        return "" if schema else f"{where} must be left out"
+        return "" if schema else f"{where} is not allowed"
     budget.depth += 1
     wrong = (
         _itself(value, schema, where)

@@ -1,4 +1,4 @@
-"""Regular expressions whose time grows only with the text: whoever wrote one, it can't hang.
+"""Regular expressions that match in linear time: even a hostile one can't hang.
 
 Python's own `re` backtracks: it may take years for `(a+)+$`. RE2 does not. Back references and
 looking ahead or behind, which would need backtracking, are refused.
@@ -18,7 +18,7 @@ _MAX_WORK: Final = 50_000_000  # characters times instructions: about half a sec
 
 
 class Pattern:
-    """A regular expression in RE2's syntax, where `$` stands for the very end alone."""
+    """A regular expression in RE2's syntax, where `$` matches at the very end only."""
 
     def __init__(self, text: str) -> None:
         if len(text) > _MAX_PATTERN:

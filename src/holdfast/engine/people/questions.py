@@ -70,7 +70,7 @@ class Inquiry:
             _set(self, "assignees", tuple(check_id("assignee", name) for name in self.assignees))
             if not self.assignees:
                 raise ValueError(
-                    "assignees is empty: nobody could answer; leave it out to let anyone answer"
+                    "assignees is empty: nobody could answer; omit it to let anyone answer"
                 )
         check_schema(self.schema)
         schema = dict(self.schema)
@@ -163,7 +163,7 @@ class Question:
         return not self.assignees or name in self.assignees
 
     def problems_with(self, answer: Any) -> str:
-        """What speaks against an answer (plain data), in words; empty if it fits."""
+        """Why an answer (plain data) is invalid; empty if it is valid."""
         try:
             check_schema(self.schema)
         except ValueError as error:
@@ -199,7 +199,7 @@ def _deadline(stored: dict[str, Any], asked_at: datetime) -> datetime | None:
 
 def _of(kind: type[Any], value: Any) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
     return value
 
 

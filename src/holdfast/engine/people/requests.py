@@ -74,7 +74,7 @@ def answer(
     if by is not None:
         check_id("by", by)
     if by == DEADLINE:
-        raise ValueError(f"{DEADLINE!r} stands for nobody; give another name in by=")
+        raise ValueError(f"{DEADLINE!r} is reserved; give another name in by=")
     encoding = compose.encode(core, run_id, value, root="answer")
     facts = {"by": by} if by else {}
     dialog = Dialog(core, run_id)

@@ -15,7 +15,7 @@ from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
 
-_MOST: Final = 20  # reasons that a rollback keeps: the event stream tells all
+_MOST: Final = 20  # reasons that a rollback records; the event stream has them all
 
 
 class Retreat(NamedTuple):

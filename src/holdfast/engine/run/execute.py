@@ -128,7 +128,7 @@ class Steps:
         return finished
 
     def ring(self) -> None:
-        """Wake whoever waits for tasks: there is something to look at."""
+        """Wake those who wait for tasks: something has changed."""
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
@@ -196,7 +196,7 @@ class Steps:
     # --- one task
 
     async def _execute(self, task: Task, *, here: bool) -> Finished | None:
-        """Try until it is finished, or has failed for good; None if it was interrupted."""
+        """Try until it is finished, or has failed after its last attempt; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
         failures = self._failed.get(task.key, 0)
         attempt = 1 + self.deaths + failures

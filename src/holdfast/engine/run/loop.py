@@ -142,7 +142,7 @@ class Run:
         self.ask(action)
 
     def emit(self, event: ev.Event) -> None:
-        """Pass an event to whoever listens."""
+        """Pass an event to the listeners."""
         if self.options.listening:
             self.events.append(event)
             if self._parent is not None:

@@ -34,7 +34,7 @@ def mermaid(
 
 
 def _text(name: str) -> str:
-    """A name that can't end the quotes it stands in, or be taken for markup."""
+    """A name escaped so that it neither ends its quotes nor is taken for markup."""
     safe = "".join(
         char if char.isalnum() or char in " _-.:,+/" else f"#{ord(char)};" for char in name
     )

@@ -32,7 +32,7 @@ class Asking(NamedTuple):
 
     inquiry: Callable[[Any], Inquiry]
     returns: Any  # the type of the answer; None: as it is stored
-    problems: tuple[str, ...] = ()  # what is wrong with it, in words
+    problems: tuple[str, ...] = ()  # error messages
 
 
 class Route(NamedTuple):
@@ -84,11 +84,11 @@ class Plan:
         return self.possible_targets(name)
 
     def is_place(self, name: str) -> bool:
-        """Whether a run can come to it."""
+        """Whether a run can reach it."""
         return name in self.nodes or name in self.ends
 
     def reachable(self) -> set[str]:
-        """The nodes that a run may come to."""
+        """The nodes that a run may reach."""
         return self.reachable_from([self.entry])
 
     def reachable_from(self, names: Iterable[str]) -> set[str]:
@@ -103,7 +103,7 @@ class Plan:
         return found
 
     def leading_to_end(self) -> set[str]:
-        """The nodes from which a run may come to its end."""
+        """The nodes from which a run can reach its end."""
         found = set(self.ends)
         while True:
             more = {
@@ -117,13 +117,13 @@ class Plan:
 
     @cached_property
     def loops(self) -> frozenset[str]:
-        """The nodes that a run may come to more than once."""
+        """The nodes that a run may visit more than once."""
         return frozenset(
             name for name in self.nodes if name in self.reachable_from(self.possible_targets(name))
         )
 
     def join_of(self, targets: Iterable[str]) -> str:
-        """Where branches that begin with these meet: the first node that all must come to."""
+        """Where branches that begin with these meet: the first node that all must reach."""
         after = self._must_pass
         common = set.intersection(*(after[t] | {t} for t in targets))
         # Of the nodes that all branches pass, the first is the one that the others come after.

@@ -75,13 +75,13 @@ class WalkingProgram(Program):
     # --- what a front door says
 
     def guard(self, walk: Walk, name: str) -> None:
-        """Raise `LoopLimitError` where a walk has come to a node once too often."""
+        """Raise `LoopLimitError` if a walk reached a node once too often."""
         if self._steps + len(self._busy) >= self._plan.max_steps:
             raise LoopLimitError(self.run_id, name, self._plan.max_steps)
 
     @abstractmethod
     def task(self, walk: Walk, key: str, name: str) -> Task | None:
-        """The task of the node that a walk came to; None if it has to wait."""
+        """The task of the node that a walk reached; None if it has to wait."""
 
     @abstractmethod
     def seen(self, walk: Walk) -> Any:

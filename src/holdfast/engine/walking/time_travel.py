@@ -40,7 +40,7 @@ class Wanted(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A point of a run. No entry stands for its very beginning."""
+    """A point of a run. Its very beginning has no entry."""
 
     entry: Entry | None
     next_steps: list[str] | None = None  # None: as it is recorded there
@@ -62,7 +62,7 @@ def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> 
         raise ValueError("give at most one of from_node, after_node and replay")
     for name in (wanted.from_node, wanted.after_node):
         if name is not None and name not in plan.nodes:
-            raise ValueError(f"{name!r} is no node of {plan.flow!r}")
+            raise ValueError(f"{name!r} is not a node of {plan.flow!r}")
     if live.find(core, run_id) is not None:
         raise RunActiveError(run_id, Status.RUNNING)
     while True:
@@ -75,7 +75,7 @@ def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> 
 def input_of(core: Core, make: Make, plan: Plan, run_id: str, node: str, seq: int | None) -> Stored:
     """The state that a node was given, the last time or the one saved at `seq`. Blocks."""
     if node not in plan.nodes:
-        raise ValueError(f"{node!r} is no node of {plan.flow!r}")
+        raise ValueError(f"{node!r} is not a node of {plan.flow!r}")
     history = History(core, run_id, whole=False)
     takeover.check_flow(make(), history)
     found = _last_of(core, plan, run_id, node) if seq is None else core.journals.entry(run_id, seq)

@@ -64,7 +64,7 @@ def next_of(plan: Plan, meta: Meta | None) -> list[str]:
 
 
 def visits_of(plan: Plan, meta: Meta) -> dict[str, int]:
-    """How often the run had come to each node that it may come to again."""
+    """How often the run had visited each node that is in a loop."""
     return {plan.rename.get(name, name): count for name, count in meta.visits.items()}
 
 

@@ -5,7 +5,7 @@
     metadata = {"connection": "main"}        a name that the host program registered
     metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots
 
-Without either, the connection "default" is meant. `None` is NULL. `values` and `schema` are
+Without either, the connection is "default". `None` is NULL. `values` and `schema` are
 optional. Names are those of the catalogue or there is no such row; they are never SQL.
 """
 
@@ -54,7 +54,7 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedRow:
     where: dict[str, Any] = fields.required("where", dict)
     values: dict[str, Any] = fields.optional("values", dict, {})
     if not where:
-        raise fields.refuse("where is empty: say which row is meant")
+        raise fields.refuse("where is empty; it must select one row")
     if len(where) > _MAX_COLUMNS or len(values) > _MAX_COLUMNS:
         raise fields.refuse(f"more than {_MAX_COLUMNS} columns")
     for name, value in [*where.items(), *values.items()]:

@@ -2,7 +2,7 @@
 
     expected = {"pid": 4711, "start_time": "…"}
 
-`start_time` is what `process_evidence(pid)` records. It tells the process from a later one with the
+`start_time` is what `process_evidence(pid)` records. It distinguishes the process from a later one with the
 same pid.
 """
 

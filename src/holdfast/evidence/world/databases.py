@@ -26,7 +26,7 @@ class Dialect(NamedTuple):
     """What differs between databases."""
 
     name: str
-    mark: str  # stands for a bound value
+    mark: str  # the placeholder of a bound value
     quotes: str  # around a name
     catalogue: str  # table and column of every column; takes the table's name and its schema
     begin: str  # opens a transaction that can't write; empty where the connection can't anyway

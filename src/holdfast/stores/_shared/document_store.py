@@ -52,7 +52,7 @@ class DocumentStore(Documents):
         for _ in range(TRIES):
             outcomes = outcomes_by_heads(entries, {run: document.head})
             won = sum(outcomes)  # the first ones
-            if not won and document is known:  # others may have gone on
+            if not won and document is known:  # others may have appended since
                 document = self._document(run)
                 continue
             if not won:

@@ -57,7 +57,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (_JOURNAL,)  # 1: the journal, and the view
 _MAX_HEADS: Final = 50_000
 _MAX_STATEMENTS: Final = 100
 _BEFORE_COMMIT: Final = (duckdb.DataError, duckdb.ProgrammingError, duckdb.NotSupportedError)
-"""Errors about what a statement says or holds: it did not come to committing."""
+"""Errors about a statement or its values: raised before the commit."""
 _UNBINDABLE: Final = "Unable to cast Python instance"
 """What DuckDB 1 says, in a RuntimeError, of a value that no column can hold."""
 

@@ -28,7 +28,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry
 
 BODY: Final = b',\n"body": '
-"""Ends the head of a file. JSON strings hold no line break, so it can't stand in a field."""
+"""Ends the head of a file. JSON strings hold no line break, so no field can contain it."""
 
 _META: Final = b',\n"meta": '
 _START: Final = b'{\n"holdfast": "entry/1",\n"check": "'
@@ -43,8 +43,8 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def directory_name(run: str) -> str:
     """One name per run and one run per name, also where case is folded or text normalised.
 
-    Small letters, digits, "-", "_" and inner dots stand for themselves, all else is %XX of
-    its UTF-8. What would be too long is cut, and told apart by its SHA-256 after a "~".
+    Small letters, digits, "-", "_" and inner dots are kept, all else is %XX of
+    its UTF-8. A name that would be too long is cut and gets its SHA-256 after a "~".
     """
     raw = run.encode()
     inner = range(1, len(raw) - 1)
@@ -58,7 +58,7 @@ def directory_name(run: str) -> str:
 
 
 def run_of(name: str) -> str | None:
-    """The run a directory name stands for; None if the name is cut, or not the store's."""
+    """The run that a directory is named after; None if the name is cut, or not the store's."""
     try:
         run = re.sub(
             rb"%([0-9a-f]{2})", lambda code: bytes([int(code[1], 16)]), name.encode()
@@ -69,7 +69,7 @@ def run_of(name: str) -> str | None:
 
 
 def is_cut(name: str) -> bool:
-    """Whether a directory name is one that does not tell its run."""
+    """Whether a directory name is cut, so that its run can't be read from it."""
     return "~" in name
 
 
@@ -79,7 +79,7 @@ def file_name(seq: int) -> str:
 
 
 def seq_of(name: str) -> int | None:
-    """The seq a file name stands for; None for anything that is not an entry."""
+    """The seq that a file is named after; None for anything that is not an entry."""
     if _ENTRY_FILE.fullmatch(name):
         seq = int(name[:-5])
         if file_name(seq) == name:
@@ -200,7 +200,7 @@ def _from_base64(text: bytes) -> bytes:
 
 
 def _is_object(text: str) -> bool:
-    """Whether it may stand in a JSON document as it is: an object, with nothing JSON forbids."""
+    """Whether it can be embedded in a JSON document as it is: an object, with nothing JSON forbids."""
     if not text.startswith("{"):
         return False
     try:

@@ -154,7 +154,7 @@ def finish(run: int) -> None:
         name = marker.removeprefix(_MARKER)
         committed = bool(marker) and _content(intent, marker) == _content(run, name)
         if committed:
-            sync(run)  # the marker must not be lost when what it stands for is not
+            sync(run)  # the marker must not be lost if the change it announces is kept
             fault("file.thin.committed")
             _apply(names, name, intent, run)
             sync(run)
@@ -192,7 +192,7 @@ def _content(directory: int, name: str) -> bytes:
 
 
 def _read(directory: int, name: str, *, whole: bool) -> bytes:
-    # Without O_NONBLOCK, a FIFO put here would keep the reader waiting for good.
+    # Without O_NONBLOCK, a FIFO put here would block the reader forever.
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     fd = os.open(name, flags, dir_fd=directory)
     try:

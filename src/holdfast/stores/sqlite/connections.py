@@ -23,7 +23,7 @@ from holdfast.stores._shared.errors import Translated
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
-_OPENING_MILLISECONDS: Final = 10_000  # many may come to make the schema at once
+_OPENING_MILLISECONDS: Final = 10_000  # many processes may create the schema at once
 _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _IDENTIFY_SECONDS: Final = 0.05  # a look at the file costs as much as a tenth of a small commit
 
@@ -51,7 +51,7 @@ class Connections:
         on_fork(self._make_locks, before=self._before_fork, in_parent=self._release_locks)
 
     def close(self) -> None:
-        """Close them all, for good."""
+        """Close them all, permanently."""
         with self.write_lock, self._pool, self.translated:
             self._closed = True
             self._close_connections()

@@ -36,7 +36,7 @@ from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
 
 BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
 _VACUUM_PAGES: Final = 2000  # given back to the disk at once
-_VACUUM_BITES: Final = 100  # after one trim or erase, at the most; the next goes on from there
+_VACUUM_BITES: Final = 100  # at most, after one trim or erase; the next continues from there
 _SYNCHRONOUS: Final = {"process-crash": "NORMAL", "power-loss": "FULL"}
 _NOTHING_WRITTEN: Final = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY,
