@@ -231,8 +231,8 @@ class InputMismatchError(CheckpointError, ValueError):
     expected_hash: str
     actual_hash: str
     _text = (
-        "the run began with inputs of hash {expected_hash}, and these have {actual_hash}; "
-        "call resume, which uses the recorded ones, or start a new run"
+        "the run began with other inputs; call resume, which uses the recorded ones, or start "
+        "a new run (the hash is {actual_hash}, and was {expected_hash})"
     )
 
 
