@@ -422,7 +422,8 @@ def test_text_need_not_be_quoted_where_text_is_an_answer(cli: Cli) -> None:
     cli("run", "jobs:colour", "--run-id", "c")
     wrong = cli("answer", "c", "--with", "green", "--by", "ann")
     assert wrong.code == Exit.USAGE
-    assert """if it is text, quote it: '"green"'""" in wrong.err
+    assert "as text the answer must be one of" in wrong.err
+    assert "`holdfast questions --json` shows its schema" in wrong.err
     assert cli("answer", "c", "--with", "blue", "--by", "ann").code == 0
     assert cli("resume", "c", "--flow", "jobs:colour").json == "blue"
 

@@ -76,10 +76,14 @@ def _given(document: str, asked: Question | None) -> Any:
     except click.UsageError as error:
         if document == "-" or document[:1] in ("@", "{", "[", '"'):
             raise
-        if asked is not None and not asked.problems_with(document):
+        if asked is None:
+            quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
+            raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
+        wrong = asked.problems_with(document)
+        if not wrong:
             return document
-        quoted = shlex.quote(json.dumps(document, ensure_ascii=False))
-        raise click.UsageError(f"{error.message}; if it is text, quote it: {quoted}") from None
+        schema = "`holdfast questions --json` shows its schema"
+        raise click.UsageError(f"{error.message}, and as text {wrong}; {schema}") from None
 
 
 def _picked(waiting: list[Question], key: str | None) -> Question | None:
