@@ -234,6 +234,20 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     assert cli("recover").out == "no orphaned runs\n"
 
 
+def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: Cli) -> None:
+    with at_work(cli):
+        pass
+    Path("go").touch()
+    Path("eager.py").write_text(
+        "from holdfast.workflow import WorkflowEngine\n"
+        "from jobs import slow\n"
+        "with WorkflowEngine() as engine:\n"
+        "    engine.run_sync(slow, workflow_id='slow', resume=True)\n"
+    )
+    done = cli("recover", "--flow", "eager:slow")
+    assert (done.code, done.out) == (0, "no orphaned runs\n")
+
+
 def test_what_nobody_answered_in_time_is_recovered_too(cli: Cli) -> None:
     assert cli("run", "jobs:impatient", "--run-id", "i").code == Exit.PAUSED
     wait_until(lambda: cli("questions", "--overdue", "--json").out)

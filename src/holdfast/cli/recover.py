@@ -50,9 +50,9 @@ def command(
     pyproject.toml; others are listed. With --dry-run all are only listed. Exits with 1 if a run
     fails, or if one could not be resumed because its flow is unknown.
     """
-    with session.opened() as cp:
-        found = orphans(cp.core, silent=silent)
     known = {} if dry_run else {flow.name: flow for flow in _flows.load_all(flows)}
+    with session.opened() as cp:  # after the import, which may itself resume a run
+        found = orphans(cp.core, silent=silent)
     came: dict[str, Any] = {}
     if known:
         with progress("recovering", len(found)) as advance:
