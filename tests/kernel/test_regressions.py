@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.model import Entry
 from holdfast.store import PAGE, RunFilter
+from holdfast.stores import SQLiteStore
 from holdfast.stores.memory import MemoryStore
 from tests.faults import FakeClock
 
@@ -157,6 +158,61 @@ def test_a_lost_reply_is_looked_into_before_a_broken_line_counts_as_lost() -> No
         cp.save("run", 1)
         states = [cp.load("run", seq=i.seq).state for i in cp.list_checkpoints("run")]  # type: ignore[union-attr]
         assert states == [1, 0]
+
+
+class Overtaken(SQLiteStore):
+    """Another process is faster than the next append, which then fails; so do some reads."""
+
+    theirs: hf.SyncCheckpointer | None = None
+    error: hf.HoldfastError = hf.OutcomeUnknownError("run", "the connection broke")
+    blind_behind: int | None = None
+    blind = 0
+
+    def append(self, entries: Sequence[Entry]) -> list[bool]:
+        if self.theirs is not None:
+            theirs, self.theirs = self.theirs, None
+            theirs.save("run", "theirs")
+            raise self.error
+        return super().append(entries)
+
+    def read(self, run: str, **how: Any) -> list[Entry]:
+        if self.blind and how.get("after") == self.blind_behind:
+            self.blind -= 1
+            raise hf.StoreUnavailableError("still away")
+        return super().read(run, **how)
+
+
+def test_what_was_queued_behind_a_lost_place_does_not_follow_the_entry_that_took_it(
+    tmp_path: Path,
+) -> None:
+    """Whether it is there could not be looked up: it must not be written again meanwhile."""
+    store = Overtaken(tmp_path / "runs.db")
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as theirs, hf.SyncCheckpointer(store) as cp:
+        base = cp.save("run", "base")
+        store.theirs, store.blind_behind, store.blind = theirs, base.seq + 1, 2
+        cp.save_many({"run_id": "run", "state": state} for state in ("first", "second"))
+        assert store.blind == 0
+        assert cp.verify("run").problems == ()
+        assert [cp.load("run", seq=i.seq).state for i in cp.list_checkpoints("run")] == [  # type: ignore[union-attr]
+            "second", "first", "theirs", "base",
+        ]  # fmt: skip
+    store.close()
+
+
+def test_entries_that_are_written_one_by_one_do_not_follow_the_entry_that_took_their_place(
+    tmp_path: Path,
+) -> None:
+    """They are, when the store refuses one of a batch."""
+    store = Overtaken(tmp_path / "runs.db")
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as theirs, hf.SyncCheckpointer(store) as cp:
+        cp.save("run", "base")
+        store.theirs, store.error = theirs, hf.StoreError("one of them can't be stored")
+        cp.save_many({"run_id": "run", "state": state} for state in ("first", "second"))
+        assert cp.verify("run").problems == ()
+        assert [cp.load("run", seq=i.seq).state for i in cp.list_checkpoints("run")] == [  # type: ignore[union-attr]
+            "second", "first", "theirs", "base",
+        ]  # fmt: skip
+    store.close()
 
 
 def test_completing_does_not_bring_a_cleared_run_back() -> None:

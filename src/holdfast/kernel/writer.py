@@ -217,17 +217,21 @@ class Writer:
         pause = _FIRST_PAUSE
         trouble: HoldfastError | None = None
         while batch := self._next_batch(trouble):
+            # Those on a broken line may be there already, and are only looked for: written now,
+            # they could follow the very entry that took the place of the one before them.
+            writable = [ticket for ticket in batch if not ticket.line.broken]
             try:
-                self._append(batch)
+                if writable:
+                    self._append(writable)
             except SyncFailedError as error:
-                self._give_up(batch, error)
+                self._give_up(writable, error)
             except OutcomeUnknownError as error:
                 trouble = error
-                self._look(batch)
+                self._look(writable)
             except StoreUnavailableError as error:
                 trouble = error
             except Exception as error:
-                self._give_up(batch, OutcomeUnknownError("", repr(error)))
+                self._give_up(writable, OutcomeUnknownError("", repr(error)))
                 self._wake(batch)
                 raise
             self._wake(batch)
@@ -252,6 +256,7 @@ class Writer:
         refused: list[Ticket] = []
         lines: dict[str, Line] = {}
         entries = size = 0
+        complete = False
         with self._mutex:
             queue = list(self._queue)
         now = self._clock.monotonic()
@@ -262,13 +267,16 @@ class Writer:
                 break
             if not self._still_wanted(ticket, now, trouble):
                 refused.append(ticket)
-            elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
-                if ticket.work is None or not batch:
+            elif (
+                not complete and lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line
+            ):
+                complete = ticket.work is not None
+                if not (complete and batch):
                     batch.append(ticket)
-                if ticket.work is not None:
-                    break
-                entries += len(ticket.entries)
-                size += ticket.size
+                    entries += len(ticket.entries)
+                    size += ticket.size
+            if complete and trouble is None:
+                break  # in an outage, those behind it may be too late
         if refused:
             self._wake(refused)
         return batch
@@ -319,7 +327,10 @@ class Writer:
                 batch[0].resolve(error)
                 return
             for ticket in batch:  # one bad entry must not fail the others
-                self._append([ticket])
+                if ticket.line.broken:  # but those that build on it
+                    ticket.resolve(ConflictError(*ticket.entries[0][:2]))
+                else:
+                    self._append([ticket])
             return
         fault("writer.append.after")
         lost: set[str] = set()
