@@ -102,7 +102,10 @@ class CheckpointInfo:
     @property
     def metadata(self) -> dict[str, Any]:
         """Whatever the caller attached; a copy."""
-        return dict(readable.from_json(self.meta.metadata or {}))
+        try:
+            return dict(readable.from_json(self.meta.metadata or {}))
+        except (TypeError, ValueError) as error:
+            self.meta.refuse(f"its metadata: {error}")
 
     @property
     def flow(self) -> str | None:
@@ -268,8 +271,14 @@ def run_info(head: Entry) -> RunInfo:
 
 
 def to_datetime(at: int) -> datetime:
-    """Microseconds since the epoch as an aware datetime, without rounding."""
-    return _EPOCH + timedelta(microseconds=at)
+    """Microseconds since the epoch as an aware datetime, without rounding.
+
+    What no datetime can hold, as it was altered, becomes the first or the last moment there is.
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=at)
+    except OverflowError:
+        return (datetime.max if at > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def to_micros(when: datetime) -> int:

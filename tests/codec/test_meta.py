@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.checkpoint import CheckpointInfo, run_info
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry
@@ -44,3 +45,30 @@ def test_a_value_of_another_type_is_damage_of_that_entry() -> None:
         _ = meta.begun
     with pytest.raises(CheckpointCorruptedError, match="next_steps is not a list"):
         _ = meta.next_steps
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_numbers_that_json_has_not_are_damage_of_that_entry(number: str) -> None:
+    with pytest.raises(CheckpointCorruptedError, match="metadata"):
+        Meta(entry(f'{{"since": {{"step": {number}}}}}'))
+
+
+def test_the_digest_in_a_tombstone_is_hex() -> None:
+    assert Meta(entry('{"after": "00ff"}')).digest_before == b"\x00\xff"
+    assert Meta(entry("")).digest_before == b""
+    with pytest.raises(CheckpointCorruptedError, match="after is not a digest"):
+        _ = Meta(entry('{"after": "no"}')).digest_before
+
+
+def test_what_a_caller_attached_and_can_not_be_read_is_damage_of_that_entry() -> None:
+    nested: dict[str, object] = {}
+    for _ in range(300):
+        nested = {"in": nested}
+    with pytest.raises(CheckpointCorruptedError, match="its metadata"):
+        _ = CheckpointInfo(entry(dump_meta({"metadata": nested}))).metadata
+
+
+@pytest.mark.parametrize(("at", "year"), [(2**62, 9999), (-(2**62), 1)])
+def test_a_time_out_of_range_is_shown_as_the_nearest_there_is(at: int, year: int) -> None:
+    """Times are for people: one that was altered must not hide a list of runs."""
+    assert run_info(entry("")._replace(at=at)).updated_at.year == year

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.codec import envelope
 from holdfast.model import Entry
+from holdfast.stores import MemoryStore
 
 
 @pytest.fixture
@@ -121,3 +123,32 @@ def test_random_mutations_of_the_database_never_give_a_wrong_state(
 def test_verifying_what_is_not_there_says_so(cp: hf.SyncCheckpointer) -> None:
     with pytest.raises(hf.CheckpointNotFoundError):
         cp.verify("nowhere")
+
+
+@pytest.mark.parametrize("meta", ["{", "7", '{"iteration": NaN}', "[" * 100_000])
+def test_no_fork_is_made_of_damaged_metadata_that_fits_its_checksum(meta: str) -> None:
+    store = MemoryStore()
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("run", {"n": 1})
+        opening, saved = store.read("run")
+    flags, _, content = envelope._unwrap(saved.body)
+    saved = saved._replace(meta=meta)
+    altered = MemoryStore()
+    altered.append([opening, envelope.seal(saved[:5], saved[6:17], opening.digest, flags, content)])
+    with hf.SyncCheckpointer(altered) as cp:
+        assert cp.load("run").state == {"n": 1}  # type: ignore[union-attr]
+        with pytest.raises(hf.CheckpointCorruptedError, match="metadata"):
+            cp.fork("run")
+
+
+def test_a_tombstone_that_was_altered_is_a_problem_that_verify_reports() -> None:
+    store = MemoryStore()
+    with hf.SyncCheckpointer(store) as cp:
+        cp.save("run", {"n": 1})
+        cp.clear("run")
+        cp.save("run", {"n": 2})
+        tombstone, *others = store.read("run")
+    altered = MemoryStore()
+    altered.append([tombstone._replace(meta='{"after": "no"}'), *others])
+    with hf.SyncCheckpointer(altered) as cp:
+        assert "hex" in str(cp.verify("run").problems[0])

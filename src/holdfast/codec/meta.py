@@ -7,6 +7,7 @@ spells them. `Meta` reads them, `dump_meta` writes them.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
@@ -26,6 +27,16 @@ WORKER: Final = "worker"  # the process that wrote the entry
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
+
+
+_parse: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_finite).decode
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -74,7 +85,7 @@ class Meta:
         self.fields: Mapping[str, Any] = {}
         if entry.meta:
             try:
-                self.fields = json.loads(entry.meta)
+                self.fields = _parse(entry.meta)
             except (ValueError, RecursionError) as error:
                 self.refuse(f"its metadata: {error}")
             if not isinstance(self.fields, dict):
@@ -136,6 +147,14 @@ class Meta:
     alias = Key(str, None)  # the caller's own name for the checkpoint
     work_item = Key(str, None)
     worker = Key(str, None)
+
+    @property
+    def digest_before(self) -> bytes:
+        """Of a tombstone: the digest of the entry before it; empty if there was none."""
+        try:
+            return bytes.fromhex(self.after)
+        except ValueError:
+            self.refuse("its after is not a digest in hex")
 
     @property
     def evidence(self) -> list[Any]:

@@ -273,8 +273,8 @@ class _Copy:
         """Erase the run in the target, if it is known to be what was erased in the source."""
         head = self.target.head(self.name)
         if head is not None and head.seq < tombstone.seq:
-            after = Meta(tombstone).after
-            known = head.seq == (self.last and self.last.seq) or head.digest.hex() == after
+            after = Meta(tombstone).digest_before
+            known = head.seq == (self.last and self.last.seq) or head.digest == after
             if not known and not _erases(head):
                 raise RunExistsError(self.name)
             for beside in self.source.store.read(verdict_journal(self.name), limit=1):

@@ -169,6 +169,7 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
 
 
 def _draft(entry: Entry) -> Draft:
+    Meta(entry)  # raises where it is damaged: no fork is made of that
     return Draft(
         entry.kind,
         Status.OPEN.value,

@@ -82,7 +82,7 @@ def _proof(entry: Entry, previous: Entry | None) -> Literal["proved", "rewritten
         return "deleted"
     before = b"" if previous is None else previous.digest
     if previous is None and entry.kind == Kind.TOMBSTONE:
-        before = bytes.fromhex(Meta(entry).after)  # of what was erased before it
+        before = Meta(entry).digest_before  # of what was erased before it
     proof = envelope.proves(entry, before)
     if proof is False:
         reason = "its digest does not follow from the entry before it"
