@@ -1,9 +1,9 @@
 """One writer per store: group commit, order and backpressure, for sync and async callers alike.
 
-Whatever gathers while a commit runs goes into the next one. Blocking callers take turns: the next
-one writes for all who wait. Those who await leave it to the writer's thread.
+Tickets submitted during a commit go into the next one. Blocking callers take turns: the next one
+writes for all who wait. Async callers leave it to the writer's thread.
 
-Ctrl-C may strike a blocking caller between any two lines. So a ticket stays in the queue until
+Ctrl-C may interrupt a blocking caller between any two lines. So a ticket stays in the queue until
 its outcome is known, writing it twice is harmless (it is found by its own entry ids), and locks
 are only ever taken by `with`.
 """
@@ -16,7 +16,6 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -46,7 +45,7 @@ MAX_BATCH_ENTRIES: Final = 512
 MAX_BATCH_BYTES: Final = 16 << 20
 MAX_QUEUE_BYTES: Final = 64 << 20
 MAX_QUEUE_TICKETS: Final = 10_000
-IDLE_SECONDS: Final = 10.0  # after which the thread ends; the next ticket starts another
+IDLE_SECONDS: Final = 10.0  # then the thread ends; the next ticket starts another
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
 
@@ -132,7 +131,7 @@ class Writer:
         future = ticket.future()
         loop = future.get_loop()
         if not future.done() and self._kicking is not loop:
-            # Once a turn of the loop: what its other tasks submit comes along in one batch.
+            # Once per turn of the loop: what its other tasks submit goes into the same batch.
             self._kicking = loop
             loop.call_soon(self._kick_from, loop)
         return future
@@ -143,7 +142,7 @@ class Writer:
         self.kick()
 
     def kick(self) -> None:
-        """See to it that what was submitted is written, without waiting for it."""
+        """Start or wake the writer's thread, without waiting for it."""
         with self._mutex:
             if not self._queue:
                 return
@@ -158,8 +157,7 @@ class Writer:
 
     def drain(self) -> None:
         """Block until everything submitted so far is resolved."""
-        if self._working:
-            self._refuse_from_work()
+        self._refuse_from_work()
         while self._queue:
             with self._commit:
                 self._write_some()
@@ -190,11 +188,11 @@ class Writer:
                 try:
                     self._write_some()
                 except Exception:
-                    # Everyone who waited was told. The thread must live: others count on it.
+                    # Those who waited have the error. The thread must live for all others.
                     log.exception("a store failed in an unexpected way")
 
     def _more_comes(self) -> bool:
-        """Wait for the bell; False, and the thread ends, if nothing was to do for a while."""
+        """Wait for the bell; False, which ends the thread, after `IDLE_SECONDS` without work."""
         with self._mutex:
             self._asleep = not self._queue
         if self._asleep and not self._closed:
@@ -210,9 +208,9 @@ class Writer:
             return False
 
     def _write_some(self) -> None:
-        """Write the next batch of the queue, again and again until its tickets have outcomes.
+        """Write the next batch of the queue, retrying until all its tickets have outcomes.
 
-        Tickets that come meanwhile join it, so that a short deadline never waits for a long one.
+        New tickets join each retry, so that a short deadline never waits for a long one.
         """
         pause = _FIRST_PAUSE
         trouble: HoldfastError | None = None
@@ -235,8 +233,7 @@ class Writer:
                 self._wake(batch)
                 raise
             self._wake(batch)
-            left = [ticket for ticket in batch if not ticket.done]
-            if not left:
+            if not [ticket for ticket in batch if not ticket.done]:
                 if self._held_up and any(ticket.error is None for ticket in batch):
                     self._held_up = False
                     log.warning("saving again: %s answers", self._store.url)
@@ -249,8 +246,8 @@ class Writer:
     def _next_batch(self, trouble: HoldfastError | None) -> list[Ticket]:
         """The tickets from the front of the queue that go into one transaction.
 
-        Of one run only those of one owner: where two meet in a batch, one entry would win and
-        all the others lose with the first that did. A ticket with work is alone in its own.
+        Of each run only those of one line: if two lines met in a batch, the first entry that
+        loses would take later ones with it. A ticket with work has a transaction of its own.
         """
         batch: list[Ticket] = []
         refused: list[Ticket] = []
@@ -284,7 +281,7 @@ class Writer:
     def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.
 
-        None is too late before it was tried: however long it waited, the store may take it now.
+        A ticket is never too late before its first attempt, however long it was queued.
         """
         first = ticket.entries[0]
         if ticket.unknown:
@@ -301,8 +298,8 @@ class Writer:
             ticket.resolve(error)
         return not ticket.done
 
-    def _wake(self, batch: Sequence[Ticket]) -> None:
-        """Wake whoever waits for a ticket that is done, and take it from the queue."""
+    def _wake(self, batch: list[Ticket]) -> None:
+        """Wake those who wait for a ticket that is done, and remove it from the queue."""
         wake(batch)
         with self._mutex:
             while self._queue and self._queue[0].done:
@@ -312,8 +309,8 @@ class Writer:
 
     def _append(self, batch: list[Ticket]) -> None:
         """One attempt at the whole batch; resolves each ticket whose outcome is known."""
-        # Sorted: two processes that share runs would else wait for each other's locks. By ticket:
-        # of two that begin at one place, the first must win or lose as a whole.
+        # Sorted, or two processes that share runs could deadlock in the database. By ticket: of
+        # two that begin at the same seq, the first must win or lose as a whole.
         if len(batch) > 1:
             batch.sort(key=lambda ticket: ticket.entries[0][:2])  # run and seq
         entries = [entry for ticket in batch for entry in ticket.entries]
@@ -333,9 +330,7 @@ class Writer:
                     self._append([ticket])
             return
         fault("writer.append.after")
-        lost: set[str] = set()
-        if not all(outcomes):
-            lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
+        lost = {entry.run for entry, won in zip(entries, outcomes, strict=True) if not won}
         for ticket in batch:
             if ticket.entries[0].run not in lost:
                 ticket.resolve(None)
@@ -353,11 +348,10 @@ class Writer:
             self._working = 0
 
     def _look(self, batch: list[Ticket], *, refused: bool = False) -> None:
-        """After a conflict or a lost reply: one's own entry ids in place mean success.
+        """After a conflict or a lost reply, read: if the ticket's own entry ids are there, it won.
 
-        Without an outcome stay those that could not be looked at, and, unless they were refused,
-        those of which nothing is there: they are tried again, and an append that did happen is
-        then found by its ids.
+        Tickets stay unresolved, and are retried, if the store could not be read, or if nothing is
+        there and they were not `refused`.
         """
         for ticket in batch:
             first = ticket.entries[0]
@@ -382,11 +376,11 @@ class Writer:
                 ticket.resolve(ConflictError(first.run, first.seq))
 
     def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
-        """Tell each run's owner that its entries may be there, and may not."""
+        """Resolve the tickets with this error, each for its own run."""
         for ticket in batch:
-            told = type(error)(ticket.entries[0].run, error.reason)
-            told.__cause__ = error
-            ticket.resolve(told)
+            own = type(error)(ticket.entries[0].run, error.reason)
+            own.__cause__ = error
+            ticket.resolve(own)
 
     def held_up(self, error: HoldfastError) -> None:
         """Log that the store is unavailable and saves are retried, once for each outage."""
@@ -412,5 +406,5 @@ _busy: set[Writer] = set()
 @atexit.register
 def _drain_at_exit() -> None:
     for writer in list(_busy):
-        with suppress(HoldfastError):  # those who wait were told; the others must be drained too
+        with suppress(HoldfastError):  # its callers have the error; drain the other writers
             writer.close()
