@@ -166,6 +166,38 @@ def test_no_answer_and_no_schema_makes_checking_endless() -> None:
     assert _bounded([str(n) for n in range(20_000)], {"uniqueItems": True}) == ""
 
 
+def test_what_alternatives_object_to_is_paid_for() -> None:
+    """Each objection is made, and shows all of the value, though another alternative fits."""
+    names = [f"n{n}" for n in range(5000)]
+    several: dict[str, Any] = {"anyOf": [{"required": names}, {"minProperties": 0}]}
+    assert "too large" in _bounded([{}] * 300, {"items": several})
+    assert _bounded([{}] * 3, {"items": several}) == ""
+    wide = {"items": {"anyOf": [{"allOf": [{"type": "string"}]}] * 20 + [{}]}}
+    assert "too large" in _bounded([[list(range(10_000))]] * 1000, wide)
+    known = {"items": {"minProperties": 1, "properties": dict.fromkeys(names, {})}}
+    assert "too large" in _bounded([{"n1": 1}] * 5000, known)
+    assert _bounded([{"n1": 1}] * 50, known) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (10**400, {"multipleOf": 0.1}),
+        (float("inf"), {"multipleOf": 0.1}),
+        (float("nan"), {"multipleOf": 0.1}),
+        (10**5000, {"maximum": 5, "multipleOf": 1}),
+        ([10**5000], {"items": {"type": "string", "minLength": 1}, "uniqueItems": True}),
+        (1, {"enum": [10**5000]}),
+    ],
+    ids=lambda _: "number",
+)
+def test_numbers_too_large_to_divide_or_to_print_do_not_fit(
+    value: Any, schema: dict[str, Any]
+) -> None:
+    check_schema(schema)
+    assert problems_with(value, schema).startswith("the answer")
+
+
 def test_a_schema_that_takes_too_long_to_read_is_refused() -> None:
     for keyword in ("items", "not"):
         nested: dict[str, Any] = {}
