@@ -174,7 +174,7 @@ def test_what_alternatives_object_to_is_paid_for() -> None:
     assert _bounded([{}] * 3, {"items": several}) == ""
     wide = {"items": {"anyOf": [{"allOf": [{"type": "string"}]}] * 20 + [{}]}}
     assert "too large" in _bounded([[list(range(10_000))]] * 1000, wide)
-    known = {"items": {"minProperties": 1, "properties": dict.fromkeys(names, {})}}
+    known = {"items": {"minProperties": 1, "properties": {name: {} for name in names}}}
     assert "too large" in _bounded([{"n1": 1}] * 5000, known)
     assert _bounded([{"n1": 1}] * 50, known) == ""
 
