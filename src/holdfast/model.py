@@ -1,4 +1,4 @@
-"""What everything else speaks of: entries, kinds, statuses, types and ids."""
+"""The vocabulary of all other modules: entries, kinds, statuses, types and ids."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def stub(entry: Entry) -> Entry:
 def follows(entry: Entry, head: int) -> bool:
     """Whether the entry may be appended to a journal that ends at the seq `head` (-1 if empty).
 
-    There are no gaps in a journal. Only the tombstone of an erased one may stand anywhere above
+    There are no gaps in a journal. Only the tombstone of an erased one may be anywhere above
     the head: nothing before it counts.
     """
     if entry.seq == head + 1:

@@ -68,7 +68,7 @@ def command(
 
 
 def _given(document: str, asked: Question | None) -> Any:
-    """The answer in a document, or text that is no JSON where text is an answer."""
+    """The answer in a document, or plain text where the question asks for text."""
     try:
         return readable.from_json(_flows.parse_json(document, "--with"))
     except ValueError as error:

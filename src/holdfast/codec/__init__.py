@@ -1,6 +1,7 @@
 """State to bytes and back.
 
-Here belong the packed and the readable form of values, the caller's types (`revive`), deltas and
-how they chain, compression, the envelope around a body with its checksum and digest, and an
-entry's metadata. Nothing here reads or writes a store.
+`values` is the packed form of plain data, `readable` the JSON form, `revive` turns plain data into
+the caller's types; `delta` and `chain` store a state as changes; `compress` and `envelope` make
+the body of an entry, with checksum and digest; `meta` has the keys of its metadata. Nothing here
+reads or writes a store.
 """

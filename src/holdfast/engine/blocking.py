@@ -1,4 +1,4 @@
-"""Calling what is async in a program that has no event loop."""
+"""Blocking twins of async methods, for programs without an event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAIN: Final[weakref.WeakSet[asyncio.Task[Any]]] = weakref.WeakSet()
 def blocking(
     method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate[S, P], T]:
-    """The twin of an async method for programs without an event loop: `x_sync = blocking(x)`."""
+    """The blocking twin of an async method: `x_sync = blocking(x)`."""
     name = method.__name__
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:

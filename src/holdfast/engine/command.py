@@ -1,4 +1,4 @@
-"""Commands as steps: run, and how they ended written down as evidence."""
+"""Commands as steps: executed, with the exit code recorded as evidence."""
 
 from __future__ import annotations
 

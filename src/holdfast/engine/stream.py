@@ -17,7 +17,7 @@ from holdfast.engine.events import Event
 
 
 class _HandOver:
-    """Awaited by the engine to let the consumer see the events that gathered."""
+    """Awaited by the engine to let the consumer see the events so far."""
 
     def __await__(self) -> Generator[Any, None, None]:
         yield self

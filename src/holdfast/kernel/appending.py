@@ -90,8 +90,8 @@ def append_if(core: Core, run: str, decide: Decide, *, behind_queued: bool = Fal
 
     When another writer wins, `decide` is called again. Several drafts are appended together or not
     at all. With `behind_queued`, `decide` is asked also about an entry that is still on its way
-    to the store, and must not block then: the head of a run that this process executes hardly
-    ever stands still.
+    to the store, and must not block then: the head of a run that this process executes moves
+    all the time.
     """
     deadline = new_deadline(core)
     attempt = partial(_behind_stored_head, core, run, decide, deadline, behind_queued)
@@ -129,7 +129,7 @@ def _until_durable(
 
 
 def is_durable(ticket: Ticket) -> Op[bool]:
-    """Wait for the outcome: True if it is durable, False if others were faster; else raises."""
+    """Wait for the outcome: True if it is durable, False if another writer won; else raises."""
     if not ticket.done:
         yield ticket
     if ticket.error is None:

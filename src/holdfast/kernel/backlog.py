@@ -84,7 +84,7 @@ def unsaved(core: Core, run: str, draft: Draft) -> Entry:
 
 
 def _settle(core: Core, *, wait: bool) -> Op[None]:
-    """Take note of queued saves. One that lost its place is saved again, in order."""
+    """Collect the outcomes of queued saves. One that lost its place is saved again, in order."""
     while core.backlog and (wait or core.backlog[0].done):
         ticket = core.backlog[0]
         if not ticket.done:
@@ -109,7 +109,7 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
 
 
 def _submit_again(core: Core, lost: Ticket) -> Op[None]:
-    """Queue what lost its place anew, in its place of the backlog.
+    """Queue again a save that lost its place, at its position in the backlog.
 
     Meanwhile a stand-in is there for others who settle the backlog to wait for. Whatever
     happens, cancellation included, a ticket takes the stand-in's place.

@@ -144,7 +144,7 @@ class Core:
             return value
 
     async def off_loop(self, call: Callable[[], T]) -> T:
-        """Call something that blocks without holding the event loop up."""
+        """Call something that blocks in a thread, without blocking the event loop."""
         if self.journals.store.inline:
             return call()
         with self.lock:

@@ -122,7 +122,7 @@ class Journals(Reader):
     def fetch_head(self, run: str) -> tuple[Entry | None, Tip]:
         """Ask the store for the run's head, and the tip there, which may be ahead of it. Blocks.
 
-        Raises `CheckpointCorruptedError` where `fetch_tip` makes do with a damaged head.
+        Raises `CheckpointCorruptedError` for a damaged head, which `fetch_tip` tolerates.
         """
         settled = self._settled_tip(run)
         head = self.checked_head(run)

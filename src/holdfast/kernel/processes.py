@@ -1,4 +1,4 @@
-"""When a process started: what tells it from a later one with the same number."""
+"""When a process started: distinguishes it from a later one with the same pid."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class Reader:
         return found
 
     def _bounded(self, entry: Entry) -> Entry:
-        """The entry, unless it claims a state that nobody would have been allowed to save."""
+        """The entry. Raises if its state is larger than any save allows."""
         if entry.size > self._largest_state:
             reason = f"it claims {entry.size:,} bytes of state; raise max_state_bytes to load it"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)
@@ -278,7 +278,7 @@ def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dic
 
 
 def _base(entry: Entry) -> int | None:
-    """The seq of the state that the entry is stored as a change to; None if nobody can tell."""
+    """The seq of the state that the entry is stored as a change to; None if that is unknown."""
     try:
         return envelope.base(entry)
     except CheckpointCorruptedError:

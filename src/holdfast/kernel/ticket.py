@@ -92,7 +92,7 @@ class Ticket:
 
 
 def wake(tickets: Sequence[Ticket]) -> None:
-    """Wake whoever waits for those of the tickets that are done, each event loop once."""
+    """Wake the waiters of all tickets that are done, each event loop once."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for ticket in tickets:
         for waiter in ticket.waiters if ticket.done else ():

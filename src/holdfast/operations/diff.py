@@ -84,7 +84,7 @@ def _changes(path: Path, old: Any, new: Any) -> Iterator[Change]:
 
 
 def _list_changes(path: Path, old: list[Any], new: list[Any]) -> Iterator[Change]:
-    """Changes in an order in which they can be applied: indexes are right when their turn comes."""
+    """Changes in the order to apply them, so that each index is right when it is used."""
     start = 0
     shorter = min(len(old), len(new))
     while start < shorter and _same(old[start], new[start]):
@@ -103,7 +103,7 @@ def _list_changes(path: Path, old: list[Any], new: list[Any]) -> Iterator[Change
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality that tells True from 1 and 1 from 1.0, at every depth."""
+    """Equality that distinguishes True, 1 and 1.0, at every depth."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

@@ -17,7 +17,7 @@ MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
 
 class Same:
-    """Stands for "as it was", where None is a state like any other."""
+    """The default "keep the state", where None is a state like any other."""
 
     def __repr__(self) -> str:
         return "as it was"
@@ -104,7 +104,7 @@ def copy_of(core: Core, entry: Entry) -> Draft:
 
 
 def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
-    """What a fork answers for besides the claims of its own first checkpoint.
+    """The claims that bind a fork besides those of its own first checkpoint.
 
     What a later claim supersedes is dropped, or every fork of a long run would carry all of it.
     """
@@ -129,7 +129,7 @@ def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
 
 
 def _subjects_in(pack: Any) -> set[str]:
-    """What the claims of a pack are about, as it was recorded with them; empty where it was not."""
+    """The recorded subjects of a pack's claims; empty if none were recorded."""
     found = pack.get(SUBJECTS) if isinstance(pack, dict) else None
     return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 

@@ -1,4 +1,4 @@
-"""Saving: every way a run grows by hand. Each operation is written once, for sync and async."""
+"""Saving: save, complete, fork and roll back. Each operation is written once, for sync and async."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def save_many(core: Core, saves: Iterable[Mapping[str, Any]]) -> Op[list[Checkpo
 
 
 def complete(core: Core, run_id: str) -> Op[None]:
-    """Mark a run as completed, so that lists tell it from those that are not. Its state stays.
+    """Mark a run as completed, which lists show. Its state stays.
 
     Raises `CheckpointNotFoundError`. A later save opens it again.
     """

@@ -239,7 +239,7 @@ class HumanInputStep(Step):
 
 
 def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:
-    """The files of a step, as a definition has them. Raises `ValueError` for what is no data."""
+    """The files of a step, as a definition has them. Raises `ValueError` for values that are not data."""
     if claims is None:
         return {}
     if claims.evidence or any(callable(path) for path in (*claims.outputs, *claims.reads)):

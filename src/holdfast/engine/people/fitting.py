@@ -38,7 +38,7 @@ def problems_with(value: Any, schema: Schema, where: str = "the answer") -> str:
 
 
 def check_schema(schema: object) -> None:
-    """Raise `ValueError` for what is no schema or can't be checked in bounded time.
+    """Raise `ValueError` for a schema that is invalid or can't be checked in bounded time.
 
     Also for references to anything but its own `$defs`, as nothing is ever fetched, and for a
     schema that needs a library that is not installed.

@@ -50,5 +50,5 @@ class Pattern:
 
 @lru_cache(maxsize=256)
 def pattern(text: str) -> Pattern:
-    """The pattern, compiled. Raises `ValueError` if it is none, or RE2 is not installed."""
+    """The pattern, compiled. Raises `ValueError` if it is invalid, or RE2 is not installed."""
     return Pattern(text)

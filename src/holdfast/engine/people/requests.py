@@ -1,4 +1,4 @@
-"""What any process may do about a run: pause, cancel, answer. Sync and async."""
+"""What any process may do to a run: pause, cancel, answer. Sync and async."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Holder(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Holder | None:
-        """The holder that `str` wrote down as this text; None if it is nothing of the kind."""
+        """The holder that this text, made by `str`, describes; None if it is not valid."""
         parts = text.split("|") if isinstance(text, str) else []
         if len(parts) != len(cls._fields) or not _NUMBER.fullmatch(parts[2]):
             return None

@@ -123,7 +123,7 @@ async def _consider(
 
 
 def _behind_any(claim: Draft, head: Entry | None) -> Draft:
-    """A claim behind whatever the head is fences off whoever wrote before it."""
+    """A claim behind any head: it fences off the previous holder."""
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError("" if head is None else head.run)
     if head.status in (Status.COMPLETED, Status.CANCELLED):

@@ -106,7 +106,7 @@ class Hold:
             raise
 
     async def look(self) -> None:
-        """Take note of what others of this process wrote since the run was opened or claimed."""
+        """Learn what others in this process wrote since the run was opened or claimed."""
         tip = self.core.journals.tip(self.run)
         if tip is not None and tip.seq > self.seq and not self._flying:
             async with self._turn:

@@ -118,7 +118,7 @@ class Run:
                 live.forget(child)
 
     def take_place_of(self, earlier: Run) -> None:
-        """Continue for one that had to go back: it is the same run to whoever waits for it."""
+        """Replace a run that had to go back: for its callers it is the same run."""
         self.events = earlier.events
         self.wanted = self.wanted or earlier.wanted
         self.began, self._due = earlier.began, earlier._due
@@ -149,7 +149,7 @@ class Run:
                 self._parent.ring()
 
     def ring(self) -> None:
-        """Have the events looked at, while this run waits for its steps."""
+        """Wake the run, to deliver events while it waits for its steps."""
         self.steps.ring()
         if self._parent is not None:
             self._parent.ring()
@@ -341,7 +341,7 @@ class Run:
     # --- requests and answers
 
     def _listen(self) -> None:
-        """Take note of what others put into the journal."""
+        """Read what others appended to the journal."""
         for entry in self.hold.absorbed:
             meta = Meta(entry)
             if entry.kind == Kind.REQUEST and meta.action in ("pause", "cancel"):

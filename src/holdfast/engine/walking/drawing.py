@@ -18,7 +18,7 @@ class Arrow(NamedTuple):
 def mermaid(
     entry: str, nodes: Iterable[str], ends: Iterable[tuple[str, str]], arrows: Iterable[Arrow]
 ) -> str:
-    """The flow in Mermaid's words; dashed arrows are decided on the way. Ends have words of their own."""
+    """The flow as Mermaid text; dashed arrows depend on a decision. Ends have labels of their own."""
     ends = list(ends)
     nodes = list(nodes)
     ids = {name: f"n{index}" for index, name in enumerate((*nodes, *(name for name, _ in ends)))}

@@ -45,7 +45,7 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A flow that nobody changes any more."""
+    """A flow that is complete and immutable."""
 
     flow: str
     version: str
@@ -73,7 +73,7 @@ class Plan:
         }
 
     def possible_targets(self, name: str) -> tuple[str, ...]:
-        """Where a node may lead: anywhere, where a route does not say."""
+        """Where a node may lead: anywhere, if its route does not declare targets."""
         route = self.routes.get(name)
         if route is None:
             return self.edges.get(name, ())

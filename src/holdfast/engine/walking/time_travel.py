@@ -118,7 +118,7 @@ def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted
 
 
 def _edited(core: Core, plan: Plan, run_id: str, place: _Place, state: Stored) -> Draft:
-    """A checkpoint that stands for a point of the run as someone wants it to be."""
+    """A checkpoint of a point of the run, with an edited state."""
     there = place.entry
     steps = 0 if there is None else (there.step_index or 0) + (there.status != Status.FAILED)
     next_steps = place.next_steps or _next_of(plan, there)
@@ -176,7 +176,7 @@ def _last_of(core: Core, plan: Plan, run_id: str, node: str) -> Entry | None:
 
 
 def _was_run(entry: Entry) -> bool:
-    """Whether a node or a merge led to this, rather than someone's hand."""
+    """Whether a node or a merge produced this, rather than an edit."""
     return entry.type != CheckpointType.MANUAL_CHECKPOINT
 
 

@@ -1,1 +1,4 @@
-"""Journals in one DuckDB file, for one process: `store` its methods, `file` the connection."""
+"""Journals in one DuckDB file, which one process uses at a time.
+
+`store` has the methods and statements, `file` the connection, its lock and errors.
+"""

@@ -1,4 +1,5 @@
 """Journals as plain files that people can read.
 
-`store` its methods, `root` the directory and its lock, `run` one run's directory, `format` one file.
+`store` has the methods of the store, `root` the directory and its lock, `run` the directory of one
+run, `format` names and contents of one file. Durable writes are in `holdfast.stores._shared.disk`.
 """
