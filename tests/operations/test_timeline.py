@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 import holdfast as hf
@@ -52,3 +56,17 @@ def test_a_run_that_is_not_there_has_no_timeline(cp: hf.SyncCheckpointer) -> Non
     cp.clear("run")
     with pytest.raises(hf.CheckpointNotFoundError):
         cp.timeline("run")
+
+
+@pytest.mark.parametrize("meta", ["{", '{"step_name": 7}', '{"child": []}'])
+def test_an_entry_with_damaged_metadata_is_shown_among_the_others(
+    tmp_path: Path, meta: str
+) -> None:
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        for step in ("first", "second"):
+            cp.save("run", {}, step=step)
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
+            db.execute("UPDATE entries SET meta = ? WHERE seq = 1", (meta,))
+        _, first, second = cp.timeline("run")
+        assert (first.step, second.step, second.note) == ("first", "second", "")
+        assert first.note.startswith("damaged: its ")

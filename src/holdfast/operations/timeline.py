@@ -60,17 +60,22 @@ def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
 def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:
     since = 0.0 if before is None else (entry.at - before.at) / 1e6
     info = CheckpointInfo(entry)
+    try:
+        step = info.step_name if entry.kind in CARRY_STATE else entry.step
+        note, child = _note(core, info), info.meta.child
+    except CheckpointCorruptedError as error:  # of its metadata: the others are shown
+        step, note, child = entry.step, f"damaged: {error.reason}", None
     return Moment(
         entry.seq,
         entry.kind,
         to_datetime(entry.at),
-        info.step_name if entry.kind in CARRY_STATE else entry.step,
+        step,
         entry.status,
         entry.duration,
         max(0.0, since - (entry.duration or 0.0)),
-        _note(core, info),
+        note,
         entry.kind not in CARRY_STATE or entry.seq in branch,
-        info.meta.child,
+        child,
         entry.size,
     )
 
