@@ -181,8 +181,8 @@ class CheckpointInfo:
 
     def __repr__(self) -> str:
         step = f" step={self.step!r}" if self.step is not None else ""
-        told = f"{self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}"
-        return f"<{type(self).__name__} {told}>"
+        text = f"{self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}"
+        return f"<{type(self).__name__} {text}>"
 
     @property
     def origin(self) -> str | None:

@@ -11,7 +11,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session
-from holdfast.engine.resume.holders import standing
+from holdfast.engine.resume.holders import activity_of
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.model import checkpoint_id
 
@@ -69,7 +69,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     """The status to show for a run, and the facts behind it for JSON: holder, orphaned, answered."""
     try:
-        found = standing(cp.core, run)
+        found = activity_of(cp.core, run)
     except CheckpointCorruptedError:  # `show` and `verify` report it
         return run.status, {}
     word = "orphaned" if found.orphaned else "answered" if found.answered else run.status

@@ -23,17 +23,17 @@ def command(session: Session) -> None:
     An option wins over the environment, the environment over [tool.holdfast] in the nearest
     pyproject.toml, and that over the built-in value. Unknown keys there are warned about.
     """
-    project, told = project_settings()
+    project, configured = project_settings()
     if session.where is not None:
         source = "--store"
     elif os.environ.get("HOLDFAST_STORE"):
         source = "$HOLDFAST_STORE"
     else:
-        source = str(project) if "store" in told else "built in"
-    flows = ", ".join(map(str, told.get("flows", [])))
+        source = str(project) if "store" in configured else "built in"
+    flows = ", ".join(map(str, configured.get("flows", [])))
     settings = [
         Setting("store", masked(session.url), source),
-        Setting("flows", flows, str(project) if "flows" in told else "built in"),
+        Setting("flows", flows, str(project) if "flows" in configured else "built in"),
         Setting("project", str(project or ""), "the current directory and those above"),
     ]
     session.show(

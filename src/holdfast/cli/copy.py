@@ -106,9 +106,9 @@ def _workers(cp: SyncCheckpointer, runs: Iterable[RunInfo]) -> dict[str, str]:
 
 
 def _draw(document: dict[str, Any]) -> None:
-    told = f"{_show.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
+    message = f"{_show.plural(document['runs'], 'run')} copied to {_show.clean(document['target'])}"
     parts = [f"{document[what]:,} {word}" for what, word in _DONE.items() if document[what]]
-    _show.say(f"{told}: {', '.join(parts)}" if parts else told)
+    _show.say(f"{message}: {', '.join(parts)}" if parts else message)
     live = document["live"]
     if live:
         are, they_have = ("is", "it has") if len(live) == 1 else ("are", "they have")

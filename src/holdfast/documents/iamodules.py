@@ -31,7 +31,7 @@ from holdfast.model import (
     thread_journal,
 )
 from holdfast.operations import deleting, reading, saving
-from holdfast.pipeline.threads import name_of, standing
+from holdfast.pipeline.threads import name_of, state_and_outputs
 from holdfast.store import PAGE
 from holdfast.urls import open_store
 
@@ -263,7 +263,7 @@ def _loaded(core: Core, entry: Entry) -> PipelineCheckpoint:
     journals = core.journals
     encoding = journals.chain(entry.run, entry.seq, entry).encoding
     if entry.kind == Kind.RESULT:
-        base, outputs = standing(core, entry)
+        base, outputs = state_and_outputs(core, entry)
         base = base or journals.opening(entry.run)
         if base is None:
             raise CheckpointCorruptedError(entry.run, entry.seq, "the run's beginning is gone")

@@ -285,9 +285,9 @@ class VerificationError(CheckpointError):
         if not self.evidence:
             return f"checkpoint {self.checkpoint_id} is unverified: it claims nothing"
         found = {getattr(claim, "verification_status", "failed") for claim in self.evidence}
-        told, advice = unchecked, ""
+        message, advice = unchecked, ""
         if "failed" in found:
-            told = f"checkpoint {self.checkpoint_id} does not verify"
+            message = f"checkpoint {self.checkpoint_id} does not verify"
             advice = ". Put right what is missing, or go back to an older checkpoint"
         if found != {"failed"}:
             advice += (
@@ -295,4 +295,4 @@ class VerificationError(CheckpointError):
                 'use the last verdict, or trust="skip" to check nothing'
             )
         more = f"; and {len(self.evidence) - 5} more" if len(self.evidence) > 5 else ""
-        return f"{told}: {'; '.join(map(str, self.evidence[:5]))}{more}{advice}"
+        return f"{message}: {'; '.join(map(str, self.evidence[:5]))}{more}{advice}"

@@ -51,12 +51,12 @@ class Receipt(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, with a digest of all of it."""
-        told = self._asdict() | {
+        fields = self._asdict() | {
             "at": self.at.isoformat(),
             "runs": [run._asdict() for run in self.runs],
         }
-        text = json.dumps(told, sort_keys=True).encode()
-        return told | {"sha256": hashlib.sha256(text).hexdigest()}
+        text = json.dumps(fields, sort_keys=True).encode()
+        return fields | {"sha256": hashlib.sha256(text).hexdigest()}
 
 
 def forget(

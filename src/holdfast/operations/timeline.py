@@ -86,8 +86,8 @@ def _note(core: Core, info: CheckpointInfo) -> str:
         case Kind.OPEN:
             return f"forked from {info.origin}" if info.origin else ""
         case Kind.FAIL:
-            told = _value(core, info.entry)
-            return f"{told.get('type', '')}: {told.get('message', '')}" if told else ""
+            failure = _value(core, info.entry)
+            return f"{failure.get('type', '')}: {failure.get('message', '')}" if failure else ""
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:

@@ -92,7 +92,7 @@ def _skipping(
         Draft(Kind.ANSWER.value, Status.OPEN.value, step=question.key, meta=skipped)
         for question in requests.questions(core, run_id)
     ]
-    entry, outputs = standing(core, history.head)
+    entry, outputs = state_and_outputs(core, history.head)
     state = versions.state_of(plan, history, entry).value()
     state["steps"] |= {name_of(output): history.value(output) for output in outputs}
     meta = None if entry is None else Meta(entry)
@@ -118,7 +118,7 @@ def _skipping(
     return [*drafts, kept]
 
 
-def standing(core: Core, entry: Entry) -> tuple[Entry | None, list[Entry]]:
+def state_and_outputs(core: Core, entry: Entry) -> tuple[Entry | None, list[Entry]]:
     """The last whole state up to an entry, None being the run's beginning, and the outputs since.
 
     Those are of parallel branches, oldest first. Blocks.

@@ -49,7 +49,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
     facts = {"action": action} | ({"reason": reason} if reason else {})
 
     def decide(head: Entry | None) -> Draft:
-        found = _standing(run_id, head)
+        found = _continuable(run_id, head)
         if action == "cancel" and _is_idle(core, found) and not _has_to_undo(core, run_id):
             return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
         return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
@@ -80,13 +80,13 @@ def answer(
     dialog = Dialog(core, run_id)
 
     def decide(head: Entry | None) -> Draft:
-        standing = _standing(run_id, head)
-        dialog.catch_up(standing)
+        entry = _continuable(run_id, head)
+        dialog.catch_up(entry)
         found = _pick(dialog, question)
         if found.is_overdue(_now(core)):
-            return _by_default(core, found, standing)
+            return _by_default(core, found, entry)
         _check_answer(core, found, encoding, by)
-        return _answered(found, standing, encoding, facts)
+        return _answered(found, entry, encoding, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if Meta(entry).by == DEADLINE:
@@ -172,12 +172,12 @@ def _expire(core: Core, question: Question) -> Op[None]:
     dialog = Dialog(core, question.run_id)
 
     def decide(head: Entry | None) -> Draft:
-        standing = _standing(question.run_id, head)
-        dialog.catch_up(standing)
+        entry = _continuable(question.run_id, head)
+        dialog.catch_up(entry)
         found = _pick(dialog, question.key)
         if not found.is_overdue(_now(core)):
             raise QuestionError(found.run_id, found.key, "was asked again since")
-        return _by_default(core, found, standing)
+        return _by_default(core, found, entry)
 
     yield from append_if(core, question.run_id, decide, behind_queued=True)
 
@@ -239,7 +239,7 @@ def _now(core: Core) -> datetime:
     return to_datetime(core.journals.clock.now())
 
 
-def _standing(run_id: str, head: Entry | None) -> Entry:
+def _continuable(run_id: str, head: Entry | None) -> Entry:
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError(run_id)
     if head.status in _OVER or (head.kind == Kind.FAIL and Meta(head).rolled_back):

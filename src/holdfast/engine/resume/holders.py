@@ -67,29 +67,29 @@ class Holder(NamedTuple):
         return cls(parts[0], parts[1], int(parts[2]), parts[3])
 
 
-class Standing(NamedTuple):
-    """Who executes a run."""
+class Activity(NamedTuple):
+    """Whether a run is being executed, and by which process."""
 
     holder: str | None  # host and pid, dead or alive; None if none is known
     orphaned: bool  # the run is under way, and its holder is dead
     answered: bool  # it paused for an answer, which has come: it waits to be resumed
 
 
-def standing(core: Core, run: RunInfo, *, silent: float = SILENT_SECONDS) -> Standing:
+def activity_of(core: Core, run: RunInfo, *, silent: float = SILENT_SECONDS) -> Activity:
     """Who executes a run, according to its journal and this machine. Writes nothing. Blocks.
 
     A holder on another machine is considered dead when it has recorded nothing for `silent`
     seconds. A run that is not under way has no holder.
     """
     if run.status != Status.RUNNING:
-        return Standing(None, orphaned=False, answered=False)
+        return Activity(None, orphaned=False, answered=False)
     last, holder = last_holder(core, run.run_id)
     if last is not None and last.status == Status.PAUSED:
-        return Standing(None, orphaned=False, answered=True)
+        return Activity(None, orphaned=False, answered=True)
     lives = live.is_executed_here(run.run_id) or is_at_work(
         holder, run.updated_at > silent_since(core, silent)
     )
-    return Standing(None if holder is None else holder.name, orphaned=not lives, answered=False)
+    return Activity(None if holder is None else holder.name, orphaned=not lives, answered=False)
 
 
 def is_at_work(holder: Holder | None, heard_of: bool) -> bool:

@@ -144,8 +144,8 @@ def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool)
     if found is not None:
         after = wanted.after_node is not None and found.status != Status.FAILED
         return _after(found) if after else _before(core, plan, found)
-    standing = core.journals.branch_of(history.head)
-    newest = next((entry for entry in standing if entry.kind == Kind.CHECKPOINT), None)
+    entries = core.journals.branch_of(history.head)
+    newest = next((entry for entry in entries if entry.kind == Kind.CHECKPOINT), None)
     skips = node is not None and node not in _next_of(plan, newest)
     if wanted.replay or wanted.after_node is not None or (over and skips):
         where = None if node is None else f"after {plan.node_word} {node!r}"

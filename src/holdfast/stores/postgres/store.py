@@ -207,9 +207,9 @@ class PostgresWatch(Watch):
         until = time.monotonic() + seconds
         with self._db.translated:
             while not found and (left := until - time.monotonic()) > 0:
-                for told in self._cursor.connection.notifies(timeout=left, stop_after=1):
-                    if self._run in (None, told.payload):
-                        found.add(told.payload)
+                for notification in self._cursor.connection.notifies(timeout=left, stop_after=1):
+                    if self._run in (None, notification.payload):
+                        found.add(notification.payload)
         return found
 
     def close(self) -> None:

@@ -117,7 +117,7 @@ class Link:
                 return script.called(partial(self._send, pool, run), keys, arguments)
 
     def _pool_for(self, key: bytes, moved: rx.MovedError | None = None) -> Any:
-        """The connections of the server that has the key, as far as we know or were just told."""
+        """The connections of the server that has the key, as far as is known here."""
         client = self._client
         if self.clustered:
             node = client.get_node(moved.host, moved.port) if moved else None
@@ -247,13 +247,15 @@ class RedisWatch(Watch):
         found: set[str] = set()
         with self._link.translated():
             while not found and (left := until - time.monotonic()) > 0:
-                told = self._subscription.get_message(ignore_subscribe_messages=True, timeout=left)
-                while told is not None:
-                    data = told["data"]
+                message = self._subscription.get_message(
+                    ignore_subscribe_messages=True, timeout=left
+                )
+                while message is not None:
+                    data = message["data"]
                     run = data.decode() if isinstance(data, bytes) else data
                     if self._run in (None, run):
                         found.add(run)
-                    told = self._subscription.get_message(ignore_subscribe_messages=True)
+                    message = self._subscription.get_message(ignore_subscribe_messages=True)
         return found
 
     def close(self) -> None:
