@@ -23,14 +23,28 @@ STORES = ("memory", "sqlite", "file")
 
 HERE = Path(__file__).parent
 SLOW = (
-    "crash/", "examples/", "servers/", "stores/", "test_demo.py", "test_docs.py",
-    "cli/test_guide.py", "cli/test_terminal.py", "engine/test_recovering.py",
-    "graph/test_interrupted.py", "manager/test_processes.py", "pipeline/test_interrupted.py",
-    "workflow/test_kills.py", "workflow/test_people_interrupted.py",
-)  # fmt: skip
-"""What `--quick` skips: servers, and tests that start processes and kill them."""
+    "advice/",
+    "cli/",
+    "crash/",
+    "documents/",
+    "examples/",
+    "servers/",
+    "stores/",
+    "test_demo.py",
+    "test_docs.py",
+    "engine/test_recovering.py",
+    "engine/test_schema.py",
+    "graph/test_interrupted.py",
+    "graph/test_questions.py",
+    "manager/test_processes.py",
+    "pipeline/test_interrupted.py",
+    "workflow/test_kills.py",
+    "workflow/test_people_interrupted.py",
+)
+"""What `--quick` skips: the command line, servers, and tests that start processes and kill them."""
 
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
+ON_SQLITE = ("kernel/", "operations/", "stores/")
 OTHER_STORES = frozenset(
     ["file", "postgres", "postgresql", "mysql", "redis", "duckdb", "mongodb", "dynamodb"]
 )
@@ -42,17 +56,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
-        items[:] = filter(_is_quick, items)
+        in_memory = {_base(item) for item in items if "memory" in _parameters(item)}
+        quick = [item for item in items if _is_quick(item, in_memory)]
+        config.hook.pytest_deselected(items=list(set(items) - set(quick)))
+        items[:] = quick
 
 
-def _is_quick(item: pytest.Item) -> bool:
+def _is_quick(item: pytest.Item, in_memory: set[str]) -> bool:
+    """Whether it starts no process or server; what also runs in memory runs only there,
+    except for the tests of what stores are used for."""
     path = item.path.relative_to(HERE).as_posix()
     if path.startswith(SLOW) and path not in QUICK:
         return False
+    given = _parameters(item)
+    if "sqlite" in given and _base(item) in in_memory and not path.startswith(ON_SQLITE):
+        return False
+    return OTHER_STORES.isdisjoint(given)
+
+
+def _base(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _parameters(item: pytest.Item) -> set[str]:
     spec = getattr(item, "callspec", None)
     given = spec.params.values() if spec is not None else ()
-    return not any(isinstance(value, str) and value in OTHER_STORES for value in given)
+    return {value for value in given if isinstance(value, str)}
 
 
 def pytest_collection_finish() -> None:

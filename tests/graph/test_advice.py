@@ -70,3 +70,9 @@ def test_what_an_invalid_graph_is_told_to_add_makes_it_valid() -> None:
         graph.compile()
     fixed = Graph(State).add_node("a", command(["true"])).add_edge("a", END).set_entry("a")
     assert fixed.compile().run_sync(State(3)) == State(3)
+
+
+def test_an_empty_id_is_refused_and_never_means_a_new_run(cp: hf.SyncCheckpointer) -> None:
+    with pytest.raises(hf.InvalidIdError):
+        asks().run_sync(State(), store=cp, run_id="", resume=True)
+    assert not cp.runs()

@@ -360,7 +360,7 @@ def test_replay_gives_a_node_its_input_and_records_nothing(cp: hf.SyncCheckpoint
     assert cp.run("run") == before
     with pytest.raises(hf.CheckpointNotFoundError):
         run(app.replay("run", "a", store=cp, seq=first.seq))
-    with pytest.raises(ValueError, match="no node"):
+    with pytest.raises(ValueError, match="not a node"):
         run(app.replay("run", "x", store=cp))
     with pytest.raises(hf.CheckpointNotFoundError):
         run(app.replay("nobody", "a", store=cp))

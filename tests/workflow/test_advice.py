@@ -76,3 +76,13 @@ def test_an_engine_that_has_executed_nothing_needs_an_id(store: hf.Store) -> Non
             verb()
     fresh.cancel_sync("r")
     assert fresh.get_result("r").status == "cancelled"
+
+
+def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: WorkflowEngine) -> None:
+    """An environment variable that is not set must not make `resume=True` start over."""
+    with pytest.raises(hf.InvalidIdError):
+        engine.run_sync(asks, workflow_id="", n=1, resume=True)
+    paused(engine)
+    with pytest.raises(hf.InvalidIdError):
+        engine.cancel_sync("")
+    assert [entry.run for entry in engine.checkpointer.store.runs()] == ["r"]

@@ -47,7 +47,7 @@ def command(
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
     inputs = _flows.inputs_from(wanted, pairs, document)
-    name = run_id or new_id()
+    name = new_id() if run_id is None else run_id
     link = {"thread": thread, "owner": owner, "source": flow}
     resume_command = _flows.resume_command(session, name, flow)
     execute(session, lambda core: wanted.start(core, name, inputs, **link), name, resume_command)

@@ -321,7 +321,9 @@ def _arrows(plan: Plan) -> Iterator[Arrow]:
 
 
 def _new_run(options: NewRun) -> tuple[str, Link]:
-    return options.get("run_id") or new_id(), Link(options.get("thread_id"), options.get("owner"))
+    run_id = options.get("run_id")
+    link = Link(options.get("thread_id"), options.get("owner"))
+    return new_id() if run_id is None else run_id, link
 
 
 @asynccontextmanager

@@ -78,8 +78,7 @@ class Writer:
 
         Follow it with `wait`, `future` or `kick`, or it may never be written.
         """
-        if self._working:
-            self._refuse_from_work()
+        self._refuse_from_work()
         if ticket.work is not None and (
             self._store.inline or not isinstance(self._store, Transactional)
         ):
@@ -116,8 +115,7 @@ class Writer:
 
     def wait(self, ticket: Ticket) -> None:
         """Block until the ticket is resolved, writing it here unless someone else does."""
-        if self._working:
-            self._refuse_from_work()
+        self._refuse_from_work()
         while not ticket.done:
             if not ticket.entries:  # a placeholder: not ours to write
                 ticket.wait()
@@ -253,30 +251,22 @@ class Writer:
         refused: list[Ticket] = []
         lines: dict[str, Line] = {}
         entries = size = 0
-        complete = False
         with self._mutex:
-            queue = list(self._queue)
+            queue = [ticket for ticket in self._queue if not ticket.done]
         now = self._clock.monotonic()
         for ticket in queue:
-            if ticket.done:
-                continue
             if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
                 break
             if not self._still_wanted(ticket, now, trouble):
                 refused.append(ticket)
-            elif (
-                not complete and lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line
-            ):
-                complete = ticket.work is not None
-                if not (complete and batch):
-                    batch.append(ticket)
-                    entries += len(ticket.entries)
-                    size += ticket.size
-            if complete and trouble is None:
-                break  # in an outage, those behind it may be too late
+            elif lines.setdefault(ticket.entries[0].run, ticket.line) is ticket.line:
+                batch.append(ticket)
+                entries += len(ticket.entries)
+                size += ticket.size
         if refused:
             self._wake(refused)
-        return batch
+        with_work = [place for place, ticket in enumerate(batch) if ticket.work is not None]
+        return batch[: with_work[0] or 1] if with_work else batch
 
     def _still_wanted(self, ticket: Ticket, now: float, trouble: HoldfastError | None) -> bool:
         """Whether to write the ticket; one that lost its head or is too late is resolved.

@@ -243,11 +243,11 @@ class WorkflowEngine(Door):
         return self.checkpointer.core
 
     def _named(self, workflow_id: str | None) -> str:
-        self._workflow_id = workflow_id or new_id()
+        self._workflow_id = new_id() if workflow_id is None else workflow_id
         return self._workflow_id
 
     def _last(self, workflow_id: str | None, verb: str) -> str:
-        run_id = workflow_id or self._workflow_id
+        run_id = self._workflow_id if workflow_id is None else workflow_id
         if run_id is None:
             raise ValueError(f"{verb} needs a workflow_id: this engine has executed no run yet")
         return run_id
