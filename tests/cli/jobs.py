@@ -69,9 +69,9 @@ def impatient() -> Generator[Any, Any, Any]:
     return (yield ask("well?", deadline=0.05, default="no answer"))
 
 
-@workflow("colour")
-def colour() -> Generator[Any, Any, Any]:
-    return (yield ask("which colour?", choices=["red", "blue"], assignees=["ann"]))
+@workflow("color")
+def color() -> Generator[Any, Any, Any]:
+    return (yield ask("which color?", choices=["red", "blue"], assignees=["ann"]))
 
 
 @workflow("anything")

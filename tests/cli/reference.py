@@ -27,7 +27,7 @@ holdfast` is the same program.
   `RUN@SEQ`, or by a step: then the newest one of that step is meant.
 - **`--json`** prints JSON for programs, in ASCII: one document, or one object per line where a
   command lists things or follows a run.
-- **Colour and bars** appear on a terminal only, and no colour where `$NO_COLOR` is set. Without
+- **Color and bars** appear on a terminal only, and no color where `$NO_COLOR` is set. Without
   a terminal nothing is asked: the command fails and names the option to use.
 - **Stored text is not trusted**: escape sequences, and characters that reorder text, are shown
   escaped and never sent to a terminal.

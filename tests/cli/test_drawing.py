@@ -60,12 +60,12 @@ def test_a_table_fits_on_its_screen_and_loses_nothing(
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=40))
-def test_colour_changes_no_letter(text: str) -> None:
+def test_color_changes_no_letter(text: str) -> None:
     assert plain(highlighted(text).painted(True)) == text
     assert highlighted(text).painted(False) == text
 
 
-def test_json_is_coloured_by_what_it_is() -> None:
+def test_json_is_colored_by_what_it_is() -> None:
     shown = highlighted('  "key": ["a: \\"b\\"", 1.5, true],').painted(True)
     assert '\x1b[1;34m"key"\x1b[0m:' in shown
     assert '\x1b[32m"a: \\"b\\""\x1b[0m' in shown

@@ -71,7 +71,7 @@ def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
 def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
     missing = cli("run", "jobs:elt")
     assert missing.code == Exit.NOT_FOUND
-    assert "it has anything, broken, claims, colour, etl, graph, impatient, inner" in missing.err
+    assert "it has anything, broken, claims, color, etl, graph, impatient, inner" in missing.err
     assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
     assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
 
@@ -386,7 +386,7 @@ def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
 
 
 def test_the_command_that_is_offered_names_who_may_answer_and_which_question(cli: Cli) -> None:
-    asked = cli("run", "jobs:colour", "--run-id", "c")
+    asked = cli("run", "jobs:color", "--run-id", "c")
     answer = way_on(asked.err)
     assert "--by=ann" in answer
     assert cli(*(word.replace("JSON", "blue") for word in answer)).code == 0
@@ -433,13 +433,13 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
 
 
 def test_text_need_not_be_quoted_where_text_is_an_answer(cli: Cli) -> None:
-    cli("run", "jobs:colour", "--run-id", "c")
+    cli("run", "jobs:color", "--run-id", "c")
     wrong = cli("answer", "c", "--with", "green", "--by", "ann")
     assert wrong.code == Exit.USAGE
     assert "as text the answer must be one of" in wrong.err
     assert "`holdfast questions --json` shows its schema" in wrong.err
     assert cli("answer", "c", "--with", "blue", "--by", "ann").code == 0
-    assert cli("resume", "c", "--flow", "jobs:colour").json == "blue"
+    assert cli("resume", "c", "--flow", "jobs:color").json == "blue"
 
 
 @pytest.mark.parametrize("broken", ["{approved: true}", "[1", '"open', "@missing"])
@@ -450,7 +450,7 @@ def test_what_was_meant_to_be_json_is_not_taken_for_text(cli: Cli, broken: str) 
 
 
 def test_who_answers_is_asked_for_in_the_words_of_the_command_line(cli: Cli) -> None:
-    cli("run", "jobs:colour", "--run-id", "c")
+    cli("run", "jobs:color", "--run-id", "c")
     refused = cli("answer", "c", "--with", "blue")
     assert refused.code == Exit.NOT_FOUND
     assert "is for 'ann'; say who answers: --by NAME" in refused.err

@@ -1,4 +1,4 @@
-"""The program in a real terminal: colour, forms, editors, bars, Ctrl-C, pipes, completion."""
+"""The program in a real terminal: color, forms, editors, bars, Ctrl-C, pipes, completion."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def finished(child: pexpect.spawn[str]) -> tuple[int | None, str]:
     return child.exitstatus, child.before.replace("\r\n", "\n")
 
 
-def test_there_is_colour_on_a_terminal_unless_it_is_not_wanted(
+def test_there_is_color_on_a_terminal_unless_it_is_not_wanted(
     terminal: Terminal, plain: hf.SyncCheckpointer
 ) -> None:
     code, shown = finished(terminal("runs"))
@@ -69,7 +69,7 @@ def test_there_is_colour_on_a_terminal_unless_it_is_not_wanted(
     assert "\x1b" not in printed
 
 
-def test_only_our_own_colours_reach_the_terminal(
+def test_only_our_own_colors_reach_the_terminal(
     terminal: Terminal, cp: hf.SyncCheckpointer
 ) -> None:
     cp.save("run", {HOSTILE: [HOSTILE]}, step="s")

@@ -52,9 +52,9 @@ class Text:
         """Without the styles."""
         return "".join(text for text, _ in self.pieces)
 
-    def painted(self, colour: bool) -> str:
-        """With the styles, if there is to be colour."""
-        return "".join(_painted(text, style) if colour else text for text, style in self.pieces)
+    def painted(self, color: bool) -> str:
+        """With the styles, if there is to be color."""
+        return "".join(_painted(text, style) if color else text for text, style in self.pieces)
 
     def folded(self, width: int) -> Iterator["Text"]:
         """Pieces of it that are at most so wide."""
@@ -70,7 +70,7 @@ class Text:
         yield line
 
 
-def wants_colour(out: IO[str]) -> bool:
+def wants_color(out: IO[str]) -> bool:
     """Whether this is a terminal, and $NO_COLOR is not set."""
     return is_live(out) and not os.environ.get("NO_COLOR")
 
@@ -105,7 +105,7 @@ def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) 
 
 
 def highlighted(line: str) -> Text:
-    """A line of JSON in colour."""
+    """A line of JSON in color."""
     text, end = Text(), 0
     for found in _JSON.finditer(line):
         text.add(line[end : found.start()])
@@ -130,7 +130,7 @@ class LiveLine:
             self._drawn = time.monotonic()
             room = shutil.get_terminal_size().columns - 1
             shown = next(iter(Text(text, "dim").folded(room)))
-            self._write(_CLEAR + shown.painted(wants_colour(sys.stderr)))
+            self._write(_CLEAR + shown.painted(wants_color(sys.stderr)))
 
     def clear(self) -> None:
         """Remove it from the screen."""

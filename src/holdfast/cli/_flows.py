@@ -59,7 +59,7 @@ class Flow(NamedTuple):
     async def resume(
         self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
     ) -> Prepared:
-        """Take a run over where it stands."""
+        """Take a run over at its current state."""
         options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
         return await launch.resume(core, self.make, run_id, None, options)
 

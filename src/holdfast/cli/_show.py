@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from holdfast.cli._drawing import Text, columns, highlighted, wants_colour
+from holdfast.cli._drawing import Text, columns, highlighted, wants_color
 
 _UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
 _STYLES: Final = {
@@ -59,7 +59,7 @@ def pretty(value: Any) -> list[str]:
 
 
 def print_pretty(value: Any, *, most: int | None = None) -> None:
-    """Draw a document in colour, or its first lines."""
+    """Draw a document in color, or its first lines."""
     lines = pretty(value)
     for line in lines[:most]:
         show(highlighted(line))
@@ -81,8 +81,8 @@ def _plain(value: Any) -> Any:
 
 
 def show(text: Text, *, err: bool = False) -> None:
-    """Print a line, in colour where that is wanted."""
-    click.echo(text.painted(wants_colour(sys.stderr if err else sys.stdout)), err=err, color=True)
+    """Print a line, in color where that is wanted."""
+    click.echo(text.painted(wants_color(sys.stderr if err else sys.stdout)), err=err, color=True)
 
 
 def say(text: str = "", style: str = "", *, err: bool = False) -> None:
@@ -101,12 +101,12 @@ def cell(text: object, style: str = "") -> Text:
 
 
 def word(text: str) -> Text:
-    """A status or verdict, in its colour."""
+    """A status or verdict, in its color."""
     return cell(text, style_of(text))
 
 
 def style_of(text: str) -> str:
-    """The colour of a status or verdict."""
+    """The color of a status or verdict."""
     return _STYLES.get(text, "")
 
 
@@ -131,7 +131,7 @@ def ago(when: datetime) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time, in the two largest units that say something."""
+    """A length of time, in its two largest units."""
     if seconds < 0:
         return f"-{span(-seconds)}"
     if seconds < 0.0995:
