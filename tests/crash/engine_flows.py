@@ -131,7 +131,7 @@ def everything(run: str, n: int) -> Flow:
     sides = yield parallel(
         deep=side(n),
         flat=step("flat").python(act, (n,)),
-        asked=question("color"),
+        asked=question("colour"),
         inner=step("inner").subworkflow(within, n=n),
     )
     items = yield for_each(range(5), act, name="item", concurrency=2)
@@ -153,7 +153,7 @@ def everything(run: str, n: int) -> Flow:
         "pairs": pairs,
         "again": again["value"],
         "way": way["value"],
-        "answers": {"asked/color": sides["asked"], "size": size},
+        "answers": {"asked/colour": sides["asked"], "size": size},
         "decided": {"began": began, "token": token, "rounds": rounds, "last": last, "size": size},
     }
 

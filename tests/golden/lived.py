@@ -21,7 +21,7 @@ import holdfast as hf
 from tests.faults import FakeClock, SeededEntropy
 
 
-class Color(Enum):
+class Colour(Enum):
     RED = "red"
 
 
@@ -49,7 +49,7 @@ EVERYTHING: dict[str, Any] = {
     "uuid": UUID("12345678-1234-5678-1234-567812345678"),
     "array": np.arange(6, dtype="<f8").reshape(2, 3),
     "scalar": np.float32(0.25),
-    "enum": Color.RED,
+    "enum": Colour.RED,
     "dataclass": Point(1, 2.0),
     "$tag": {"$tuple": "not a tag"},
 }

@@ -29,7 +29,7 @@ from holdfast.stores.sqlite.store import SQLiteStore
         ({"metadata": {"f": print}}, r"metadata\.f: .*function"),
         ({"metadata": {"big": "x" * 100_000}}, "keep large data in the state"),
         ({"type": "a\nb"}, "type"),
-        ({"color": "red"}, r"save\(\) got an unexpected keyword argument 'color'"),
+        ({"colour": "red"}, r"save\(\) got an unexpected keyword argument 'colour'"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused_by_name(

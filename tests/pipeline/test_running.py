@@ -227,14 +227,14 @@ def test_what_was_decided_at_a_resume_is_not_decided_again(cp: hf.SyncCheckpoint
         assert (calls["a"], calls["b"]) == (1, 1)
 
 
-class Color(Enum):
+class Colour(Enum):
     RED = "red"
 
 
 def test_conditions_see_what_a_resume_would_see() -> None:
     paths = [path("a", "end", when("a", "equals", "red")), path("a", "end_with_failure")]
     flow = {"start_at": "a", "paths": paths}
-    pipeline = Pipeline([{"id": "a", "function": lambda data: Color.RED}], flow)
+    pipeline = Pipeline([{"id": "a", "function": lambda data: Colour.RED}], flow)
     result = run(pipeline.run())
     assert (result["a"], result.status) == ("red", "completed")
 

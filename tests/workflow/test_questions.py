@@ -22,7 +22,7 @@ from holdfast.workflow import (
 from tests.workflow.support import Calls, Flow, collect, of, stop_at, until
 
 
-class Color(Enum):
+class Colour(Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -117,8 +117,8 @@ def test_what_was_never_asked_can_not_be_answered(engine: WorkflowEngine) -> Non
 @pytest.mark.parametrize(
     ("kind", "given", "handed", "wrong"),
     [
-        (Color, "red", Color.RED, "green"),
-        (Color, Color.BLUE, Color.BLUE, 3),
+        (Colour, "red", Colour.RED, "green"),
+        (Colour, Colour.BLUE, Colour.BLUE, 3),
         (Address, {"street": "Quay", "number": 7}, Address("Quay", 7), {"number": 7}),
         (Address, Address("Quay"), Address("Quay"), {"street": 7}),
         (Literal["a", "b"], "b", "b", "c"),

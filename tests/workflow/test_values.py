@@ -21,7 +21,7 @@ from tests.strategies import same
 from tests.workflow.support import Calls, Flow, stop_at
 
 
-class Color(Enum):
+class Colour(Enum):
     RED = "red"
 
 
@@ -38,7 +38,7 @@ class Model(pydantic.BaseModel):
 
 class Fields(TypedDict):
     a: int
-    b: Color
+    b: Colour
 
 
 class Pair(NamedTuple):
@@ -80,15 +80,15 @@ def typed_model() -> Model:
 
 
 def typed_fields() -> Fields:
-    return {"a": 1, "b": Color.RED}
+    return {"a": 1, "b": Colour.RED}
 
 
 def typed_pair() -> Pair:
     return Pair(typed_point(), {1, 2})
 
 
-def typed_color() -> Color:
-    return Color.RED
+def typed_colour() -> Colour:
+    return Colour.RED
 
 
 def typed_dict() -> dict[str, list[Point]]:
@@ -106,7 +106,7 @@ def typed_array() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     "make",
     [
-        typed_point, typed_model, typed_fields, typed_pair, typed_color, typed_dict,
+        typed_point, typed_model, typed_fields, typed_pair, typed_colour, typed_dict,
         typed_optional, typed_array,
     ],
 )  # fmt: skip
@@ -151,9 +151,9 @@ def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: WorkflowE
 
 def test_inputs_and_the_result_have_the_types_of_the_signature(engine: WorkflowEngine) -> None:
     @workflow("typed")
-    async def flow(point: Point, color: Color = Color.RED) -> Point:
+    async def flow(point: Point, colour: Colour = Colour.RED) -> Point:
         assert isinstance(point, Point)
-        assert isinstance(color, Color)
+        assert isinstance(colour, Colour)
         await step("a").python(lambda: 1)
         return point
 
