@@ -57,6 +57,30 @@ def test_async_saves_that_lost_their_place_are_saved_again_in_order(kept_url: st
         assert two.verify("run").ok
 
 
+def test_no_async_save_overtakes_those_whose_flush_was_cancelled(kept_url: str) -> None:
+    async def main() -> None:
+        one = hf.Checkpointer(kept_url, durability="async")
+        await one.save("run", ["one", 0])
+        two.save("run", ["two", 0])
+        for n in range(1, 9):
+            await one.save("run", ["one", n])
+        backlog = one.core.backlog
+        while not all(ticket.done for ticket in backlog):
+            await asyncio.sleep(0)
+        flush = asyncio.create_task(one.flush())
+        while backlog and (backlog[0].error is not None or not backlog[0].entries):
+            await asyncio.sleep(0)  # until the first is on its way again
+        flush.cancel()
+        await one.save("run", ["one", 9])
+        await one.close()
+
+    with hf.SyncCheckpointer(kept_url) as two:
+        asyncio.run(main())
+        infos = two.list_checkpoints("run", limit=500, oldest_first=True)
+        found = [c.state for info in infos if (c := two.load("run", seq=info.seq))]
+        assert [n for who, n in found if who == "one"] == list(range(10))
+
+
 class Failing(MemoryStore):
     """Refuses everything once told to."""
 

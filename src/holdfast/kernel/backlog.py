@@ -85,12 +85,14 @@ def unsaved(core: Core, run: str, draft: Draft) -> Entry:
 
 def _settle(core: Core, *, wait: bool) -> Op[None]:
     """Collect the outcomes of queued saves. One that lost its place is saved again, in order."""
-    while core.backlog and (wait or core.backlog[0].done):
+    while core.backlog and (wait or core.out_of_order or core.backlog[0].done):
         ticket = core.backlog[0]
         if not ticket.done:
             yield ticket
         elif isinstance(ticket.error, ConflictError):
-            wait = True  # the ones behind it lost with it: none may overtake another
+            # The ones behind it lost with it. None may overtake another, also where whoever
+            # settles them is cancelled, and another comes meanwhile.
+            core.out_of_order = True
             try:
                 yield from _submit_again(core, ticket)
             except CheckpointSaveError as error:
@@ -106,6 +108,8 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
                 with core.lock:  # for the next flush, unless a newer state came meanwhile
                     core.held_back.setdefault(run, ticket.drafts[-1])
             tolerate(core, as_save_error(run, ticket.error))
+    if not core.backlog:
+        core.out_of_order = False
 
 
 def _submit_again(core: Core, lost: Ticket) -> Op[None]:

@@ -75,6 +75,7 @@ class Core:
 
     def _reset(self) -> None:
         self.backlog: deque[Ticket] = deque()  # durability="async": submitted, not yet seen done
+        self.out_of_order = False  # some in the backlog lost their place and are submitted anew
         self.held_back: dict[str, Draft] = {}  # durability="exit": the newest state of each run
         self.lock = threading.Lock()
         self.warned: set[str] = set()  # runs whose state was called large already
