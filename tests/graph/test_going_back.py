@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec import envelope
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved
 from holdfast.graph import END, CompiledGraph, Graph, Retry
+from holdfast.stores import MemoryStore
 from tests.graph.flows import Calls, State, join, run
 from tests.graph.test_forks import forked
 from tests.graph.test_resuming import crash_after, looping
@@ -438,3 +441,17 @@ def test_a_state_that_was_pruned_cannot_be_gone_back_to(cp: hf.SyncCheckpointer)
         run(app.resume("run", store=cp, from_node="c"))
     with pytest.raises(hf.CheckpointNotFoundError, match="before node 'c'"):
         run(app.replay("run", "c", store=cp))
+
+
+def test_visits_that_are_no_numbers_are_damage_of_their_checkpoint() -> None:
+    app = looping(Calls(), 2).compile()
+    store, altered = MemoryStore(), MemoryStore()
+    run(app.run(State(), store=store, run_id="run"))
+    *before, last = store.read("run", limit=4)
+    flags, _, content = envelope._unwrap(last.body)
+    last = last._replace(meta=dump_meta({**Meta(last).fields, "visits": {"a": "x", "b": "x"}}))
+    altered.append(
+        [*before, envelope.seal(last[:5], last[6:17], before[-1].digest, flags, content)]
+    )
+    with pytest.raises(hf.CheckpointCorruptedError, match="visits"):
+        run(app.run(State(), store=altered, run_id="run", resume=True, take_over=True))

@@ -65,6 +65,8 @@ def next_of(plan: Plan, meta: Meta | None) -> list[str]:
 
 def visits_of(plan: Plan, meta: Meta) -> dict[str, int]:
     """How often the run had visited each node that is in a loop."""
+    if not all(isinstance(count, int) for count in meta.visits.values()):
+        meta.refuse("its visits are not all numbers")
     return {plan.rename.get(name, name): count for name, count in meta.visits.items()}
 
 
