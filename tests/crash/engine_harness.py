@@ -80,7 +80,7 @@ def carry_out(
         job = {
             "url": url, "notes": str(notes.path), "run": run, "flow": flow, "n": seed % 7,
             "task": "answer" if status == "paused" else "carry out", "mutant": mutant,
-            "colour": rng.choice(("stream", "stream", "stream", "run", "blocking")),
+            "mode": rng.choice(("stream", "stream", "stream", "run", "blocking")),
             "kill_at": 0 if spare or not points or rng.random() < 0.5 else rng.randrange(1, points),
         }  # fmt: skip
         size = notes.path.stat().st_size

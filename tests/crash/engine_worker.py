@@ -38,7 +38,7 @@ class Job(NamedTuple):
     flow: str = ""
     n: int = 1
     task: str = "carry out"  # or "answer", "race", "request"
-    colour: str = "stream"  # or "run", "blocking"
+    mode: str = "stream"  # or "run", "blocking"
     mutant: str = ""
     kill_at: int = 0  # the how many-th fault point, 0 for none
     stop_at: int = 0  # the how many-th writer.append.before to stop at, until a SIGCONT
@@ -81,7 +81,7 @@ def carry_out(job: Job) -> None:
     """Start the run or go on with it, to where it stops."""
     store = hf.open_store(job.url)
     note("at work", job.run)
-    if job.colour == "blocking" and job.flow != "trip":
+    if job.mode == "blocking" and job.flow != "trip":
         _blocking(job, store)
     else:
         asyncio.run(_carry_out(job, store))
@@ -103,7 +103,7 @@ async def _carry_out(job: Job, store: hf.Store) -> str:
     exists = store.last(job.run) is not None
     how = "completed"
     try:
-        if job.colour == "stream":
+        if job.mode == "stream":
             how = await follow(_stream(job, store, exists))
         elif job.flow == "trip":
             if exists:

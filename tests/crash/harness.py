@@ -166,7 +166,7 @@ def kill_cycles(
         pids = [
             server.start(
                 url=url, oracle=str(path), worker=worker, mutant=mutant,
-                **{"runs": RUNS, "colour": rng.choice(("sync", "async")), **job},
+                **{"runs": RUNS, "mode": rng.choice(("sync", "async")), **job},
             )
             for worker in workers
         ]  # fmt: skip

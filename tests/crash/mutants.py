@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import holdfast as hf
 from holdfast.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
 from holdfast.kernel import writer
-from holdfast.kernel.ticket import Ticket
+from holdfast.kernel.ticket import Line, Ticket
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
 from holdfast.store import Work
@@ -177,7 +177,8 @@ def break_process(mutant: str) -> None:
     if mutant == "RetriesWithoutLooking":
         broken._look = _take_for_lost
     elif mutant == "GoesOnAfterAConflict":
-        broken._still_wanted = _want_all
+        line: Any = Line
+        line.broken = property(lambda self: False, lambda self, value: None)
         writer.MAX_BATCH_ENTRIES = 1  # type: ignore[misc]
     elif mutant in ("NoSync", "NoDirectorySync"):
         really = disk.sync
@@ -198,7 +199,3 @@ class _SteppingClock(SystemClock):
 def _take_for_lost(self: writer.Writer, batch: list[Ticket]) -> None:
     for ticket in batch:
         ticket.resolve(ConflictError(ticket.entries[0].run, ticket.entries[0].seq))
-
-
-def _want_all(self: writer.Writer, ticket: Ticket, *_: object) -> bool:
-    return not ticket.done

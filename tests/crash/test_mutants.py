@@ -12,7 +12,7 @@ from tests.crash.power import lose_power
 
 CYCLES = 400  # at the most; the rarest mistake takes 40 on average
 ONE_RUN: dict[str, Any] = {"runs": ["run-a"], "lanes": 4, "only": ["save"]}
-RIVALS: dict[str, Any] = ONE_RUN | {"workers": 2, "colour": "async"}
+RIVALS: dict[str, Any] = ONE_RUN | {"workers": 2, "mode": "async"}
 
 
 @pytest.mark.parametrize(

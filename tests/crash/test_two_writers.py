@@ -71,9 +71,9 @@ def test_plain_saves_of_two_processes_all_land(
     pids = [
         server.start(
             url=url, oracle=str(oracle), worker=f"w{n}", runs=[RUN], lanes=2, ops=15,
-            only=["save"], colour=colour, deadline=20.0,
+            only=["save"], mode=mode, deadline=20.0,
         )
-        for n, colour in enumerate(("sync", "async"))
+        for n, mode in enumerate(("sync", "async"))
     ]  # fmt: skip
     assert [server.wait(pid) for pid in pids] == [0, 0], server.errors()
     assert judge(url, oracle, min_acks=60) == []
@@ -82,15 +82,15 @@ def test_plain_saves_of_two_processes_all_land(
 
 
 @KINDS
-@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize("mode", ["sync", "async"])
 def test_a_writer_that_slept_through_a_clear_resurrects_nothing(
-    kind: str, colour: str, tmp_path: Path, server: ForkServer
+    kind: str, mode: str, tmp_path: Path, server: ForkServer
 ) -> None:
     """It has several saves in flight: what it saves later begins the run anew, after the tombstone."""
     url, path = url_of(kind, tmp_path), tmp_path / "oracle"
     pid = server.start(
         url=url, oracle=str(path), worker="sleeper", runs=[RUN], lanes=6, ops=20, only=["save"],
-        colour=colour, stop_at="writer.append.before", deadline=20.0,
+        mode=mode, stop_at="writer.append.before", deadline=20.0,
     )  # fmt: skip
     wait_until_stopped(pid)
     oracle = Oracle(path, "parent")

@@ -39,7 +39,7 @@ class Job(NamedTuple):
     worker: str  # also its seed
     runs: list[str]
     lanes: int = 3  # threads or tasks
-    colour: str = "sync"
+    mode: str = "sync"
     ops: int = 1 << 30
     only: list[str] = []  # noqa: RUF012 - a JSON field, never changed
     mutant: str = ""
@@ -114,7 +114,7 @@ def work(job: Job) -> None:
         except hf.HoldfastError as error:
             raise _NotOpenedError from error
         options: dict[str, Any] = {"deadline": job.deadline, "clock": mutants.clock(job.mutant)}
-        if job.colour == "sync":
+        if job.mode == "sync":
             with hf.SyncCheckpointer(store, **options) as checkpointer:
                 _threads(checkpointer, oracle, job, session)
         else:

@@ -25,7 +25,7 @@ from tests.servers.redis import (
     server_url,
 )
 
-Admin = Any  # redis-py's annotations promise both colours at once
+Admin = Any  # redis-py's annotations cover sync and async at once
 
 
 @pytest.fixture
