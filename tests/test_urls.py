@@ -159,6 +159,12 @@ def test_an_encoded_password_is_taken_as_it_was_meant() -> None:
         store.close()
 
 
+def test_a_dynamodb_table_has_no_user_and_no_password() -> None:
+    with pytest.raises(hf.StoreURLError, match="use dynamodb://table") as caught:
+        hf.open_store("dynamodb://app:q7Zx@runs")
+    assert "q7Zx" not in str(caught.value)
+
+
 def test_a_secret_in_the_query_is_not_repeated_by_what_the_driver_says() -> None:
     for url in (
         "postgresql://db/runs?password=q7&x7Zx=1",

@@ -241,7 +241,8 @@ def _directory(parts: SplitResult) -> str | None:
 
 
 def _table(parts: SplitResult) -> str | None:
-    return None if parts.path.strip("/") else unquote(parts.netloc) or None
+    table = unquote(parts.netloc)
+    return None if parts.path.strip("/") or "@" in table else table or None
 
 
 _openers.update(

@@ -231,7 +231,7 @@ class Writer:
                 self._wake(batch)
                 raise
             self._wake(batch)
-            if not [ticket for ticket in batch if not ticket.done]:
+            if all(ticket.done for ticket in batch):
                 if self._held_up and any(ticket.error is None for ticket in batch):
                     self._held_up = False
                     log.warning("saving again: %s answers", self._store.url)
