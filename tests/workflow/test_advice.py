@@ -86,3 +86,14 @@ def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: WorkflowEngine
     with pytest.raises(hf.InvalidIdError):
         engine.cancel_sync("")
     assert [entry.run for entry in engine.checkpointer.store.runs()] == ["r"]
+
+
+def test_other_inputs_for_a_completed_run_are_all_that_the_error_shows(
+    engine: WorkflowEngine,
+) -> None:
+    paused(engine)
+    engine.answer_sync("r", True)
+    engine.run_sync(asks, workflow_id="r", resume=True)
+    with pytest.raises(hf.InputMismatchError) as refused:
+        engine.run_sync(asks, workflow_id="r", n=2, resume=True)
+    assert refused.value.__context__ is None

@@ -155,12 +155,14 @@ class Runs:
                 await launch.start(core, make, run_id, inputs, options, link)
             )
         try:
-            plan = await launch.resume(core, make, run_id, inputs, options)
+            ready = await launch.resume(core, make, run_id, inputs, options)
         except RunFinishedError as over:
             if over.status != Status.COMPLETED:
                 raise
+            ready = None
+        if ready is None:  # outside of `except`: its errors must not show RunFinishedError first
             return await core.off_loop(lambda: launch.outcome(core, make, run_id, inputs))
-        return await launch.execute(plan)
+        return await launch.execute(ready)
 
     async def resume(self, make: takeover.Make, run_id: str, options: Options) -> Any:
         """Resume a run and return its result. Raises `RunFinishedError`."""
