@@ -25,7 +25,7 @@ from holdfast.errors import ReviveError
 
 T = TypeVar("T")
 
-_PLAIN: Final = frozenset({str, int, float, bool, bytes})
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, bytes})
 
 
 @overload
@@ -41,7 +41,7 @@ def revive(data: object, as_type: Any, *, root: str = "state") -> Any:
     merely accepts the data; then the first wins. An int is accepted where a float is asked for.
     Raises `ReviveError` with the path from `root` to the first part that does not fit.
     """
-    if type(data) is as_type and as_type in _PLAIN:
+    if type(data) is as_type and as_type in _AS_THEY_ARE:
         return data
     try:
         return _converter(as_type)(data)
