@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import inspect
 import weakref
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -40,13 +40,41 @@ def has_loop_to_itself() -> bool:
 
 
 def check_options(verb: str, options: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `TypeError` for options that are not known."""
+    """Raise `TypeError` for options that are not known, saying which was probably meant."""
     names = list(known)
     for name in options:
         if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
-            meant = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{verb} has no option {name!r}{meant}")
+            meant = _probably_meant(name, names)
+            advice = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(names)}"
+            raise TypeError(f"{verb} has no option {name!r}; {advice}")
+
+
+_WORDS: Final = (
+    {"run_id", "workflow_id", "execution_id", "task_id", "job_id", "id"},
+    {"store", "checkpoint_store", "checkpointer", "saver", "storage", "url", "db"},
+    {"thread_id", "thread", "session_id", "session", "conversation_id", "conversation"},
+    {"owner", "user_id", "user", "tenant"},
+    {"retry", "retries", "max_retries", "attempts", "max_attempts"},
+    {"timeout", "timeout_seconds", "timeout_s", "max_seconds"},
+    {"deadline", "expires", "expires_in", "timeout"},
+    {"default", "on_timeout", "default_action"},
+    {"take_over", "force", "steal"},
+    {"trust", "verify"},
+    {"returns", "result_type", "output_type"},
+    {"by", "answered_by"},
+    {"assignees", "assignee", "assigned_to", "for_"},
+    {"inputs", "input", "kwargs"},
+)
+"""Words of other libraries and of our own other methods, with what they mean here."""
+
+
+def _probably_meant(wrong: str, names: Sequence[str]) -> str | None:
+    """The option with the same meaning, or else the one that is spelled much like it."""
+    for words in _WORDS:
+        if wrong.lower() in words and (same := [name for name in names if name in words]):
+            return same[0]
+    close = difflib.get_close_matches(wrong.lower(), names, 1)
+    return close[0] if close else None
 
 
 def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
