@@ -69,7 +69,7 @@ def test_help_shows_the_fields_of_an_error() -> None:
     shown = pydoc.plain(pydoc.render_doc(hf.StepFailedError))
     assert (
         "class StepFailedError(RunError)\n |  StepFailedError(step: str, error_type: str, "
-        "message: str, attempts: int = 1, trace: str = '')" in shown
+        "message: str, attempts: int = 1, trace: str = '', run_id: str = '')" in shown
     )
 
 

@@ -439,6 +439,8 @@ def test_text_need_not_be_quoted_where_text_is_an_answer(cli: Cli) -> None:
     assert "as text the answer must be one of" in wrong.err
     assert "`holdfast questions --json` shows its schema" in wrong.err
     assert cli("answer", "c", "--with", "blue", "--by", "ann").code == 0
+    late = cli("answer", "c", "--with", "green", "--by", "bob")
+    assert "was answered already, by 'ann' at 20" in late.err
     assert cli("resume", "c", "--flow", "jobs:color").json == "blue"
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -224,5 +225,57 @@ def test_a_question_can_be_cancelled(engine: WorkflowEngine) -> None:
         assert engine.get_result("r").status == "cancelled"
         with pytest.raises(hf.RunFinishedError):
             await engine.answer("r", True)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", ["completed", "cancelled", "failed and rolled back", "failed"])
+def test_a_second_answer_is_told_who_answered_also_after_the_end(
+    engine: WorkflowEngine, end: str
+) -> None:
+    def bad() -> None:
+        raise ValueError("no luck")
+
+    @workflow
+    def flow() -> Flow:
+        if end == "failed and rolled back":
+            yield step("undoable").python(lambda: 1).with_rollback(lambda: None)
+        sure = yield ask("Sure?", returns=bool)
+        if end == "cancelled":
+            yield ask("Really?", name="again")
+        elif end != "completed":
+            yield step("bad").python(bad)
+        return sure
+
+    async def main() -> None:
+        await collect(engine.execute(flow, workflow_id="r"))
+        (question,) = await engine.questions("r")
+        await engine.answer("r", True, by="ann")
+        with contextlib.suppress(hf.StepFailedError, hf.RunPausedError):
+            await engine.run(flow, workflow_id="r", resume=True)
+        if end == "cancelled":
+            await engine.cancel("r")
+        with pytest.raises(hf.QuestionError, match="was answered already, by 'ann' at 20") as late:
+            await engine.answer("r", False, question=question.key, by="bob")
+        assert (late.value.run_id, late.value.question) == ("r", question.key)
+        assert late.value.answered_by == "ann"
+        assert late.value.answered_at is not None
+        assert late.value.answered_at >= question.asked_at
+        if end != "cancelled":  # only this question was asked
+            with pytest.raises(hf.QuestionError, match="by 'ann'"):
+                await engine.answer("r", False, by="bob")
+
+    asyncio.run(main())
+
+
+def test_an_answer_to_a_question_that_ended_with_its_run_says_that_the_run_is_over(
+    engine: WorkflowEngine,
+) -> None:
+    async def main() -> None:
+        await collect(engine.execute(approval, workflow_id="r"))
+        await engine.cancel("r")
+        for question in (None, "nobody-asked-this"):
+            with pytest.raises(hf.RunFinishedError):
+                await engine.answer("r", True, question=question)
 
     asyncio.run(main())

@@ -43,14 +43,11 @@ def command(
         run_id = find_run(cp, run).run_id
         waiting = requests.questions(cp.core, run_id)
         asked = _picked(waiting, key)
+        if not waiting:  # say why: perhaps somebody was faster
+            asked = requests.open_question(cp.core, run_id, key)
         if asked is None and document is None:
             names = ", ".join(repr(one.key) for one in waiting)
-            reason = (
-                f"name one of its questions with --question: {names}"
-                if names
-                else "nothing is asked"
-            )
-            raise QuestionError(run_id, key, reason)
+            raise QuestionError(run_id, key, f"name one of its questions with --question: {names}")
         if asked is not None and asked.assignees and by is None:
             names = ", ".join(map(repr, asked.assignees))
             raise QuestionError(run_id, asked.key, f"is for {names}; say who answers: --by NAME")

@@ -93,6 +93,7 @@ CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=
 class Deciding(Protocol):
     """A flow whose own code is running."""
 
+    run_id: str
     task: asyncio.Task[Any] | None  # the one it runs in
 
     def decide(self, name: str, make: Callable[[], Any]) -> Any:

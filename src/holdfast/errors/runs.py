@@ -1,5 +1,7 @@
 """A run did not complete, can't be run, or does not accept an answer."""
 
+from datetime import datetime
+
 from holdfast.errors.base import HoldfastError, attribute
 
 
@@ -13,7 +15,8 @@ class StepFailedError(RunError):
     """A step failed, after its retries. What it raised is the `__cause__`, in the process it failed in.
 
     In a resumed run this error is the same, without a cause. `step` is the key of one visit to
-    the step, `name` is how the flow calls it.
+    the step, `name` is how the flow calls it. `run_id` is the run that the step belongs to; of a
+    step that is a child run, the cause names the child.
     """
 
     step: str
@@ -21,6 +24,7 @@ class StepFailedError(RunError):
     message: str
     attempts: int = 1
     trace: str = ""
+    run_id: str = ""
     name: str = attribute("")
     others: "tuple[StepFailedError, ...]" = attribute(())  # of the same parallel or for_each
 
@@ -172,11 +176,16 @@ class InvalidFlowError(HoldfastError, ValueError):
 
 
 class QuestionError(HoldfastError):
-    """There is no such open question: it was never asked, or is answered already."""
+    """There is no such open question: it was never asked, or is answered already.
+
+    If it was answered, `answered_at` is when, and `answered_by` who did, if they said so.
+    """
 
     run_id: str
     question: str | None
     reason: str
+    answered_by: str | None = attribute(None)
+    answered_at: datetime | None = attribute(None)
 
     def __str__(self) -> str:
         which = "" if self.question is None else f", question {self.question!r}"

@@ -253,7 +253,7 @@ class PipelineProgram(WalkingProgram):
         if fallback is None or failed["again"]:
             return Task(key, step.id, partial(_same, _told(step, failed)), policy=INLINE)
         policy = replace(step.policy, retry=None)
-        return self._calling(walk, key, step, fallback, policy, _error(step, failed))
+        return self._calling(walk, key, step, fallback, policy, _error(self.run_id, step, failed))
 
     def _calling(
         self,
@@ -361,10 +361,9 @@ def _told(step: Step, failed: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _error(step: Step, failed: Mapping[str, Any]) -> StepFailedError:
-    error = StepFailedError(
-        failed["step"], failed["type"], failed["message"], failed["attempts"], failed["trace"]
-    )
+def _error(run_id: str, step: Step, failed: Mapping[str, Any]) -> StepFailedError:
+    key, kind, message = failed["step"], failed["type"], failed["message"]
+    error = StepFailedError(key, kind, message, failed["attempts"], failed["trace"], run_id)
     error.name = step.id
     return error
 

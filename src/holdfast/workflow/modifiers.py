@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from holdfast.engine.context import DECIDING
 from holdfast.engine.program import StepPolicy
 from holdfast.errors import StepFailedError
 from holdfast.workflow.combinators import Branch
@@ -60,7 +61,9 @@ def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
         if not problems:
             return value
         if not left:
-            raise StepFailedError(key, "CheckFailed", "; ".join(problems))
+            flow = DECIDING.get()
+            run_id = "" if flow is None else flow.run_id
+            raise StepFailedError(key, "CheckFailed", "; ".join(problems), run_id=run_id)
         if step.fix is not None:
             claims = step.policy.claims  # it may have written them again
             if claims is not None:

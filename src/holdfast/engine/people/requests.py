@@ -66,9 +66,9 @@ def answer(
     """Answer a run's open question; where it has several, by key, or its last part if only one has it.
 
     The answer is checked against what was asked for and recorded once, with who gave it: of two,
-    one wins and the other raises `QuestionError`, which says whose it was. So does one that comes
-    after the deadline, or from someone who was not asked. Raises `InvalidAnswerError` where it
-    does not fit.
+    one wins and the other raises `QuestionError`, which says whose it was, even after the run has
+    ended. So does one that comes after the deadline, or from someone who was not asked. Raises
+    `InvalidAnswerError` where it does not fit, and `RunFinishedError` where nobody will ever ask.
     """
     check_id("run_id", run_id)
     if by is not None:
@@ -80,8 +80,7 @@ def answer(
     dialog = Dialog(core, run_id)
 
     def decide(head: Entry | None) -> Draft:
-        entry = _continuable(run_id, head)
-        dialog.catch_up(entry)
+        entry = _answerable(dialog, head, question)
         found = _pick(dialog, question)
         if found.is_overdue(_now(core)):
             return _by_default(core, found, entry)
@@ -103,6 +102,19 @@ def questions(core: Core, run_id: str) -> list[Question]:
     if head is None or head.status == Status.DELETED:
         raise CheckpointNotFoundError(run_id)
     return [] if head.status in _OVER else _asked_by(core, head)
+
+
+def open_question(core: Core, run_id: str, key: str | None = None) -> Question:
+    """The question that an answer with this key would be for. Blocks, and writes nothing.
+
+    Raises what `answer` would raise if there is none: `QuestionError`, `RunFinishedError`.
+    """
+    check_id("run_id", run_id)
+    dialog = Dialog(core, run_id)
+    with outages_named(run_id):
+        head = core.journals.checked_head(run_id)
+    _answerable(dialog, head, key)
+    return _pick(dialog, key)
 
 
 def open_questions(
@@ -247,6 +259,25 @@ def _continuable(run_id: str, head: Entry | None) -> Entry:
     return head
 
 
+def _answerable(dialog: Dialog, head: Entry | None, question: str | None) -> Entry:
+    """The head of a run that may still ask, with the dialog read up to it.
+
+    Raises `RunFinishedError` for one that has ended, and `QuestionError` if the question was
+    answered before that.
+    """
+    try:
+        entry = _continuable(dialog.run, head)
+    except RunFinishedError:
+        assert head is not None
+        dialog.catch_up(head)
+        key = None if question is None else dialog.full_key(question)
+        if (answered := dialog.answered(key)) and (key is not None or not dialog.open_questions()):
+            raise _answered_already(answered) from None
+        raise
+    dialog.catch_up(entry)
+    return entry
+
+
 def _is_idle(core: Core, head: Entry) -> bool:
     """Whether certainly nobody executes the run: it stopped, or its holder is dead."""
     if head.status != Status.RUNNING:
@@ -274,7 +305,7 @@ def _pick(dialog: Dialog, key: str | None) -> Question:
     names = ", ".join(repr(found.key) for found in waiting)
     answered = dialog.answered(key)
     if answered is not None and (key is not None or not waiting):
-        raise QuestionError(run_id, answered.step, f"was answered already, {_by_whom(answered)}")
+        raise _answered_already(answered)
     if not waiting:
         raise QuestionError(run_id, key, "nothing is asked")
     if key is None:
@@ -282,6 +313,16 @@ def _pick(dialog: Dialog, key: str | None) -> Question:
             run_id, None, f"it asks several questions; name one with question=: {names}"
         )
     raise QuestionError(run_id, key, f"is not open; open are {names}")
+
+
+def _answered_already(answered: Entry) -> QuestionError:
+    error = QuestionError(
+        answered.run, answered.step, f"was answered already, {_by_whom(answered)}"
+    )
+    error.answered_at = to_datetime(answered.at)
+    by = Meta(answered).by
+    error.answered_by = None if by == DEADLINE else by
+    return error
 
 
 def _by_whom(answered: Entry) -> str:

@@ -203,7 +203,7 @@ class Steps:
         began, tries = perf_counter(), 0
         if retry is not None and self._hopeless(task):
             message = f"its process died {self.deaths} times; resume the run to try once more"
-            error = StepFailedError(task.key, "crash", message, attempt - 1)
+            error = StepFailedError(task.key, "crash", message, attempt - 1, "", run.run_id)
             return Finished(task, None, error, 0.0, attempt - 1)
         while True:
             try:
@@ -218,7 +218,9 @@ class Steps:
                 own = asyncio.current_task()
                 if own is None or own.cancelling():
                     raise
-                failed = failure(task, cancelled, attempt)  # something it awaited was cancelled
+                failed = failure(
+                    run.run_id, task, cancelled, attempt
+                )  # something it awaited was cancelled
                 return Finished(task, None, failed, perf_counter() - began, attempt)
             except RunPausedError:
                 if task.child is None:
@@ -231,7 +233,7 @@ class Steps:
                     raise
                 failures += 1
                 if retry is None or not retry.allows(raised, failures):
-                    failed = failure(task, raised, failures)
+                    failed = failure(run.run_id, task, raised, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 why = raised
             delay = retry.delay(failures, run.core.journals.entropy)

@@ -13,7 +13,7 @@ _LONGEST_TRACE: Final = 20_000
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
 
 
-def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
+def failure(run_id: str, task: Task, error: BaseException, attempts: int) -> StepFailedError:
     """What the flow gets for a failed step: the same message live and after a resume."""
     if isinstance(error, StepFailedError) and error.step == task.key and task.child is None:
         return error
@@ -22,7 +22,7 @@ def failure(task: Task, error: BaseException, attempts: int) -> StepFailedError:
         trace = trace.tb_next  # begin in the step's own code
     shown = error if trace is None else error.with_traceback(trace)
     lines = "".join(traceback.format_exception(shown))[-_LONGEST_TRACE:]
-    failed = StepFailedError(task.key, type_name(error), str(error), attempts, lines)
+    failed = StepFailedError(task.key, type_name(error), str(error), attempts, lines, run_id)
     failed.__cause__ = error
     if isinstance(error, RunError):
         failed.state = error.state
@@ -37,7 +37,7 @@ def type_name(error: BaseException) -> str:
 
 def describe(error: BaseException) -> dict[str, Any]:
     """An error as it is recorded."""
-    failed = error if isinstance(error, StepFailedError) else failure(Task("", ""), error, 1)
+    failed = error if isinstance(error, StepFailedError) else failure("", Task("", ""), error, 1)
     return {
         "type": failed.error_type,
         "message": failed.message,
@@ -52,7 +52,7 @@ def failure_in(entry: Entry, recorded: Any) -> StepFailedError:
     try:
         step, attempts = recorded.get("step", ""), recorded.get("attempts", 1)
         return StepFailedError(
-            step, recorded["type"], recorded["message"], attempts, recorded["trace"]
+            step, recorded["type"], recorded["message"], attempts, recorded["trace"], entry.run
         )
     except (AttributeError, KeyError, TypeError) as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, f"no failure: {error!r}") from None

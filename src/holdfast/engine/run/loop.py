@@ -249,7 +249,7 @@ class Run:
                 try:
                     item = self._prepared(done) if done.task.recorded else None
                 except Exception as error:
-                    bad.append((done.task, failure(done.task, error, done.attempts)))
+                    bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
                     continue
                 if item is None:
                     program.accept(done.task, done.value)
@@ -304,7 +304,7 @@ class Run:
                 raise
             except Exception as error:  # the user's own part of the transaction
                 done = item.done
-                bad.append((done.task, failure(done.task, error, done.attempts)))
+                bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
         return bad
 
     async def _save_batch(self, batch: list[_Good], work: Work | None) -> None:
