@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,6 +112,30 @@ graph = (
     .add_node("visit", visit)
     .add_conditional_edge("visit", next_node)
     .set_entry("visit")
+    .compile()
+)
+
+
+def named(name: str) -> Callable[[State], State]:
+    return lambda state: State(name, state.visits + 1)
+
+
+def most_visits(before: State, branches: dict[str, State]) -> State:
+    return max(branches.values(), key=lambda state: state.visits)
+
+
+wide = (
+    Graph(State, name="wide", merge=most_visits)
+    .add_node("start", named("start"))
+    .add_node("left", named("left"))
+    .add_node("right", named("right"))
+    .add_node("end", named("end"))
+    .add_edge("start", "left")
+    .add_edge("start", "right")
+    .add_edge("left", "end")
+    .add_edge("right", "end")
+    .add_edge("end", END)
+    .set_entry("start")
     .compile()
 )
 

@@ -120,6 +120,23 @@ def test_show_has_the_state_at_any_checkpoint(cli: Cli, plain: hf.SyncCheckpoint
     assert cli("show", "plain", "--at", "nostep").code == Exit.NOT_FOUND
 
 
+def test_a_node_inside_parallel_branches_is_named_like_any_other(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    assert cli("run", "jobs:wide", "--run-id", "wide").code == 0
+    for where, visits in (("start", 1), ("left", 2), ("right", 2), ("start>left/left", 2)):
+        document = cli("show", "wide", "--at", where, "--json").json
+        assert document["state"] == {"name": where.rpartition("/")[2], "visits": visits}
+    assert '~ name: "left" → "right"' in cli("diff", "wide", "left", "right").out
+    last = max(("left", "right"), key=lambda name: cp.list_checkpoints("wide", step=name)[0].seq)
+    edit = ("fork", "wide", "--at", last, "--run-id", "edited", "--set", "visits=10")
+    assert cli(*edit).code == 0
+    assert cli("resume", "edited", "--flow", "jobs:wide").code == 0
+    assert cli("show", "edited", "--json").json["state"]["visits"] == 11
+    assert cli("rollback", "wide", "left").code == 0
+    assert cli("resume", "wide", "--flow", "jobs:wide").code == 0
+
+
 def test_long_states_and_timelines_are_cut_unless_asked_for(
     cli: Cli, cp: hf.SyncCheckpointer
 ) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -280,3 +283,128 @@ def test_a_guard_that_just_suffices_suffices_after_a_crash_too(cp: hf.SyncCheckp
     with pytest.raises(hf.StepFailedError, match="not today"):
         run(forked(calls, "ab ac b. c.").compile(merge=fails).run(State(), store=cp, run_id="run"))
     assert run(app.resume("run", store=cp)).log == list("abc")
+
+
+# --- found by their names
+
+
+def test_a_node_of_a_branch_is_loaded_by_its_name(cp: hf.SyncCheckpointer) -> None:
+    app = forked(Calls(), "ab ac bd be df ef fg cg g.").compile()
+    run(app.run(State(), store=cp, run_id="run"))
+    logs = {"a": "a", "b": "ab", "c": "ac", "d": "abd", "e": "abe", "f": "abdef"}
+    for name, log in logs.items():
+        loaded = cp.load("run", step=name, as_type=State)
+        assert loaded is not None
+        assert loaded.state == State(len(log), list(log))
+        same = cp.load("run", seq=loaded.seq, as_type=State)
+        assert same is not None
+        assert same.state == loaded.state
+        assert [info.seq for info in cp.list_checkpoints("run", step=name)] == [loaded.seq]
+    by_path = cp.load("run", step="a>c/c")
+    assert by_path == cp.load("run", step="c")
+
+
+def test_of_several_visits_in_and_outside_of_branches_the_newest_is_loaded(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    calls = Calls()
+    graph = forked(calls, "bd cd", entry="c")
+    graph.add_conditional_edge("d", lambda s: ["b", "c"] if s.n < 3 else END, ["b", "c", END])
+    run(graph.compile().run(State(), store=cp, run_id="run"))
+    assert calls == {"c": 2, "d": 2, "b": 1}
+    inside, outside = cp.list_checkpoints("run", step="c")
+    assert (inside.step, outside.step) == ("d>c/c", "c")
+    newest = cp.load("run", step="c", as_type=State)
+    assert newest is not None
+    assert (newest.seq, newest.state.log) == (inside.seq, ["c", "d", "c"])
+    cp.rollback("run", seq=outside.seq)
+    before = cp.load("run", step="c", as_type=State)
+    assert before is not None
+    assert (before.seq, before.state.log) == (outside.seq, ["c"])
+
+
+def test_names_that_look_like_paths_are_found_as_they_are(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    names = ["y", "y#2", "x/y", "x>y", "%23"]
+    graph = Graph(State, merge=join).add_node("x", calls.node("x")).set_entry("x")
+    for name in names:
+        graph.add_node(name, calls.node(name)).add_edge("x", name).add_edge(name, END)
+    run(graph.compile().run(State(), store=cp, run_id="run"))
+    for name in names:
+        loaded = cp.load("run", step=name, as_type=State)
+        assert loaded is not None
+        assert loaded.state.log == ["x", name]
+
+
+def test_a_fork_from_within_a_branch_takes_an_edited_state_of_that_branch(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    calls = Calls()
+    app = forked(calls, "ab ac bd ce df ef f.").compile()
+    run(app.run(State(), store=cp, run_id="run"))
+    calls.clear()
+    later = max(cp.list_checkpoints("run", step=name)[0].seq for name in "bc")
+    inside = cp.load("run", seq=later, as_type=State)
+    assert inside is not None
+    edited = State(2, ["a", "edited"])
+    forked_off = cp.fork("run", seq=later, run_id="fork", state=edited)
+    assert forked_off.run_id == "fork"
+    final = run(app.resume("fork", store=cp))
+    other = "b" if inside.state.log[-1] == "c" else "c"
+    assert {"edited", other, "d", "e", "f"} == set(final.log) - {"a"}
+    assert calls["a"] == calls["b"] == calls["c"] == 0
+
+
+def test_another_runs_state_inside_a_branch_is_read_by_the_nodes_name(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    run(forked(Calls(), DIAMOND).compile().run(State(), store=cp, run_id="first"))
+
+    def look(state: State) -> State:
+        found: State = hf.state_of("first", step="c", as_type=State)
+        return found
+
+    app = Graph(State).add_node("look", look).add_edge("look", END).set_entry("look").compile()
+    assert run(app.run(State(), store=cp, run_id="second")) == State(2, ["a", "c"])
+
+
+def test_a_verified_state_inside_a_branch_is_read_by_the_nodes_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cp: hf.SyncCheckpointer
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def write(state: State) -> State:
+        Path("c.txt").write_text("c")
+        return State(state.n + 1, [*state.log, "c"])
+
+    calls = Calls()
+    graph = forked(calls, "ab bd").add_node("c", write, outputs=["c.txt"]).add_edge("a", "c")
+    run(
+        graph.add_edge("c", "d").add_edge("d", END).compile().run(State(), store=cp, run_id="first")
+    )
+
+    def look(state: State) -> State:
+        found: State = hf.state_of("first", step="c", as_type=State, verified=True)
+        return found
+
+    app = Graph(State).add_node("look", look).add_edge("look", END).set_entry("look").compile()
+    assert run(app.run(State(), store=cp, run_id="second")) == State(2, ["a", "c"])
+    Path("c.txt").unlink()
+    with pytest.raises(hf.StepFailedError, match="CheckpointNotFoundError"):
+        run(app.run(State(), store=cp, run_id="third"))
+
+
+@pytest.mark.parametrize("meta", ["{", "[]", '{"next_steps": [], "step_name": 7}'])
+def test_a_list_by_name_passes_over_an_entry_with_damaged_metadata(
+    tmp_path: Path, meta: str
+) -> None:
+    with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:
+        run(forked(Calls(), DIAMOND).compile().run(State(), store=cp, run_id="run"))
+        (of_b,), (of_c,) = (cp.list_checkpoints("run", step=name) for name in "bc")
+        with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
+            db.execute("UPDATE entries SET meta = ? WHERE seq = ?", (meta, of_b.seq))
+        assert [info.seq for info in cp.list_checkpoints("run", step="c")] == [of_c.seq]
+        assert cp.list_checkpoints("run", step="b") == []
+        assert [info.seq for info in cp.list_checkpoints("run", step="a>b/b")] == [of_b.seq]
+        with pytest.raises(hf.CheckpointCorruptedError):
+            cp.load("run", seq=of_b.seq)

@@ -150,6 +150,21 @@ def test_branches_may_join_at_the_end(cp: hf.SyncCheckpointer) -> None:
     assert last.state["steps"] == result
 
 
+def test_a_step_of_a_branch_is_loaded_by_its_id(cp: hf.SyncCheckpointer) -> None:
+    calls = Calls()
+    paths = [path("a", ["b", "c"]), path("b", "d"), path("c", "d"), path("d", "end")]
+    flow = {"start_at": "a", "paths": paths}
+    result = run(Pipeline([calls.step(name) for name in "abcd"], flow, checkpointer=cp).run(1, "t"))
+    found = cp.load(result.run_id, step="c")
+    assert found is not None
+    assert (found.step, found.step_name) == ("a>c/c", "c")
+    assert found.state == {"by": "c", "call": 1}, "its own output"
+    same = cp.load(checkpoint_id=found.checkpoint_id)
+    assert same is not None
+    assert same.state == found.state
+    assert [info.seq for info in cp.list_checkpoints(result.run_id, step="c")] == [found.seq]
+
+
 def either(calls: Calls, end: str) -> Pipeline:
     """A branch that may end before it joins the other."""
     paths = [

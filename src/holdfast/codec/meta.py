@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.model import Entry
+from holdfast.model import Entry, Kind
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -149,6 +149,11 @@ class Meta:
     worker = Key(str, None)
 
     @property
+    def in_branch(self) -> bool:
+        """Of a result: whether a node inside parallel branches made it, not a workflow's step."""
+        return "next_steps" in self.fields
+
+    @property
     def digest_before(self) -> bytes:
         """Of a tombstone: the digest of the entry before it; empty if there was none."""
         try:
@@ -161,6 +166,19 @@ class Meta:
         """The packs of claims made with this checkpoint."""
         found = self.fields.get(EVIDENCE)
         return found if isinstance(found, list) else [] if found is None else [found]
+
+
+def plain_step(entry: Entry) -> str | None:
+    """The step that a checkpoint was saved after.
+
+    For a node inside parallel branches, `entry.step` is a path, such as `a>b/c`, and this is the
+    node's name, `c`.
+    """
+    if entry.kind == Kind.RESULT and entry.meta:
+        meta = Meta(entry)
+        if meta.in_branch:
+            return meta.step_name or entry.step
+    return entry.step
 
 
 def may_claim(text: str) -> bool:

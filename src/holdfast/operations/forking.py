@@ -80,7 +80,10 @@ def branch_off(
     copies: list[Draft] = []
     if source.entry.kind == Kind.RESULT:
         trail = core.journals.trail(source.run_id, source.seq)
-        *copies, last = _copies(core, run, trail, state)
+        alone = Meta(source.entry).in_branch  # its state is its own value, not all results
+        *copies, last = _copies(core, run, trail, SAME if alone else state)
+        if alone and state is not SAME:
+            last = last._replace(encoding=compose.encode(core, run, state))
     else:
         last = _draft(source.entry)._replace(
             encoding=compose.encode(core, run, source.state if state is SAME else state)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import Meta, plain_step
 from holdfast.codec.revive import revive
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -49,8 +49,9 @@ def load(
 ) -> Checkpoint | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
-    A run that records results, as workflows do, has a dict of them by step as its state. A
-    checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state
+    A run that records results, as workflows do, has a dict of them by step as its state. A step
+    inside parallel branches is found by its name, too, and its state is what it returned: in a
+    graph the state of its branch, in a pipeline its output. A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state
     comes back as that type: a dataclass, a pydantic model, a TypedDict and so on. Raises
     `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
     there was altered, and `ReviveError` when the state does not fit the type.
@@ -121,7 +122,7 @@ def list_checkpoints(
         found = (
             info
             for info in map(CheckpointInfo, filter(is_live, entries))
-            if step in (None, info.step)
+            if (step is None or is_after(info.entry, step))
             and type in (None, info.type)
             and status in (None, info.status)
         )
@@ -221,6 +222,16 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
     return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
 
 
+def is_after(entry: Entry, step: str) -> bool:
+    """Whether a checkpoint was saved after this step, given by its name or its path."""
+    if entry.step == step:
+        return True
+    try:
+        return plain_step(entry) == step
+    except CheckpointCorruptedError:  # one damaged entry must not hide the others
+        return False
+
+
 def check_limit(limit: object) -> None:
     """Raise `ValueError` unless this can be the length of a list."""
     if not isinstance(limit, int) or limit < 0:
@@ -242,13 +253,13 @@ def _find(
     if seq is not None:
         entry = journals.entry(run, seq)
     elif step is not None:
-        entry = next((entry for entry in journals.branch(run) if entry.step == step), None)
+        entry = next((e for e in journals.branch(run) if is_after(e, step)), None)
     else:
         head = journals.checked_head(run)
         return None if head is None else _current(journals, head)
     if entry is None or entry.kind not in CARRY_STATE:
         return None
-    if entry.kind == Kind.RESULT:
+    if entry.kind == Kind.RESULT and not Meta(entry).in_branch:
         return entry, _folded(journals, entry)
     return entry, journals.chain(run, entry.seq, entry).encoding
 

@@ -128,7 +128,8 @@ def fork(
     From the current checkpoint unless `seq` or `checkpoint_id` names another. The origin is not
     touched; the new run keeps its flow, and its thread and owner unless others, or None, are
     given. A run that records results, as workflows do, is copied up to there: an edited `state`
-    gives other values to its steps, and ends before the first one it leaves out. Raises
+    gives other values to its steps, and ends before the first one it leaves out. Inside parallel
+    branches, it is copied up to there as well, and `state` is that of the one branch. Raises
     `CheckpointNotFoundError`, and `RunExistsError` if `run_id` is taken.
     """
     yield from flush(core)
