@@ -312,7 +312,7 @@ def test_inputs_may_be_left_out_when_a_run_goes_on(engine: WorkflowEngine) -> No
         engine.run_sync(flow, workflow_id="r", x=7)
     with pytest.raises(hf.InputMismatchError) as caught:
         engine.run_sync(flow, workflow_id="r", resume=True, x=8)
-    assert caught.value.__notes__ == ["different: x"]
+    assert caught.value.differences == ("x was 7 and is 8",)
     broken = False
     assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
     assert engine.run_sync(flow, workflow_id="r", resume=True) == 7

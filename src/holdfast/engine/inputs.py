@@ -1,12 +1,21 @@
-"""A hash of what a run was started with."""
+"""What a run was started with: its hash, and how other inputs differ from it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+import re
+from collections.abc import Iterator
+from itertools import islice, zip_longest
+from typing import Any, Final
 
-from holdfast.codec import readable
+from holdfast.codec import readable, values
+from holdfast.urls import masked
+
+_MOST: Final = 5  # differences that are named
+_LONGEST: Final = 60  # characters of a value that are shown
+_SECRET: Final = re.compile(r"password|passwd|secret|token|api_?key|credential|private", re.I)
+_ABSENT: Final = object()
 
 
 def inputs_hash(inputs: object) -> str:
@@ -18,6 +27,60 @@ def inputs_hash(inputs: object) -> str:
     tree = _ordered(readable.to_json(inputs, root="inputs"))
     text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differences(recorded: object, given: object) -> list[str]:
+    """Where the given inputs are not the recorded ones: the path, then both values, shortened.
+
+    The first few; the last says how many more there are.
+    """
+    plain = values.decode(values.encode(given))
+    found = _differences("", recorded, plain)
+    shown = [_described(path, old, new) for path, old, new in islice(found, _MOST)]
+    more = sum(1 for _ in found)
+    return [*shown, f"and {more:,} more"] if more else shown
+
+
+def _differences(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if type(old) is dict and type(new) is dict:
+        before, after = _by_name(old), _by_name(new)
+        for key in {**before, **after}:
+            _, name = key
+            inner = f"{path}.{name}" if path else name
+            yield from _differences(inner, before.get(key, _ABSENT), after.get(key, _ABSENT))
+    elif type(old) is type(new) and isinstance(old, list | tuple):
+        for index, (one, other) in enumerate(zip_longest(old, new, fillvalue=_ABSENT)):
+            yield from _differences(f"{path}[{index}]", one, other)
+    elif old is _ABSENT or new is _ABSENT or inputs_hash(old) != inputs_hash(new):
+        yield path, old, new
+
+
+def _by_name(items: dict[Any, Any]) -> dict[tuple[bool, str], Any]:
+    """A dict by its keys as text; "1", 1, 1.0 and True are different keys here."""
+    return {
+        (True, key) if type(key) is str else (False, json.dumps(readable.to_json(key))): item
+        for key, item in items.items()
+    }
+
+
+def _described(path: str, old: Any, new: Any) -> str:
+    was, now = _shown(path, old), _shown(path, new)
+    return f"{path or 'it'} was {was} and is {now}"
+
+
+def _shown(path: str, value: Any) -> str:
+    """A value for an error message: short, and without what looks like a secret."""
+    if value is _ABSENT:
+        return "not given"
+    if isinstance(value, str | bytes) and _SECRET.search(path):
+        return "***"
+    if isinstance(value, str) and "://" in value and "@" in value:
+        value = masked(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write very long integers
+        return f"a long {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _ordered(tree: Any) -> Any:

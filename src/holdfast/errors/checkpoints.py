@@ -226,14 +226,25 @@ class RunFinishedError(CheckpointError):
 
 
 class InputMismatchError(CheckpointError, ValueError):
-    """The run began with other inputs; nothing was run."""
+    """The run began with other inputs; nothing was run.
+
+    `differences` says which: the input's name, the field of a graph's state or the path in a
+    pipeline's data, with short forms of the recorded and the given value.
+    """
 
     expected_hash: str
     actual_hash: str
-    _text = (
-        "the run began with other inputs; call resume, which uses the recorded ones, or start "
-        "a new run (the hash is {actual_hash}, and was {expected_hash})"
-    )
+    run_id: str = ""
+    differences: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        run = f"run {self.run_id!r}" if self.run_id else "the run"
+        what = "; ".join(self.differences)
+        what = what or f"the hash is {self.actual_hash}, and was {self.expected_hash}"
+        return (
+            f"{run} began with other inputs ({what}); call resume, which uses the recorded ones, "
+            "or start a new run"
+        )
 
 
 class FlowChangedError(CheckpointError):

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
-from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.inputs import differences, inputs_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program
@@ -171,11 +171,12 @@ def check_begun(program: Program, history: History, inputs: Any) -> None:
             "Resume it with the flow of that name.",
         )
     if inputs is not None:
-        actual = inputs_hash(program.comparable(inputs, history.inputs.value()))
+        recorded = history.inputs.value()
+        given = program.comparable(inputs, recorded)
+        actual = inputs_hash(given)
         if actual != begun.inputs_hash:
-            mismatch = InputMismatchError(begun.inputs_hash, actual)
-            mismatch.add_note(f"different: {_differences(inputs, history.inputs.value())}")
-            raise mismatch
+            different = tuple(differences(recorded, given))
+            raise InputMismatchError(begun.inputs_hash, actual, run_id, different)
 
 
 def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
@@ -185,22 +186,6 @@ def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
     except InputMismatchError:
         return True
     return False
-
-
-def _differences(given: Any, recorded: Any) -> str:
-    """Which inputs are not the recorded ones, by name."""
-    if not isinstance(given, dict) or not isinstance(recorded, dict):
-        return "the whole of it"
-    names = {*given, *recorded}
-    return ", ".join(
-        sorted(
-            str(name)
-            for name in names
-            if name not in given
-            or name not in recorded
-            or inputs_hash(given[name]) != inputs_hash(recorded[name])
-        )
-    )
 
 
 def resumption(history: History) -> Resumption:

@@ -1,0 +1,120 @@
+"""Inputs that are not the recorded ones: the error says which they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import holdfast as hf
+from holdfast.codec.values import decode, encode
+from holdfast.engine.inputs import differences, inputs_hash
+from holdfast.graph import END, Graph
+from holdfast.pipeline import Pipeline
+from holdfast.workflow import WorkflowEngine, ask, workflow
+from tests.strategies import values
+
+
+@dataclass
+class Chat:
+    messages: list[str] = field(default_factory=list)
+    limit: int = 3
+
+
+@pytest.mark.parametrize(
+    ("recorded", "given", "expected"),
+    [
+        ({"x": 1}, {"x": 2}, ["x was 1 and is 2"]),
+        ({"x": 1}, {"x": True}, ["x was 1 and is True"]),
+        ({"x": 1}, {"x": 1.0}, ["x was 1 and is 1.0"]),
+        ({"x": (1, 2)}, {"x": [1, 2]}, ["x was (1, 2) and is [1, 2]"]),
+        ({"x": [1, 2]}, {"x": [1, 3]}, ["x[1] was 2 and is 3"]),
+        ({"x": [1]}, {"x": [1, 3]}, ["x[1] was not given and is 3"]),
+        ({"x": {"y": 1}}, {"x": {}}, ["x.y was 1 and is not given"]),
+        ({"x": {1, 2}}, {"x": {2, 3}}, ["x was {1, 2} and is {2, 3}"]),
+        ({"x": 10**5000}, {"x": 1}, ["x was a long int and is 1"]),
+        ("a", "b", ["it was 'a' and is 'b'"]),
+        ({"x": "a" * 90}, {"x": ""}, ["x was '" + "a" * 56 + "... and is ''"]),
+        ({"x": None}, {"x": b"a" * 90}, ["x was None and is b'" + "a" * 55 + "..."]),
+        ({"api_key": "k1"}, {"api_key": "k2"}, ["api_key was *** and is ***"]),
+        ({"max_tokens": 1}, {"max_tokens": 2}, ["max_tokens was 1 and is 2"]),
+        (
+            {"db": "mysql://me:hush@host/db"},
+            {"db": None},
+            ["db was 'mysql://me:***@host/db' and is None"],
+        ),
+        (
+            {"x": list(range(9))},
+            {"x": list("abcdefghi")},
+            [f"x[{n}] was {n} and is {c!r}" for n, c in enumerate("abcde")] + ["and 4 more"],
+        ),
+    ],
+)
+def test_each_difference_is_named_with_both_values(
+    recorded: Any, given: Any, expected: list[str]
+) -> None:
+    assert differences(recorded, given) == expected
+
+
+@given(values(), values())
+def test_there_is_a_difference_where_the_hashes_differ(one: Any, other: Any) -> None:
+    found = differences(decode(encode(one)), other)
+    assert bool(found) is (inputs_hash(one) != inputs_hash(other))
+    both = decode(encode({"same": one, "other": one}))
+    assert all(
+        line.startswith(("other", "and "))
+        for line in differences(both, {"same": one, "other": other})
+    )
+
+
+@workflow
+def asks(place: str, depth: int = 1) -> Generator[Any, Any, Any]:
+    return (yield ask(f"{place}?"))
+
+
+def test_a_workflow_names_the_input(tmp_path: Any) -> None:
+    with WorkflowEngine(tmp_path / "runs.db") as engine:
+        with pytest.raises(hf.RunPausedError):
+            engine.run_sync(asks, workflow_id="r", place="Brest")
+        with pytest.raises(hf.InputMismatchError) as caught:
+            engine.run_sync(asks, workflow_id="r", place="Brest", depth=2, resume=True)
+    assert caught.value.run_id == "r"
+    assert caught.value.differences == ("depth was not given and is 2",)
+    assert "run 'r' began with other inputs (depth was not given and is 2); call resume" in str(
+        caught.value
+    )
+
+
+def test_a_graph_names_the_field_of_its_state(tmp_path: Any) -> None:
+    def fails(chat: Chat) -> Chat:
+        raise ValueError("no luck")
+
+    app = Graph(Chat).add_node("bad", fails).add_edge("bad", END).set_entry("bad").compile()
+    store = tmp_path / "runs.db"
+    with pytest.raises(hf.StepFailedError):
+        app.run_sync(Chat(["hello"]), store=store, run_id="g")
+    with pytest.raises(hf.InputMismatchError) as caught:
+        app.run_sync(Chat(["bye"]), store=store, run_id="g", resume=True)
+    assert caught.value.differences == ("messages[0] was 'hello' and is 'bye'",)
+
+
+def test_a_pipeline_names_the_path_in_its_data(tmp_path: Any) -> None:
+    def fails(data: Any) -> None:
+        raise ValueError("no luck")
+
+    with Pipeline(
+        steps=[{"id": "bad", "function": fails}],
+        flow={"start_at": "bad", "paths": [{"from": "bad", "to": "end"}]},
+        checkpointer=tmp_path / "runs.db",
+    ) as pipeline:
+        with pytest.raises(hf.StepFailedError):
+            pipeline.run_sync({"topic": "kelp", "n": 1}, "t")
+        with pytest.raises(
+            hf.InputMismatchError, match=re.escape("'kelp' and is 'rock'")
+        ) as caught:
+            pipeline.run_sync({"topic": "rock", "n": 1}, "t", resume=True)
+    assert caught.value.differences == ("pipeline_input.topic was 'kelp' and is 'rock'",)
