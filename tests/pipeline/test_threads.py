@@ -47,8 +47,10 @@ def test_a_run_waits_for_a_person_and_the_answer_is_the_steps_output(
     assert result["review"] == {"approved": True} == calls.given["publish"]
     assert (result.status, result.question) == ("completed", None)
     assert calls == {"draft": 1, "publish": 1}
-    with pytest.raises(hf.RunFinishedError):
+    with pytest.raises(hf.QuestionError, match="answered already, at 20"):
         run(reviewed(calls, cp).resume("t", answer={"approved": True}))
+    with pytest.raises(hf.RunFinishedError):
+        run(reviewed(calls, cp).resume("t"))
 
 
 def test_none_is_an_answer_like_any_other(cp: hf.SyncCheckpointer) -> None:
@@ -216,7 +218,7 @@ def test_going_forward_keeps_the_newest_state_and_records_the_skipped_question(
     assert result.questions == ()
     kinds = [entry.kind for entry in cp.core.journals.entries(paused.run_id)]
     assert kinds.count("answer") == 1
-    with pytest.raises(hf.RunFinishedError):
+    with pytest.raises(hf.QuestionError, match=r"was skipped at 20.*resumed from 'publish'"):
         run(reviewed(calls, cp).resume("t", answer={"approved": True}))
 
 

@@ -141,6 +141,7 @@ class Meta:
     action = Key(str, None)  # of a request
     reason = Key(str, None)
     by = Key(str, None)  # who answered
+    skipped_to = Key(str, None)  # of an answer: nobody gave one, the run was resumed at this step
 
     # the steps of tasks
     begun = Key(str, None)  # the id of the `begin` entry, in hex

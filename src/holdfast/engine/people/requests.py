@@ -316,18 +316,15 @@ def _pick(dialog: Dialog, key: str | None) -> Question:
 
 
 def _answered_already(answered: Entry) -> QuestionError:
-    error = QuestionError(
-        answered.run, answered.step, f"was answered already, {_by_whom(answered)}"
-    )
-    error.answered_at = to_datetime(answered.at)
-    by = Meta(answered).by
-    error.answered_by = None if by == DEADLINE else by
+    when = to_datetime(answered.at)
+    at, meta = when.isoformat(sep=" ", timespec="seconds"), Meta(answered)
+    if meta.skipped_to is not None:
+        reason = f"was skipped at {at}, when the run was resumed from {meta.skipped_to!r}"
+        return QuestionError(answered.run, answered.step, reason)
+    if meta.by == DEADLINE:
+        who = f"when its deadline had passed, at {at}"
+    else:
+        who = f"by {meta.by!r} at {at}" if meta.by else f"at {at}"
+    error = QuestionError(answered.run, answered.step, f"was answered already, {who}")
+    error.answered_at, error.answered_by = when, None if meta.by == DEADLINE else meta.by
     return error
-
-
-def _by_whom(answered: Entry) -> str:
-    when = to_datetime(answered.at).isoformat(sep=" ", timespec="seconds")
-    by = Meta(answered).by
-    if by == DEADLINE:
-        return f"when its deadline had passed, at {when}"
-    return f"by {by!r} at {when}" if by else f"at {when}"
