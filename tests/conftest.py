@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 import holdfast as hf
 from tests.effort import examples
 
+pytest_plugins = ["tests.watchdog"]
 pytest.register_assert_rewrite("holdfast.testing")
 settings.register_profile(  # no test is timed, and a loaded machine is no failure
     "holdfast",
@@ -32,6 +33,7 @@ SLOW = (
     "stores/",
     "test_demo.py",
     "test_docs.py",
+    "test_watchdog.py",
     "engine/test_recovering.py",
     "engine/test_schema.py",
     "graph/test_interrupted.py",

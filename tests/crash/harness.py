@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import holdfast as hf
 from tests.crash import mutants
 from tests.crash.history import Oracle, Violation, check, dump, read_history
+from tests.processes import state_of
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -112,11 +113,6 @@ def wait_for_lines(path: Path, since: int, lines: int, pids: list[int]) -> None:
             return file.read().count(b"\n") >= lines or all(state_of(pid) == "Z" for pid in pids)
 
     wait_until(enough, every=0.001)
-
-
-def state_of(pid: int) -> str:
-    """What the kernel says of a process that nobody has waited for: R, S, T, Z..."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def judge(url: str, oracle: Path, mutant: str = "", **least: int) -> list[Violation]:

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
+from tests.processes import GONE, descendants, state_of
 from tests.waiting import wait_until
 
 HOST: Final = "127.0.0.1"
@@ -84,7 +85,7 @@ class Server(ABC):
         """SIGKILL it and all its processes, as a crash would: nothing is flushed or said."""
         process, self._process = self._process, None
         if process is not None:
-            pids = (process.pid, *_children(process.pid))
+            pids = (process.pid, *descendants(process.pid))
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -96,7 +97,7 @@ class Server(ABC):
     def frozen(self) -> Iterator[None]:
         """Let it stand still: it neither answers nor hangs up."""
         assert self._process is not None
-        pids = [self._process.pid, *_children(self._process.pid)]
+        pids = [self._process.pid, *descendants(self._process.pid)]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:  # until then it may still answer
@@ -140,14 +141,6 @@ class Server(ABC):
         return ["setpriv", *(user if os.getuid() == 0 else []), "--pdeathsig=KILL", *command]
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except FileNotFoundError:
-        return []
-    return [int(child) for child in text.split()]
-
-
 def _free_port() -> int:
     """Below the ports that connections are given, so that it stays free while a server is down."""
     while True:
@@ -165,11 +158,9 @@ def wait_for_death(pid: int) -> None:
 
     Its program is gone from it before its connections are: only then it is a zombie.
     """
-    wait_for_state(pid, "ZX")
+    wait_for_state(pid, "Z")
 
 
 def wait_for_state(pid: int, states: str) -> None:
     """Until a process is in one of these states, as `/proc` names them, or gone."""
-    stat = Path(f"/proc/{pid}/stat")
-    with suppress(FileNotFoundError, ProcessLookupError):
-        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] in states)
+    wait_until(lambda: state_of(pid) in states + GONE)
