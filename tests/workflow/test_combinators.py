@@ -7,10 +7,10 @@ import pytest
 
 import holdfast as hf
 from holdfast.workflow import (
+    RunFailed,
     StepCompleted,
     StepStarted,
     WorkflowEngine,
-    WorkflowFailed,
     branch,
     for_each,
     parallel,
@@ -355,6 +355,6 @@ def test_a_failed_item_stops_those_not_begun(engine: WorkflowEngine) -> None:
     async def main() -> None:
         events, _ = await collect_failure(engine.execute(flow), hf.StepFailedError)
         assert calls.order == ["0", "1"]
-        assert of(events, WorkflowFailed)[0].step == "work[0]"
+        assert of(events, RunFailed)[0].step == "work[0]"
 
     asyncio.run(main())

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.events import RunStarted
 from holdfast.workflow import (
     CheckpointSaved,
     Event,
+    RunCompleted,
+    RunFailed,
+    RunStarted,
     StepCompleted,
     StepFailed,
     StepProgress,
     StepStarted,
-    WorkflowCompleted,
     WorkflowEngine,
-    WorkflowFailed,
-    WorkflowStarted,
     parallel,
     step,
     workflow,
@@ -46,15 +45,15 @@ def two(n: int = 1) -> Flow:
 def test_events_tell_the_run_in_order(engine: WorkflowEngine) -> None:
     events = asyncio.run(collect(engine.execute(two, workflow_id="r")))
     assert [type(e) for e in events] == [
-        WorkflowStarted,
+        RunStarted,
         StepStarted, StepCompleted, CheckpointSaved,
         StepStarted, StepCompleted, CheckpointSaved,
-        WorkflowCompleted,
+        RunCompleted,
     ]  # fmt: skip
-    assert {e.run_id for e in events} == {e.workflow_id for e in events} == {"r"}
+    assert {e.run_id for e in events} == {"r"}
     assert [e.value for e in of(events, StepCompleted)] == [1, 2]
-    assert of(events, WorkflowCompleted)[0].result == 2
-    assert of(events, WorkflowStarted)[0] == RunStarted("r", "two")
+    assert of(events, RunCompleted)[0].result == 2
+    assert of(events, RunStarted)[0] == RunStarted("r", "two")
 
 
 def test_a_saved_checkpoint_is_there_when_its_event_comes(store: hf.Store) -> None:
@@ -75,7 +74,7 @@ def test_an_id_is_made_and_carried_by_every_event(engine: WorkflowEngine) -> Non
         stream = engine.execute(two)
         made = engine.workflow_id
         assert made
-        assert {e.workflow_id for e in await collect(stream)} == {made}
+        assert {e.run_id for e in await collect(stream)} == {made}
         await collect(engine.execute(two))
         assert engine.workflow_id not in (None, made)
 
@@ -97,7 +96,7 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
         failed, ended = events[-2:]
         assert isinstance(failed, StepFailed)
         assert failed.step == "bad"
-        assert isinstance(ended, WorkflowFailed)
+        assert isinstance(ended, RunFailed)
         assert ended.error is error
         assert ended.step == error.step == "bad"
         assert error.state == {"good": 1}
@@ -115,7 +114,7 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
 
 def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: WorkflowEngine) -> None:
     async def main() -> None:
-        for event_kind in (WorkflowStarted, StepStarted, StepCompleted, CheckpointSaved):
+        for event_kind in (RunStarted, StepStarted, StepCompleted, CheckpointSaved):
             run_id = event_kind.__name__
             await stop_at(engine.execute(two, workflow_id=run_id), event_kind)
             gc.collect()
@@ -196,7 +195,7 @@ def test_many_runs_at_once_are_kept_apart(engine: WorkflowEngine) -> None:
     async def one(n: int) -> None:
         events = await collect(engine.execute(two, workflow_id=f"r{n}", n=n))
         assert {e.run_id for e in events} == {f"r{n}"}
-        assert of(events, WorkflowCompleted)[0].result == n + 1
+        assert of(events, RunCompleted)[0].result == n + 1
 
     async def main() -> None:
         await asyncio.gather(*(one(n) for n in range(30)))
@@ -342,7 +341,7 @@ def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
         async for event in engine.execute(flow):
             if isinstance(event, StepProgress):
                 await asyncio.sleep(0.1)
-        assert isinstance(event, WorkflowCompleted)
+        assert isinstance(event, RunCompleted)
         assert event.result == "gave up"
 
     asyncio.run(main())
@@ -359,7 +358,7 @@ def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store:
         events, error = await collect_failure(
             engine.execute(two, workflow_id="r"), hf.RunTimeoutError, look
         )
-        assert of(events, WorkflowFailed)[-1].error is error
+        assert of(events, RunFailed)[-1].error is error
 
     asyncio.run(main())
 

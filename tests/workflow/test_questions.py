@@ -11,9 +11,9 @@ import pytest
 import holdfast as hf
 from holdfast.workflow import (
     QuestionAsked,
+    RunCompleted,
     RunPaused,
     StepStarted,
-    WorkflowCompleted,
     WorkflowEngine,
     ask,
     parallel,
@@ -56,7 +56,7 @@ def test_a_run_pauses_for_an_answer_and_continues_with_it(store: hf.Store) -> No
         await other.answer("r", True)
         assert await other.questions("r") == []
         events = await collect(other.resume(approval, workflow_id="r"))
-        assert of(events, WorkflowCompleted)[0].result is True
+        assert of(events, RunCompleted)[0].result is True
         assert not of(events, QuestionAsked)
 
     asyncio.run(main())

@@ -9,9 +9,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.workflow import (
+    RunCancelled,
+    RunCompleted,
     RunPaused,
-    WorkflowCancelled,
-    WorkflowCompleted,
     WorkflowEngine,
     for_each,
     parallel,
@@ -47,7 +47,7 @@ def test_cancelling_interrupts_an_async_step(engine: WorkflowEngine) -> None:
             await until(lambda: "begun" in calls.order)
             await engine.cancel(run_id)
             if following:
-                assert isinstance((await task)[-1], WorkflowCancelled)
+                assert isinstance((await task)[-1], RunCancelled)
             else:
                 with pytest.raises(hf.RunCancelledError):
                     await task
@@ -142,7 +142,7 @@ def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
             result = await asyncio.to_thread(other.get_result, "r")
             assert len(result.steps) == 5
             if action == "cancel":
-                assert isinstance(events[-1], WorkflowCancelled)
+                assert isinstance(events[-1], RunCancelled)
                 assert result.status == "cancelled"
             else:
                 assert of(events, RunPaused)
@@ -213,7 +213,7 @@ def test_whoever_resumes_a_run_takes_it_over(kept_url: str) -> None:
             task = asyncio.create_task(old.run(flow, workflow_id="r"))
             await until(lambda: calls.order == ["a"])
             events = await collect(new.resume(flow, workflow_id="r"))
-            assert of(events, WorkflowCompleted)[0].result == "ab"
+            assert of(events, RunCompleted)[0].result == "ab"
             gate.set()
             with pytest.raises(hf.LeaseLostError, match="this process lost run"):
                 await task

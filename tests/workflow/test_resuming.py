@@ -7,12 +7,12 @@ import pytest
 
 import holdfast as hf
 from holdfast.workflow import (
+    RunCompleted,
+    RunStarted,
     StepCompleted,
     StepStarted,
     Workflow,
-    WorkflowCompleted,
     WorkflowEngine,
-    WorkflowStarted,
     parallel,
     step,
     workflow,
@@ -46,11 +46,11 @@ def test_a_run_resumes_exactly_after_its_last_step(
         await stop_at(WorkflowEngine(store).execute(flow, workflow_id="r"), kind, stop)
         before = calls.take()
         events = await collect(WorkflowEngine(store).resume(flow, workflow_id="r"))
-        (began,) = of(events, WorkflowStarted)
+        (began,) = of(events, RunStarted)
         assert (began.resumed, began.restored) == (True, len(before))
         assert before + calls.take() == ["a", "b", "c"]
         assert steps(events, StepStarted) == ["a", "b", "c"][len(before) :]
-        assert of(events, WorkflowCompleted)[0].result == ["a", "b", "c"]
+        assert of(events, RunCompleted)[0].result == ["a", "b", "c"]
 
     asyncio.run(main())
 
@@ -84,7 +84,7 @@ def test_an_unfinished_run_can_not_be_begun_again(engine: WorkflowEngine) -> Non
     flow = flow_of("a")
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), WorkflowStarted)
+        await stop_at(engine.execute(flow, workflow_id="r"), RunStarted)
         with pytest.raises(hf.RunExistsError):
             await engine.run(flow, workflow_id="r")
 

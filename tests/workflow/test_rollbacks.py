@@ -8,11 +8,11 @@ import holdfast as hf
 from holdfast.workflow import (
     RollbackCompleted,
     RollbackStarted,
+    RunCancelled,
+    RunFailed,
     StepCompleted,
     StepStarted,
-    WorkflowCancelled,
     WorkflowEngine,
-    WorkflowFailed,
     parallel,
     step,
     workflow,
@@ -66,7 +66,7 @@ def test_a_failed_run_is_undone_in_reverse(engine: WorkflowEngine) -> None:
         (began,), (ended,) = of(events, RollbackStarted), of(events, RollbackCompleted)
         assert began.steps == ended.steps == ("car", "hotel", "flight")
         assert ended.success
-        assert isinstance(events[-1], WorkflowFailed)
+        assert isinstance(events[-1], RunFailed)
         with pytest.raises(hf.RunFinishedError, match="rolled back"):
             await engine.run(trip.flow, workflow_id="r", resume=True)
         with pytest.raises(hf.RunFinishedError):
@@ -188,7 +188,7 @@ def test_a_cancelled_run_is_undone(engine: WorkflowEngine) -> None:
         await engine.cancel("r")
         events = await following
         assert calls.order == ["waiting", "undone"]
-        assert isinstance(events[-1], WorkflowCancelled)
+        assert isinstance(events[-1], RunCancelled)
         assert of(events, RollbackCompleted)
         with pytest.raises(hf.RunFinishedError):
             await engine.run(flow, workflow_id="r", resume=True)

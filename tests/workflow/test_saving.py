@@ -13,9 +13,9 @@ from holdfast.workflow import (
     CheckpointFailed,
     CheckpointSaved,
     CheckpointStrategy,
+    RunCompleted,
     StepCompleted,
     StepStarted,
-    WorkflowCompleted,
     WorkflowEngine,
     step,
     workflow,
@@ -113,7 +113,7 @@ def test_a_run_that_is_told_to_continues_without_its_checkpoints(
         assert [e.step for e in of(events, CheckpointFailed)] == ["b", "c"]
         assert seen_degraded == [False, True, True, False]
         assert cp.degraded is None
-        assert of(events, WorkflowCompleted)[0].result == [*"abcd"]
+        assert of(events, RunCompleted)[0].result == [*"abcd"]
         assert [s.name for s in engine.get_result("r").steps] == [*"abcd"], "nothing is lost"
         assert "continues without its checkpoint" in caplog.text
 
@@ -201,7 +201,7 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
         cp = hf.Checkpointer(store, durability=durability)
         engine = WorkflowEngine(cp)
         events = await collect(engine.execute(flow, workflow_id="done"))
-        assert of(events, WorkflowCompleted)[0].result == [*"abcd"]
+        assert of(events, RunCompleted)[0].result == [*"abcd"]
         assert steps(events, StepCompleted) == [*"abcd"]
         assert [s.name for s in engine.get_result("done").steps] == [*"abcd"]
         await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "c")

@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import CheckpointSaved, WorkflowCompleted, WorkflowEngine, step, workflow
+from holdfast.workflow import CheckpointSaved, RunCompleted, WorkflowEngine, step, workflow
 from tests.workflow.support import Flow, collect, of
 
 
@@ -23,7 +23,7 @@ def test_without_a_store_a_workflow_runs_unchanged() -> None:
     async def main() -> None:
         engine = WorkflowEngine(checkpoint_store=False)
         events = await collect(engine.execute(one))
-        assert of(events, WorkflowCompleted)[0].result == 1
+        assert of(events, RunCompleted)[0].result == 1
         assert not of(events, CheckpointSaved)
         assert engine.get_result().output == 1
         await engine.close()

@@ -6,12 +6,12 @@ import pytest
 
 import holdfast as hf
 from holdfast.workflow import (
+    RunCompleted,
     RunPaused,
+    RunStarted,
     StepCompleted,
     StepStarted,
-    WorkflowCompleted,
     WorkflowEngine,
-    WorkflowStarted,
     ask,
     parallel,
     step,
@@ -46,8 +46,8 @@ def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
 
     async def main() -> None:
         events = await collect(engine.execute(parent, workflow_id="p"))
-        assert of(events, WorkflowCompleted)[-1].result == "<a1b1>"
-        assert [e.run_id for e in of(events, WorkflowStarted)] == ["p", "p//sub"]
+        assert of(events, RunCompleted)[-1].result == "<a1b1>"
+        assert [e.run_id for e in of(events, RunStarted)] == ["p", "p//sub"]
 
     asyncio.run(main())
     with hf.SyncCheckpointer(store) as cp:
@@ -72,7 +72,7 @@ def test_a_crash_in_the_child_repeats_nothing(
 
 def test_a_child_that_ended_before_the_crash_is_looked_up(engine: WorkflowEngine) -> None:
     async def main() -> None:
-        await stop_at(engine.execute(parent, workflow_id="p"), WorkflowCompleted)
+        await stop_at(engine.execute(parent, workflow_id="p"), RunCompleted)
         assert await engine.run(parent, workflow_id="p", resume=True) == "<a1b1>"
         assert calls.order == ["before", "a1", "b1"]
 

@@ -1,7 +1,6 @@
 """Executes a run and prints its events."""
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -76,7 +75,7 @@ class EventPrinter:
         elif own and isinstance(event, ev.RunPaused):
             self.exit = Exit.PAUSED
         if self._session.json:
-            click.echo(_show.to_json(document(event)))
+            click.echo(_show.to_json(event.to_dict()))
             sys.stdout.flush()
             return
         line, style = in_a_line(event)
@@ -105,13 +104,6 @@ def answer_command(session: Session, run_id: str, asked: Sequence[Question]) -> 
     options += [f"--by={first.assignees[0]}"] if first.assignees else []
     options += [] if session.interactive else ["--with=JSON"]
     return session.command("answer", run_id, *options)
-
-
-def document(event: Event) -> dict[str, Any]:
-    """An event as JSON has it."""
-    names = [field.name for field in dataclasses.fields(event) if not field.name.startswith("_")]
-    names += ["value"] if hasattr(event, "value") else []
-    return {"event": type(event).__name__} | {name: plain(getattr(event, name)) for name in names}
 
 
 def plain(value: Any) -> Any:

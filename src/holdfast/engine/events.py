@@ -1,10 +1,15 @@
-"""The events of a run. Each carries the run's id."""
+"""The events of a run. Each carries the run's id, and has a JSON form.
+
+Users import them from `holdfast.events`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
+
+from holdfast.codec import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +18,16 @@ class Event:
 
     run_id: str
 
-    @property
-    def workflow_id(self) -> str:
-        """The run's id, in the word of workflows."""
-        return self.run_id
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON has it, for `json.dumps`: "event" is its name, the rest its fields.
+
+        Values are in the readable form of stored ones (docs/format.md), errors are text. What
+        can't be stored is shown by its `repr`.
+        """
+        names = [one.name for one in fields(self) if not one.name.startswith("_")]
+        names += ["value"] if isinstance(self, StepCompleted) else []
+        told = {name: _plain(name, getattr(self, name)) for name in names}
+        return {"event": type(self).__name__, **told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +189,23 @@ class RunFailed(Event):
 @dataclass(frozen=True, slots=True)
 class RunCancelled(Event):
     """The run was cancelled."""
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A field of an event as JSON has it."""
+    if isinstance(value, tuple) and name not in ("value", "result"):  # a list of names
+        value = list(value)
+    if isinstance(value, BaseException):
+        return f"{type(value).__name__}: {_text(str, value)}"
+    try:
+        return readable.to_json(value)
+    except Exception:  # an event has a JSON form, whatever its value
+        return _text(repr, value)
+
+
+def _text(make: Callable[[Any], str], value: Any) -> str:
+    """What `str` or `repr` makes of a value of the user's, whose own methods may fail."""
+    try:
+        return make(value)
+    except Exception:
+        return f"<{type(value).__name__}>"

@@ -21,7 +21,11 @@ from holdfast.engine.events import (
     QuestionAsked,
     RollbackCompleted,
     RollbackStarted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
     RunPaused,
+    RunStarted,
     StepCompleted,
     StepFailed,
     StepProgress,
@@ -29,10 +33,6 @@ from holdfast.engine.events import (
     StepSkipped,
     StepStarted,
 )
-from holdfast.engine.events import RunCancelled as WorkflowCancelled
-from holdfast.engine.events import RunCompleted as WorkflowCompleted
-from holdfast.engine.events import RunFailed as WorkflowFailed
-from holdfast.engine.events import RunStarted as WorkflowStarted
 from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
@@ -56,7 +56,11 @@ __all__ = [
     "Retry",
     "RollbackCompleted",
     "RollbackStarted",
+    "RunCancelled",
+    "RunCompleted",
+    "RunFailed",
     "RunPaused",
+    "RunStarted",
     "Step",
     "StepCompleted",
     "StepFailed",
@@ -66,12 +70,8 @@ __all__ = [
     "StepSkipped",
     "StepStarted",
     "Workflow",
-    "WorkflowCancelled",
-    "WorkflowCompleted",
     "WorkflowEngine",
-    "WorkflowFailed",
     "WorkflowResult",
-    "WorkflowStarted",
     "approve",
     "ask",
     "branch",

@@ -1,0 +1,49 @@
+"""The events of a run, of whatever flow: what `stream` and `execute` give.
+
+async for event in engine.execute(report, workflow_id="r-1"):
+    print(json.dumps(event.to_dict()))
+"""
+
+from holdfast.engine.events import (
+    CheckpointFailed,
+    CheckpointRejected,
+    CheckpointSaved,
+    Event,
+    QuestionAsked,
+    RollbackCompleted,
+    RollbackStarted,
+    RunCancelled,
+    RunCompleted,
+    RunFailed,
+    RunPaused,
+    RunStarted,
+    StepCompleted,
+    StepEvent,
+    StepFailed,
+    StepProgress,
+    StepRetrying,
+    StepSkipped,
+    StepStarted,
+)
+
+__all__ = [
+    "CheckpointFailed",
+    "CheckpointRejected",
+    "CheckpointSaved",
+    "Event",
+    "QuestionAsked",
+    "RollbackCompleted",
+    "RollbackStarted",
+    "RunCancelled",
+    "RunCompleted",
+    "RunFailed",
+    "RunPaused",
+    "RunStarted",
+    "StepCompleted",
+    "StepEvent",
+    "StepFailed",
+    "StepProgress",
+    "StepRetrying",
+    "StepSkipped",
+    "StepStarted",
+]
