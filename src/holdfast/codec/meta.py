@@ -173,12 +173,15 @@ def plain_step(entry: Entry) -> str | None:
     """The step that a checkpoint was saved after.
 
     For a node inside parallel branches, `entry.step` is a path, such as `a>b/c`, and this is the
-    node's name, `c`.
+    node's name, `c`. Where the metadata is damaged, it is the path.
     """
     if entry.kind == Kind.RESULT and entry.meta:
-        meta = Meta(entry)
-        if meta.in_branch:
-            return meta.step_name or entry.step
+        try:
+            meta = Meta(entry)
+            if meta.in_branch and meta.step_name is not None:
+                return meta.step_name
+        except CheckpointCorruptedError:  # lists name such entries, too; `load` refuses them
+            pass
     return entry.step
 
 

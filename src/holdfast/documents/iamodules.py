@@ -16,9 +16,9 @@ from typing import Any
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, to_micros
 from holdfast.checkpointer import Checkpointer
 from holdfast.codec.meta import Meta
-from holdfast.documents.views import CheckpointerView, outages_as
+from holdfast.documents.views import CheckpointerView, check_scheme, outages_as
 from holdfast.engine.door import OpenedCheckpointer, StoreLike
-from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError, StoreURLError
+from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError
 from holdfast.kernel.appending import append, thread_member
 from holdfast.kernel.core import Core, Op
 from holdfast.model import (
@@ -181,7 +181,7 @@ class PostgresCheckpointer(SQLCheckpointer):
     """Checkpoints in PostgreSQL."""
 
     def __init__(self, connection_string: str) -> None:
-        _check_scheme(connection_string, "postgresql", "postgres")
+        check_scheme(connection_string, "postgresql", "postgres")
         super().__init__(connection_string)
 
 
@@ -189,7 +189,7 @@ class RedisCheckpointer(BaseCheckpointer):
     """Checkpoints in Redis or Valkey. A run that is over expires `ttl` seconds after its last save."""
 
     def __init__(self, redis_url: str, ttl: float | None = 86400) -> None:
-        _check_scheme(redis_url, "redis", "rediss", "valkey", "valkeys", "redis+unix")
+        check_scheme(redis_url, "redis", "rediss", "valkey", "valkeys", "redis+unix")
         super().__init__(redis_url)
         self.ttl = ttl
 
@@ -202,11 +202,6 @@ class RedisCheckpointer(BaseCheckpointer):
         await super().close()
         if "_opened" in vars(self):
             self.checkpointer.store.close()
-
-
-def _check_scheme(url: str, *schemes: str) -> None:
-    if url.partition("://")[0].lower() not in schemes:
-        raise StoreURLError(url, f"must begin with {schemes[0]}://")
 
 
 # --- by thread

@@ -8,7 +8,13 @@ from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
 from holdfast.engine.door import Door
-from holdfast.errors import CheckpointLoadError, CheckpointSaveError, StoreClosedError, StoreError
+from holdfast.errors import (
+    CheckpointLoadError,
+    CheckpointSaveError,
+    StoreClosedError,
+    StoreError,
+    StoreURLError,
+)
 from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
 
@@ -48,3 +54,9 @@ def outages_as(error: type[CheckpointSaveError | CheckpointLoadError], name: str
         raise
     except StoreError as outage:
         raise error(name, str(outage)) from outage
+
+
+def check_scheme(url: str, *schemes: str) -> None:
+    """Raise `StoreURLError` unless a URL begins with one of these schemes."""
+    if url.partition("://")[0].lower() not in schemes:
+        raise StoreURLError(url, f"must begin with {schemes[0]}://")

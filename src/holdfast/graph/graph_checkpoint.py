@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from holdfast.checkpoint import CheckpointInfo
+from holdfast.codec.meta import plain_step
 
 
 class GraphCheckpoint(CheckpointInfo):
@@ -15,7 +16,7 @@ class GraphCheckpoint(CheckpointInfo):
     @property
     def node_id(self) -> str | None:
         """The node that had just run; in a parallel branch, `step` says which of its visits."""
-        return self.step_name
+        return plain_step(self._entry)
 
     @property
     def next_node(self) -> str | None:
