@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from holdfast.codec import readable, values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True, default=Any)  # a plain `Checkpoint` is of anything
+else:
+    from typing import TypeVar
+
+    T_co = TypeVar("T_co", covariant=True)
 
 SCHEMA: Final = 1
 """The version of the JSON form that `to_dict` gives."""
@@ -197,12 +206,15 @@ class CheckpointInfo:
         return self._meta
 
 
-class Checkpoint(CheckpointInfo):
-    """A checkpoint with its state, which is decoded when first looked at."""
+class Checkpoint(CheckpointInfo, Generic[T_co]):
+    """A checkpoint with its state, which is decoded when first looked at.
+
+    `Checkpoint[T]` is one whose state is a `T`, as `load(..., as_type=T)` gives it.
+    """
 
     __slots__ = ("_decode", "_encoding", "_state")
 
-    def __init__(self, entry: Entry, encoding: bytes, decode: Callable[[bytes], Any]) -> None:
+    def __init__(self, entry: Entry, encoding: bytes, decode: Callable[[bytes], T_co]) -> None:
         super().__init__(entry)
         self._encoding: bytes | None = encoding
         self._decode = decode
@@ -214,7 +226,7 @@ class Checkpoint(CheckpointInfo):
         return self._entry.seq >= 0
 
     @property
-    def state(self) -> Any:
+    def state(self) -> T_co:
         """The state as saved: a copy that belongs to this checkpoint alone."""
         if self._encoding is not None:
             try:
@@ -222,7 +234,8 @@ class Checkpoint(CheckpointInfo):
             except ValueError as error:
                 raise CheckpointCorruptedError(self.run_id, self.seq, str(error)) from None
             self._encoding = None
-        return self._state
+        state: T_co = self._state
+        return state
 
     def to_dict(self) -> dict[str, Any]:
         """The documented JSON form, with the state; `from_dict` turns it back exactly."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import functools
-import inspect
 import os
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from holdfast.checkpoint import Checkpoint
 from holdfast.errors import HoldfastError
 from holdfast.kernel import backlog
 from holdfast.kernel.core import (
@@ -22,12 +21,14 @@ from holdfast.kernel.core import (
     unsettled,
 )
 from holdfast.kernel.journal import CACHE_BYTES, Journals
+from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
 from holdfast.kernel.writer import writer_for
 from holdfast.model import Retention
 from holdfast.operations import (
     copying,
     deleting,
     forgetting,
+    iterating,
     reading,
     saving,
     tables,
@@ -40,122 +41,49 @@ from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
 from holdfast.store import Store, Survives, require
 from holdfast.urls import open_store
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Operation(Generic[P, T]):
-    """One operation, to be a method of both checkpointers: awaited in one, blocking in the other.
-
-    `_Operations` lists each once. Its subclasses get functions in their place, which have the
-    operation's own signature and docstring.
-    """
-
-    def __init__(self, op: Callable[Concatenate[Core, P], Op[T]]) -> None:
-        self._op = op
-
-    if TYPE_CHECKING:  # what the functions that take its place are to callers
-
-        @overload
-        def __get__(
-            self, face: Checkpointer, kind: type[Checkpointer]
-        ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-        @overload
-        def __get__(
-            self, face: SyncCheckpointer, kind: type[SyncCheckpointer]
-        ) -> Callable[P, T]: ...
-        @overload
-        def __get__(self, face: None, kind: type[Any]) -> Callable[..., Any]: ...
-        def __get__(self, face: Any, kind: Any) -> Any: ...
-
-    def awaited(self) -> Callable[Concatenate[Checkpointer, P], Coroutine[Any, Any, T]]:
-        """The method of `Checkpointer`."""
-        op = self._op
-
-        @functools.wraps(op)
-        async def method(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return await self._core.drive_async(op(self._core.ready(), *args, **kwargs))
-
-        vars(method)["__signature__"] = self._signature()
-        return method
-
-    def blocking(self) -> Callable[Concatenate[SyncCheckpointer, P], T]:
-        """The method of `SyncCheckpointer`."""
-        op = self._op
-
-        @functools.wraps(op)
-        def method(self: SyncCheckpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            return self._core.drive(op(self._core.ready(), *args, **kwargs))
-
-        vars(method)["__signature__"] = self._signature()
-        return method
-
-    def _signature(self) -> inspect.Signature:
-        """The method's: of the operation, with `self` for the core, and its result."""
-        signature = inspect.signature(self._op)
-        rest = list(signature.parameters.values())[1:]
-        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        returns = str(signature.return_annotation)
-        if returns.startswith("Op["):
-            returns = returns[3:-1]
-        return inspect.Signature([itself, *rest], return_annotation=returns)
-
-
-def _reads(call: Callable[Concatenate[Core, P], T]) -> _Operation[P, T]:
-    """An operation that blocks, and first waits for what was saved before."""
-
-    @functools.wraps(call)
-    def op(core: Core, /, *args: P.args, **kwargs: P.kwargs) -> Op[T]:
-        if core.unsettled:
-            yield from backlog.flush(core)
-        result: T = yield functools.partial(call, core, *args, **kwargs)
-        return result
-
-    return _Operation(op)
-
-
-class _Operations:
+class _Operations(HasOperations):
     """What both checkpointers share: every operation, and how they are opened."""
 
-    save = _Operation(saving.save)
-    save_many = _Operation(saving.save_many)
-    flush = _Operation(backlog.flush)
-    fork = _Operation(saving.fork)
-    rollback = _Operation(saving.rollback)
-    complete = _Operation(saving.complete)
+    save = Operation(saving.save)
+    save_many = Operation(saving.save_many)
+    flush = Operation(backlog.flush)
+    fork = Operation(saving.fork)
+    rollback = Operation(saving.rollback)
+    complete = Operation(saving.complete)
 
-    load = _reads(reading.load)
-    list_checkpoints = _reads(reading.list_checkpoints)
-    run = _reads(reading.run)
-    runs = _reads(reading.runs)
-    thread = _reads(reading.thread)
-    children = _reads(reading.children)
-    parent_of = _reads(reading.parent_of)
-    stats = _reads(reading.stats)
-    diff = _reads(reading.diff)
-    timeline = _reads(timeline.timeline)
+    if not TYPE_CHECKING:  # the checkpointers say what `as_type` makes of their results
+        load = reads(reading.load)
+        iter_states = Iteration(iterating.iter_states)
+    list_checkpoints = reads(reading.list_checkpoints)
+    run = reads(reading.run)
+    runs = reads(reading.runs)
+    iter_checkpoints = Iteration(iterating.iter_checkpoints)
+    iter_runs = Iteration(iterating.iter_runs)
+    thread = reads(reading.thread)
+    children = reads(reading.children)
+    parent_of = reads(reading.parent_of)
+    stats = reads(reading.stats)
+    diff = reads(reading.diff)
+    timeline = reads(timeline.timeline)
 
-    delete = _reads(deleting.delete)
-    prune = _reads(deleting.prune)
-    clear = _reads(deleting.clear)
-    delete_thread = _reads(deleting.delete_thread)
-    forget = _reads(forgetting.forget)
-    apply_retention = _reads(apply_retention)
-    retain = _reads(retain)
+    delete = reads(deleting.delete)
+    prune = reads(deleting.prune)
+    clear = reads(deleting.clear)
+    delete_thread = reads(deleting.delete_thread)
+    forget = reads(forgetting.forget)
+    apply_retention = reads(apply_retention)
+    retain = reads(retain)
 
-    verify = _reads(verifying.verify)
-    export_run = _reads(transfer.export_run)
-    export_checkpoints = _reads(tables.export_checkpoints)
-    export_runs = _reads(transfer.export_runs)
-    import_run = _reads(transfer.import_run)
-    import_runs = _reads(transfer.import_runs)
-    copy_to = _reads(copying.copy_to)
-
-    def __init_subclass__(cls, *, blocks: bool | None = None) -> None:
-        super().__init_subclass__()
-        for name, operation in vars(_Operations).items():
-            if blocks is not None and isinstance(operation, _Operation):
-                setattr(cls, name, operation.blocking() if blocks else operation.awaited())
+    verify = reads(verifying.verify)
+    export_run = reads(transfer.export_run)
+    export_checkpoints = reads(tables.export_checkpoints)
+    export_runs = reads(transfer.export_runs)
+    import_run = reads(transfer.import_run)
+    import_runs = reads(transfer.import_runs)
+    copy_to = reads(copying.copy_to)
 
     def __init__(
         self,
@@ -222,11 +150,57 @@ class _Operations:
         return f"{type(self).__name__}({self._store.url!r})"
 
 
-class Checkpointer(_Operations, blocks=False):
+class Checkpointer(_Operations, Awaits):
     """Saves and loads the state of runs, awaiting. `SyncCheckpointer` is its blocking twin.
 
     May be shared by tasks, threads and event loops, and several processes may open one store.
     """
+
+    if TYPE_CHECKING:
+
+        @overload
+        async def load(
+            self,
+            run_id: str | None = None,
+            *,
+            checkpoint_id: str | None = None,
+            seq: int | None = None,
+            step: str | None = None,
+            as_type: type[T],
+        ) -> Checkpoint[T] | None: ...
+        @overload
+        async def load(
+            self,
+            run_id: str | None = None,
+            *,
+            checkpoint_id: str | None = None,
+            seq: int | None = None,
+            step: str | None = None,
+            as_type: Any = None,
+        ) -> Checkpoint[Any] | None: ...
+        async def load(self, run_id: str | None = None, **where: Any) -> Any:
+            """The run's current checkpoint, or another one; `as_type` says what its state is."""
+
+        @overload
+        def iter_states(
+            self,
+            run_id: str,
+            *,
+            after: int | None = None,
+            left_behind: bool = False,
+            as_type: type[T],
+        ) -> AsyncIterator[Checkpoint[T]]: ...
+        @overload
+        def iter_states(
+            self,
+            run_id: str,
+            *,
+            after: int | None = None,
+            left_behind: bool = False,
+            as_type: Any = None,
+        ) -> AsyncIterator[Checkpoint[Any]]: ...
+        def iter_states(self, run_id: str, **which: Any) -> Any:
+            """Iterate over the run's checkpoints with their states, oldest first, in one pass."""
 
     async def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
@@ -239,8 +213,54 @@ class Checkpointer(_Operations, blocks=False):
         await self.close()
 
 
-class SyncCheckpointer(_Operations, blocks=True):
+class SyncCheckpointer(_Operations, Blocks):
     """Saves and loads the state of runs, blocking. `Checkpointer` is its awaiting twin."""
+
+    if TYPE_CHECKING:
+
+        @overload
+        def load(
+            self,
+            run_id: str | None = None,
+            *,
+            checkpoint_id: str | None = None,
+            seq: int | None = None,
+            step: str | None = None,
+            as_type: type[T],
+        ) -> Checkpoint[T] | None: ...
+        @overload
+        def load(
+            self,
+            run_id: str | None = None,
+            *,
+            checkpoint_id: str | None = None,
+            seq: int | None = None,
+            step: str | None = None,
+            as_type: Any = None,
+        ) -> Checkpoint[Any] | None: ...
+        def load(self, run_id: str | None = None, **where: Any) -> Any:
+            """The run's current checkpoint, or another one; `as_type` says what its state is."""
+
+        @overload
+        def iter_states(
+            self,
+            run_id: str,
+            *,
+            after: int | None = None,
+            left_behind: bool = False,
+            as_type: type[T],
+        ) -> Iterator[Checkpoint[T]]: ...
+        @overload
+        def iter_states(
+            self,
+            run_id: str,
+            *,
+            after: int | None = None,
+            left_behind: bool = False,
+            as_type: Any = None,
+        ) -> Iterator[Checkpoint[Any]]: ...
+        def iter_states(self, run_id: str, **which: Any) -> Any:
+            """Iterate over the run's checkpoints with their states, oldest first, in one pass."""
 
     def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""

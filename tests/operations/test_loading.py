@@ -4,7 +4,9 @@ import asyncio
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,8 +188,17 @@ def test_a_list_without_a_limit_has_everything(cp: hf.SyncCheckpointer) -> None:
     for n in range(25):
         cp.save("run", {"n": n})
         cp.save(f"run-{n}", {"n": n})
-    assert len(cp.list_checkpoints("run")) == 20
+    assert [c.seq for c in cp.list_checkpoints("run")] == list(range(25, 0, -1))
     assert [c.seq for c in cp.list_checkpoints("run", limit=None)] == list(range(25, 0, -1))
-    assert len(cp.runs(limit=None)) == 26
-    assert len(cp.runs(limit=None, prefix="run-", after="run-2")) == 12
+    assert len(cp.runs()) == len(cp.runs(limit=None)) == 26
+    assert len(cp.runs(prefix="run-", after="run-2")) == 12
     assert [run.run_id for run in cp.runs(limit=2)] == ["run", "run-0"]
+    assert cp.runs(limit=0) == cp.list_checkpoints("run", limit=0) == []
+
+
+@pytest.mark.parametrize("limit", [-1, 1.5, "20"])
+def test_a_limit_that_is_no_number_of_things_is_refused(limit: Any) -> None:
+    with hf.SyncCheckpointer("memory://") as cp:
+        for listing in (cp.runs, partial(cp.list_checkpoints, "run")):
+            with pytest.raises(ValueError, match="limit must be an int of 0 or more"):
+                listing(limit=limit)

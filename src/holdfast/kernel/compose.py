@@ -19,7 +19,6 @@ from holdfast.seams import new_id
 log = logging.getLogger("holdfast")
 
 MAX_META: Final = 65_536  # characters of what a checkpoint carries beside its state
-SaveStatus = Literal["completed", "failed", "paused"]
 _CHECKPOINT: Final = Kind.CHECKPOINT.value
 _RUN_STATUS: Final[Mapping[str, str]] = {
     "completed": Status.OPEN.value,
@@ -37,7 +36,7 @@ def save(
     step_index: int | None = None,
     step_name: str | None = None,
     next_steps: Sequence[str] = (),
-    status: SaveStatus = "completed",
+    status: Literal["completed", "failed", "paused"] = "completed",
     type: str | None = None,  # noqa: A002 - the word users know
     duration: float | None = None,
     iteration: int | None = None,

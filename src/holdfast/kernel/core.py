@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
@@ -22,6 +22,9 @@ T = TypeVar("T")
 Op = Generator[Callable[[], Any] | Ticket, Any, T]
 """An operation, written once for sync and async callers. It yields a callable to have it called
 where blocking is allowed, or a submitted ticket to have it waited for, and returns its result."""
+
+Pages = Iterator[list[T]]
+"""What an operation gives one by one, as pages. To make the next one may block; none is empty."""
 
 Durability = Literal["sync", "async", "exit"]
 OnSaveFailure = Literal["raise", "warn"]

@@ -14,7 +14,7 @@ from holdfast.store import PAGE, RunFilter, Store
 
 T = TypeVar("T")
 
-_FEW: Final = 8  # entries to read at first where their bodies may be large
+FEW: Final = 8  # entries to read at first where their bodies may be large
 _PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
 _FARTHEST: Final = 800  # entries that any delta there is may lie behind its base
 
@@ -94,7 +94,7 @@ class Reader:
         if wanted is None:
             return
         for found in self.entries(
-            entry.run, newest_first=True, bodies=True, after=wanted + 1, page=_FEW
+            entry.run, newest_first=True, bodies=True, after=wanted + 1, page=FEW
         ):
             if found.seq == wanted:
                 wanted = found.parent
@@ -155,7 +155,7 @@ class Reader:
         kind = entry.kind
         deltas: list[tuple[Entry, Content]] = []
         found: dict[int, Entry] = {}
-        content = envelope.unseal(self._bounded(entry))
+        content = envelope.unseal(self.bounded(entry))
         while content.is_delta:
             deltas.append((entry, content))
             if content.base not in found:
@@ -167,8 +167,8 @@ class Reader:
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
-            entry, content = base, envelope.unseal(self._bounded(base))
-        whole = bytes(self._checked(entry, content.payload))
+            entry, content = base, envelope.unseal(self.bounded(base))
+        whole = self.applied(entry, content)
         landmark = Landmark(entry.seq, whole, len(entry.body))
         if not deltas:
             return Chain(whole, kind, landmark)
@@ -176,11 +176,7 @@ class Reader:
         links = link_bytes = 0
         encoding = bytearray(whole)
         for entry, content in reversed(deltas):
-            try:
-                encoding = delta.apply(encoding, content.payload, entry.size)
-            except ValueError as error:
-                raise CheckpointCorruptedError(run, entry.seq, str(error)) from None
-            self._checked(entry, encoding)
+            encoding = self._patched(entry, content, encoding)
             if content.landmark == entry.seq:
                 held = bytes(encoding) if entry.seq == last_landmark else b""
                 landmark = landmark.span(entry.seq, held, len(entry.body))
@@ -190,6 +186,20 @@ class Reader:
                 link_bytes += len(entry.body)
         state = bytes(encoding) if links else landmark.encoding
         return Chain(state, kind, landmark, links, link_bytes)
+
+    def applied(self, entry: Entry, content: Content, base: bytes = b"") -> bytes:
+        """The state that an entry's content is, or makes of the one that it is a change to."""
+        if content.is_delta:
+            return bytes(self._patched(entry, content, bytearray(base)))
+        return bytes(self._checked(entry, content.payload))
+
+    def _patched(self, entry: Entry, content: Content, encoding: bytearray) -> bytearray:
+        try:
+            patched = delta.apply(encoding, content.payload, entry.size)
+        except ValueError as error:
+            raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
+        self._checked(entry, patched)
+        return patched
 
     def _is_rewritten(self, entry: Entry) -> bool:
         """Whether it has another body by now, as what it built on was deleted."""
@@ -208,7 +218,7 @@ class Reader:
             after = page[-1].seq
         return found
 
-    def _bounded(self, entry: Entry) -> Entry:
+    def bounded(self, entry: Entry) -> Entry:
         """The entry. Raises if its state is larger than any save allows."""
         if entry.size > self._largest_state:
             reason = f"it claims {entry.size:,} bytes of state; raise max_state_bytes to load it"

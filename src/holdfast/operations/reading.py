@@ -46,13 +46,14 @@ def load(
     seq: int | None = None,
     step: str | None = None,
     as_type: Any = None,
-) -> Checkpoint | None:
+) -> Checkpoint[Any] | None:
     """The run's current checkpoint, or the one named by id or seq, or the newest of a step.
 
     A run that records results, as workflows do, has a dict of them by step as its state. A step
     inside parallel branches is found by its name, too, and its state is what it returned: in a
-    graph the state of its branch, in a pipeline its output. A checkpoint_id alone is enough. None if there is no such checkpoint. With `as_type` the state
-    comes back as that type: a dataclass, a pydantic model, a TypedDict and so on. Raises
+    graph the state of its branch, in a pipeline its output. A checkpoint_id alone is enough. None
+    if there is no such checkpoint. With `as_type=T` the state comes back as a `T`, and what is
+    returned is a `Checkpoint[T]`: a dataclass, a pydantic model, a TypedDict and so on. Raises
     `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
     there was altered, and `ReviveError` when the state does not fit the type.
     """
@@ -96,7 +97,7 @@ def list_checkpoints(
     core: Core,
     run_id: str,
     *,
-    limit: int | None = 20,
+    limit: int | None = None,
     after: int | None = None,
     oldest_first: bool = False,
     step: str | None = None,
@@ -105,28 +106,40 @@ def list_checkpoints(
 ) -> list[CheckpointInfo]:
     """The run's checkpoints, newest first, without their states; an unknown run has none.
 
-    At most `limit`; None means all. Those that a rollback left behind are listed too: history is
+    All of them, or at most `limit`. Those that a rollback left behind are listed too: history is
     never rewritten. Give the last `seq` of one page as `after` for the next: paging is stable
-    while others save.
+    while others save. `iter_checkpoints` does it for you.
     """
+    check_limit(limit)
+    found = checkpoints(core, run_id, after, oldest_first, step, type, status, most=limit)
+    with outages_named(run_id):
+        return list(islice(found, limit))
+
+
+def checkpoints(
+    core: Core,
+    run_id: str,
+    after: int | None,
+    oldest_first: bool,
+    step: str | None,
+    type_: str | None,
+    status: str | None,
+    *,
+    most: int | None = None,
+) -> Iterator[CheckpointInfo]:
+    """The run's checkpoints that match, read a page at a time; short pages for at `most` a few."""
     check_id("run_id", run_id)
-    if limit is not None:
-        check_limit(limit)
     if status not in (None, "completed", "failed", "paused"):
         raise ValueError(f"status must be completed, failed or paused, not {status!r}")
-    with outages_named(run_id):
-        page = PAGE if limit is None else min(max(limit, 1), PAGE)
-        entries = core.journals.entries(
-            run_id, newest_first=not oldest_first, after=after, page=page
-        )
-        found = (
-            info
-            for info in map(CheckpointInfo, filter(is_live, entries))
-            if (step is None or is_after(info.entry, step))
-            and type in (None, info.type)
-            and status in (None, info.status)
-        )
-        return list(islice(found, limit))
+    page = PAGE if most is None else min(max(most, 1), PAGE)
+    entries = core.journals.entries(run_id, newest_first=not oldest_first, after=after, page=page)
+    return (
+        info
+        for info in map(CheckpointInfo, filter(is_live, entries))
+        if (step is None or is_after(info.entry, step))
+        and type_ in (None, info.type)
+        and status in (None, info.status)
+    )
 
 
 def runs(
@@ -138,21 +151,32 @@ def runs(
     owner: str | None = None,
     type: str | None = None,  # noqa: A002 - the word users know
     prefix: str = "",
-    limit: int | None = 100,
+    limit: int | None = None,
     after: str = "",
 ) -> list[RunInfo]:
-    """The runs that match, ordered by id, at most `limit`; None means all.
+    """The runs that match, ordered by id: all of them, or at most `limit`.
 
-    Give the last `run_id` of one page as `after` for the next.
+    Give the last `run_id` of one page as `after` for the next; `iter_runs` does it for you.
     """
-    if limit is not None:
-        check_limit(limit)
-    if status is not None and status not in set(Status):
-        raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
-    where = RunFilter(status, flow, thread_id, owner, type, prefix)
+    check_limit(limit)
+    where = run_filter(status, flow, thread_id, owner, type, prefix)
     with outages_named():
         heads = all_runs(core.journals.store, where, after=after, limit=limit)
         return [run_info(head) for head in heads]
+
+
+def run_filter(
+    status: str | None,
+    flow: str | None,
+    thread_id: str | None,
+    owner: str | None,
+    type_: str | None,
+    prefix: str,
+) -> RunFilter:
+    """Which runs are wanted. Raises `ValueError` for a status that there is not."""
+    if status is not None and status not in set(Status):
+        raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
+    return RunFilter(status, flow, thread_id, owner, type_, prefix)
 
 
 def run(core: Core, run_id: str) -> RunInfo | None:
@@ -228,9 +252,15 @@ def is_after(entry: Entry, step: str) -> bool:
 
 
 def check_limit(limit: object) -> None:
-    """Raise `ValueError` unless this can be the length of a list."""
-    if not isinstance(limit, int) or limit < 0:
-        raise ValueError(f"limit must be an int of 0 or more, not {limit!r}")
+    """Raise `ValueError` unless this can be the length of a list, or None for all of it."""
+    if limit is not None:
+        check_count("limit", limit)
+
+
+def check_count(name: str, given: object) -> None:
+    """Raise `ValueError` unless this is a number of things."""
+    if not isinstance(given, int) or given < 0:
+        raise ValueError(f"{name} must be an int of 0 or more, not {given!r}")
 
 
 def _named(core: Core, run_id: str, where: int | str) -> Checkpoint:
@@ -254,7 +284,7 @@ def _find(
         return None if head is None else _current(journals, head)
     if entry is None or entry.kind not in CARRY_STATE:
         return None
-    if entry.kind == Kind.RESULT and not Meta(entry).in_branch:
+    if is_folded(entry):
         return entry, _folded(journals, entry)
     return entry, journals.chain(run, entry.seq, entry).encoding
 
@@ -276,13 +306,26 @@ def _current(journals: Journals, head: Entry) -> tuple[Entry, bytes] | None:
 
 
 def _folded(journals: Journals, entry: Entry) -> bytes:
-    """The state of a run that records results: the value of each step so far, by step."""
-    results: dict[str | None, Any] = {}
+    results = results_until(journals, entry)
+    return journals.encode(
+        {name: journals.decoded(entry.run, entry.seq, value) for name, value in results.items()}
+    )
+
+
+def is_folded(entry: Entry) -> bool:
+    """Whether the state at this entry is a dict of the results so far, not what it holds itself."""
+    return entry.kind == Kind.RESULT and not Meta(entry).in_branch
+
+
+def results_until(journals: Journals, entry: Entry) -> dict[str | None, bytes]:
+    """The state of a run that records results: the encoded value of each step so far, by step."""
+    results: dict[str | None, bytes] = {}
     for found in journals.branch_of(entry):
         if found.kind == Kind.CHECKPOINT:
             break
-        results.setdefault(found.step, journals.value(found.run, found.seq, found))
-    return journals.encode(dict(reversed(results.items())))
+        if found.step not in results:
+            results[found.step] = journals.chain(found.run, found.seq, found).encoding
+    return dict(reversed(results.items()))
 
 
 @contextmanager

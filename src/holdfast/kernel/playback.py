@@ -1,0 +1,84 @@
+"""The states of a run in order, each put together from the one before it. Blocks."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from holdfast.codec import envelope
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.reader import Reader, is_live, state_seq
+from holdfast.model import CARRY_STATE, Entry, Kind
+
+
+class Playback:
+    """Puts together the states of a run's entries, which it is given oldest first.
+
+    A pass over a whole run applies each delta once. With `Reader.chain`, which begins at the
+    keyframe for every state, it would apply most of them a hundred times.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._held: dict[int, bytes] = {}  # the last checkpoint's state, and its landmark's
+
+    def encoding(self, entry: Entry) -> bytes | None:
+        """The state or value of the next entry; None if it was deleted since it was read.
+
+        Raises `CheckpointCorruptedError`. The entries after a damaged one can still be given.
+        """
+        content = envelope.unseal(self._reader.bounded(entry))
+        if content.is_delta and content.base not in self._held:
+            try:
+                self._begin_at(entry.run, content.base)
+            except CheckpointCorruptedError as error:
+                again = self._reader.entry(entry.run, entry.seq)
+                if again is not None and again.body == entry.body:
+                    reason = f"the state it builds on can't be read: {error.reason}"
+                    raise CheckpointCorruptedError(entry.run, entry.seq, reason) from error
+                return None if again is None else self.encoding(again)  # its base was deleted
+        base = self._held[content.base] if content.is_delta else b""
+        encoding = self._reader.applied(entry, content, base)
+        if entry.kind == Kind.CHECKPOINT:
+            landmark = self._held.get(content.landmark)
+            self._held = {} if landmark is None else {content.landmark: landmark}
+            self._held[entry.seq] = encoding
+        return encoding
+
+    def _begin_at(self, run: str, seq: int) -> None:
+        chain = self._reader.chain(run, seq)
+        self._held = {chain.landmark.seq: chain.landmark.encoding, seq: chain.encoding}
+
+
+class Branch:
+    """Which entries of a run led to its state at one of them, kept in little memory.
+
+    A run without rollbacks is one range of entries, however long it is.
+    """
+
+    def __init__(self, reader: Reader, end: Entry, after: int | None = None) -> None:
+        """Follow the parents from the entry `end` back, as far as to the seq `after`."""
+        self._firsts: list[int] = []
+        self._lasts: list[int] = []
+        wanted = state_seq(end)
+        others = True  # whether one of another branch lies before the range
+        entries = reader.entries(end.run, newest_first=True, after=end.seq + 1)
+        for entry in entries:
+            if wanted is None or (after is not None and entry.seq <= after):
+                break
+            if entry.seq != wanted:
+                others = others or is_live(entry)
+                continue
+            if entry.kind not in CARRY_STATE:
+                reason = "a later state was built on it, and it has none"
+                raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+            if others:
+                self._lasts.append(entry.seq)
+                self._firsts.append(entry.seq)
+            self._firsts[-1] = entry.seq
+            others, wanted = False, entry.parent
+        self._firsts.reverse()
+        self._lasts.reverse()
+
+    def __contains__(self, seq: int) -> bool:
+        at = bisect_left(self._lasts, seq)
+        return at < len(self._lasts) and self._firsts[at] <= seq
