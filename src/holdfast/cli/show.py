@@ -148,7 +148,7 @@ def what(moment: Moment) -> Text:
         words[1] = moment.note
     style = "" if moment.current else "dim strike"
     if moment.kind == "fail":
-        style = "red"
+        style = "red" if moment.status == "failed" else "yellow"  # else the run went on
     elif moment.kind == "complete":
         style, words = "green", words[:1]
     return _show.cell(" ".join(filter(None, words)) or "saved", style)

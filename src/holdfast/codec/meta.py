@@ -124,6 +124,7 @@ class Meta:
     failed = Key(bool, False)  # of a decision: it says how a failure is handled
     undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
     of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"
+    attempt = Key(int, None)  # of a failed attempt: which it was
     cancel = Key(bool, False)  # of a rollback's beginning: the run was cancelled
     others = Key(list, _NONE)  # of a run's failure: the steps that failed beside it
     cause = Key(str, None)  # of a run's failure: the step behind the flow's own error

@@ -87,7 +87,9 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             return f"forked from {info.origin}" if info.origin else ""
         case Kind.FAIL:
             failure = _value(core, info.entry)
-            return f"{failure.get('type', '')}: {failure.get('message', '')}" if failure else ""
+            which = f"attempt {meta.attempt}: " if meta.of == "attempt" and meta.attempt else ""
+            told = f"{failure.get('type', '')}: {failure.get('message', '')}" if failure else ""
+            return which + told
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:

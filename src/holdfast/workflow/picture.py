@@ -11,7 +11,7 @@ from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status
 
-_ITEM: Final = re.compile(r"\[\d+\].*")
+_ITEM: Final = re.compile(r"(\[\d+\]).*")
 _END: Final = "\0end"
 
 
@@ -21,11 +21,11 @@ def picture(core: Core, run_id: str) -> str:
     Raises `CheckpointNotFoundError`.
     """
     history = History(core, run_id, whole=True)
-    counts: dict[str, int] = {}
+    items: dict[str, set[str]] = {}  # by box: those of a `for_each`, each with all its parts
     for entry in history.of(Kind.RESULT):
-        box = _ITEM.sub("[]", str(entry.step))
-        counts[box] = counts.get(box, 0) + 1
-    boxes = [_words(box, count) for box, count in counts.items()]
+        step = str(entry.step)
+        items.setdefault(_ITEM.sub("[]", step), set()).add(_ITEM.sub(r"\1", step))
+    boxes = [_words(box, len(parts)) for box, parts in items.items()]
     status = history.head.status
     ends = [(_END, "end" if status == Status.COMPLETED else status)]
     ways = [Arrow(one, other) for one, other in pairwise([*boxes, _END])]

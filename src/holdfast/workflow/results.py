@@ -55,26 +55,41 @@ def result_of(core: Core, run_id: str) -> WorkflowResult:
     history = History(core, run_id, whole=True)
     head = history.head
     output, error = None, None
-    if head.kind == Kind.COMPLETE:
-        output = history.value(head)
-    elif head.kind == Kind.FAIL:
-        error = _words(head, history)
+    if head.status == Status.COMPLETED:
+        ends = [entry for entry in history.of(Kind.COMPLETE) if entry.size]
+        output = history.value(ends[-1]) if ends else None
+    elif head.status == Status.FAILED:
+        ends = [entry for entry in history.of(Kind.FAIL) if history.meta(entry).of == "run"]
+        error = _words(ends[-1], history) if ends else None
     steps = tuple(steps_in(history))
     return WorkflowResult(run_id, history.opening.flow or "", head.status, output, error, steps)
 
 
 def steps_in(history: History, *, up_to: int | None = None) -> list[StepResult]:
-    """The outcomes of the steps, in the order they were recorded; all, or those up to a seq."""
-    found = []
-    for entry in history.of(Kind.RESULT, Kind.FAIL):
+    """The outcomes of the steps, in the order they were recorded; all, or those up to a seq.
+
+    Of a step that was run again, the last outcome. A failure that made the run fail is dropped
+    once the run is resumed: the step is tried again then, or not needed any more.
+    """
+    found: dict[str, StepResult] = {}
+    failed: list[str] = []  # with the run, until somebody resumes it
+    for entry in history.entries:
         if up_to is not None and entry.seq > up_to:
             break
-        meta = history.meta(entry)
-        if entry.kind == Kind.RESULT:
-            found.append(_step(entry, meta, True, history.value(entry), None))
-        elif meta.of == "step":
-            found.append(_step(entry, meta, False, None, _words(entry, history)))
-    return found
+        meta, key = history.meta(entry), str(entry.step)
+        if entry.kind == Kind.CLAIM:
+            for step in failed:
+                found.pop(step, None)
+        elif entry.kind == Kind.RESULT:
+            found.pop(key, None)
+            found[key] = _step(entry, meta, True, history.value(entry), None)
+        elif entry.kind == Kind.FAIL and meta.of == "step":
+            found.pop(key, None)
+            found[key] = _step(entry, meta, False, None, _words(entry, history))
+        elif entry.kind == Kind.FAIL and meta.of == "run":
+            failed = [str(step) for step in (meta.step, meta.cause, *meta.others) if step]
+            failed = [step for step in failed if step in found and not found[step].success]
+    return list(found.values())
 
 
 def _words(entry: Entry, history: History) -> str:
