@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
-from holdfast.workflow import Retry, WorkflowEngine, for_each, parallel, step, workflow
+from holdfast.workflow import WorkflowEngine, for_each, parallel, step, workflow
 from tests.workflow.support import Flow
 
 
@@ -47,7 +47,7 @@ def test_a_step_that_failed_before_the_resume_is_listed_once_as_what_became_of_i
         @workflow
         def flow() -> Flow:
             yield step("a").python(lambda: 1)
-            yield step("b").python(switch).retry(Retry(2, backoff=0))
+            yield step("b").python(switch).retry(2, backoff=0)
 
         return flow
 
@@ -155,7 +155,7 @@ def test_the_timeline_tells_failed_attempts_from_the_failure_of_the_run(
     def make(switch: Switch) -> Any:
         @workflow
         def flow() -> Flow:
-            yield step("b").python(switch).retry(Retry(2, backoff=0))
+            yield step("b").python(switch).retry(2, backoff=0)
 
         return flow
 
