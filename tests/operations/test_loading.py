@@ -202,3 +202,22 @@ def test_a_limit_that_is_no_number_of_things_is_refused(limit: Any) -> None:
         for listing in (cp.runs, partial(cp.list_checkpoints, "run")):
             with pytest.raises(ValueError, match="limit must be an int of 0 or more"):
                 listing(limit=limit)
+
+
+def test_a_step_is_found_although_an_older_file_is_damaged(tmp_path: Path) -> None:
+    with hf.SyncCheckpointer(f"file://{tmp_path}/runs") as cp:
+        for name in "abcdefghijklmno":
+            cp.save("run", f"data-{name}", step=name)
+        (file,) = (
+            path
+            for path in tmp_path.rglob("*")
+            if path.is_file() and "data-d" in path.read_text(errors="replace")
+        )
+        file.write_text(file.read_text().replace("data-d", "data-x"))
+        for name in "efghijklmno":
+            loaded = cp.load("run", step=name)
+            assert loaded is not None
+            assert loaded.state == f"data-{name}"
+        for name in "abcd":  # the damaged one may be newer than what is found behind it
+            with pytest.raises(hf.CheckpointCorruptedError, match="run@4 is corrupted"):
+                cp.load("run", step=name)

@@ -71,17 +71,28 @@ class Reader:
         after: int | None = None,
         page: int = PAGE,
     ) -> Iterator[Entry]:
-        """Every entry of a run, stubs included, a page at a time: with bodies, as many as fit."""
+        """Every entry of a run, stubs included, a page at a time: with bodies, as many as fit.
+
+        Raises `CheckpointCorruptedError` at an entry that the store finds damaged, after those
+        before it.
+        """
+        largest = PAGE
         while True:
-            found = self.store.read(
-                run, after=after, limit=page, newest_first=newest_first, bodies=bodies
-            )
+            try:
+                found = self.store.read(
+                    run, after=after, limit=page, newest_first=newest_first, bodies=bodies
+                )
+            except CheckpointCorruptedError:
+                if page == 1:
+                    raise
+                page = largest = 1  # up to the damaged entry, one by one
+                continue
             yield from found
             if len(found) < page:
                 return
             after = found[-1].seq  # the first page was short, for those who want few
             weight = sum(len(entry.body) for entry in found) // len(found) + 1
-            page = max(1, min(PAGE, _PAGE_BYTES // weight))
+            page = max(1, min(largest, _PAGE_BYTES // weight))
 
     def branch(self, run: str) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, without abandoned ones."""
