@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
+    from holdfast.engine.effects import Call
+    from holdfast.engine.engine import Engine
+    from holdfast.engine.handle import RunHandle
     from holdfast.evidence import (
         Evidence,
         EvidencePack,
@@ -38,18 +41,21 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Call",
     "Checkpoint",
     "CheckpointInfo",
     "CheckpointManager",
     "CheckpointType",
     "Checkpointer",
     "Diff",
+    "Engine",
     "Evidence",
     "EvidencePack",
     "EvidenceType",
     "EvidenceVerifier",
     "Integrity",
     "Retention",
+    "RunHandle",
     "RunInfo",
     "Stats",
     "Status",
@@ -71,6 +77,9 @@ __all__ = [
 _WHERE: Final = {
     "checkpoint": ("Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
     "checkpointer": ("Checkpointer", "SyncCheckpointer"),
+    "engine.effects": ("Call",),
+    "engine.engine": ("Engine",),
+    "engine.handle": ("RunHandle",),
     "engine.context": ("StepInfo", "current_step", "now", "random", "state_of", "uuid"),
     "evidence": (
         "Evidence",

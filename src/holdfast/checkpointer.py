@@ -273,6 +273,12 @@ class SyncCheckpointer(_Operations, Blocks):
         self.close()
 
 
+def close_blocking(checkpointer: Checkpointer | SyncCheckpointer) -> None:
+    """Close either of the twins, blocking. A second call does nothing."""
+    core = checkpointer._core  # noqa: SLF001 - also of one that is closed
+    core.drive(_close(core, checkpointer._owns_store))  # noqa: SLF001
+
+
 def _close(core: Core, owns_store: bool) -> Op[None]:
     """Make everything durable and release it. A second call does nothing."""
     if not core.closed:

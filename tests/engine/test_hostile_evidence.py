@@ -192,7 +192,7 @@ def test_what_another_process_writes_is_claimed_here(
     asyncio.run(engine.run(flow, workflow_id="r", resume=True))
     assert (desk / "a").read_text() == "there"
     graph = Graph(dict[str, Any])
-    graph.add_node("a", write_in_node, executor=pool, outputs=desk / "b")
+    graph.add_node("a", write_in_node, run_on=pool, outputs=desk / "b")
     app = graph.add_edge("a", END).set_entry("a").compile()
     state = {"path": str(desk / "b")}
     assert asyncio.run(app.run(state, store="memory://", run_id="g")) == state

@@ -279,7 +279,7 @@ def test_a_node_runs_on_the_executor_it_is_given() -> None:
         state.n += 1
 
     with ThreadPoolExecutor(1, thread_name_prefix="mine") as pool:
-        assert run(chain(State, note, executor=pool).run(State())).n == 1
+        assert run(chain(State, note, run_on=pool).run(State())).n == 1
     assert names[0].startswith("mine")
 
 
@@ -291,7 +291,7 @@ def test_what_a_node_changes_in_another_process_is_not_lost() -> None:
     from multiprocessing import get_context
 
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        final = run(chain(State, elsewhere, executor=pool).run(State()))
+        final = run(chain(State, elsewhere, run_on=pool).run(State()))
     assert final.log != [f"node0 in {os.getpid()}"]
     assert final.log[0].startswith("node0 in ")
 

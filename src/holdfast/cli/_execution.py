@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -10,20 +10,21 @@ import click
 from holdfast.cli import _show
 from holdfast.cli._drawing import LiveLine
 from holdfast.cli._exits import Exit
-from holdfast.cli._flows import Planning
 from holdfast.cli._session import Session
 from holdfast.codec import readable, values
 from holdfast.engine import events as ev
-from holdfast.engine import launch
-from holdfast.engine.door import open_checkpointer
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import Event, RunFailed
 from holdfast.engine.people.questions import Question
 from holdfast.engine.people.requests import questions
+from holdfast.engine.stream import Stream
 from holdfast.kernel.core import Core
 from holdfast.urls import masked
 
+Streaming = Callable[[Engine], Stream]
 
-def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
+
+def execute(session: Session, streaming: Streaming, run_id: str, resume: str) -> None:
     """Execute a run; its events go to standard error, its result to standard output.
 
     `resume` is the command that continues it. With `--json`, both are JSON lines on standard
@@ -31,22 +32,23 @@ def execute(session: Session, plan: Planning, run_id: str, resume: str) -> None:
     """
     printer = EventPrinter(session, run_id, resume)
     try:
-        asyncio.run(_stream(session, plan, printer))
+        asyncio.run(_stream(session, streaming, printer))
     except KeyboardInterrupt:
         _show.say(f"interrupted; continue with: {resume}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
     raise SystemExit(printer.exit)
 
 
-async def _stream(session: Session, plan: Planning, printer: "EventPrinter") -> None:
-    place = open_checkpointer(session.url if session.own is None else session.own)
+async def _stream(session: Session, streaming: Streaming, printer: "EventPrinter") -> None:
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
-    core = place.checkpointer.core
-    stream = launch.stream(lambda: plan(core), place.close)
     failed = False
     try:
-        async with stream:
+        async with (
+            Engine(session.url if session.own is None else session.own) as engine,
+            streaming(engine) as stream,
+        ):
+            core = engine.checkpointer.core
             async for event in stream:
                 failed |= isinstance(event, RunFailed) and event.run_id == printer.run_id
                 printer.print(event, core)

@@ -1,4 +1,4 @@
-"""Flows that are named on the command line: find, start and resume them."""
+"""Flows that are named on the command line, and their inputs."""
 
 import importlib
 import importlib.util
@@ -6,9 +6,8 @@ import json
 import re
 import sys
 import typing
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,56 +19,35 @@ from holdfast.cli._exits import NotFoundError
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
 from holdfast.codec.meta import Meta
-from holdfast.engine import launch
 from holdfast.engine.door import StoreLike
+from holdfast.engine.effects import Call
+from holdfast.engine.flow import Flow
 from holdfast.engine.functions import hints_of
-from holdfast.engine.launch import Prepared
-from holdfast.engine.options import Options, Trust
-from holdfast.engine.resume.takeover import Make
 from holdfast.errors import InvalidFlowError
-from holdfast.evidence import EvidenceVerifier
 from holdfast.graph import CompiledGraph, Graph
-from holdfast.kernel.core import Core
 from holdfast.pipeline import Pipeline
 from holdfast.urls import project_settings
 from holdfast.workflow.flow import Workflow
-from holdfast.workflow.workflow_program import WorkflowProgram
 
 
-class Flow(NamedTuple):
-    """Something that can be run, whichever front door it was made with."""
+class Named(NamedTuple):
+    """A flow that was named, and how the command line gives it its inputs."""
 
-    name: str
-    make: Make
-    given: Callable[[Any], Any]  # from inputs by name to what the flow begins with
+    flow: Flow[Any]
     hints: Mapping[str, Any]  # the types of its inputs, by name
-    verifier: EvidenceVerifier | None = None
     threaded: bool = False  # a run without a thread is a thread of its own
     store: StoreLike = None  # where it keeps its runs by itself
     takes_any: bool = False  # it begins with any value, not only with inputs by name
 
-    async def start(
-        self, core: Core, run_id: str, inputs: Any, *, thread: str | None, **link: str | None
-    ) -> Prepared:
-        """Open a new run."""
-        options = Options(listening=True, verifier=self.verifier)
-        belongs = launch.Link(thread or (run_id if self.threaded else None), **link)
-        return await launch.start(core, self.make, run_id, inputs, options, belongs)
-
-    async def resume(
-        self, core: Core, run_id: str, trust: Trust, *, take_over: bool = False
-    ) -> Prepared:
-        """Take a run over at its current state."""
-        options = Options(listening=True, trust=trust, take_over=take_over, verifier=self.verifier)
-        return await launch.resume(core, self.make, run_id, None, options)
+    def call(self, data: Any, source: str) -> Call[Any]:
+        """What to run, given plain data. Raises `TypeError` and `ValueError`."""
+        return Call(self.flow, self.flow.inputs_from(data), source=source)
 
 
 _SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
 
-Planning = Callable[["Core"], Awaitable["Prepared"]]
 
-
-def load(name: str) -> Flow:
+def load(name: str) -> Named:
     """The flow that is called `module:name` or `path/to/file.py:name`, or the pipeline that a file
     describes: `path/to/file.yaml@module:functions`."""
     file, _, functions = name.partition("@")
@@ -98,15 +76,14 @@ def _named(name: str) -> Any:
     found: Any = _module(where)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            kinds = (Workflow, CompiledGraph, Pipeline)
-            flows = [one for one, value in vars(found).items() if isinstance(value, kinds)]
+            flows = [one for one, value in vars(found).items() if isinstance(value, Flow)]
             known = f"; it has {', '.join(sorted(flows))}" if flows else ""
             raise NotFoundError(f"{where} has no {attribute!r}{known}")
         found = getattr(found, part)
     return found
 
 
-def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Flow:
+def find(names: Sequence[str], wanted: str | None, source: str | None = None) -> Named:
     """The flow of this name, among those named here or in pyproject.toml.
 
     `source`, which is what the run was started by, is only shown: data in a store never
@@ -114,9 +91,9 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     """
     flows = load_all(names)
     for flow in flows:
-        if flow.name == wanted:
+        if flow.flow.name == wanted:
             return flow
-    known = ", ".join(repr(flow.name) for flow in flows)
+    known = ", ".join(repr(flow.flow.name) for flow in flows)
     source = source or "module:name"
     raise NotFoundError(
         f"the run is of flow {wanted!r}; "
@@ -126,7 +103,7 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     )
 
 
-def load_all(names: Sequence[str]) -> list[Flow]:
+def load_all(names: Sequence[str]) -> list[Named]:
     """The flows that are named here, or else in pyproject.toml."""
     if not names:
         project, settings = project_settings()
@@ -136,7 +113,7 @@ def load_all(names: Sequence[str]) -> list[Flow]:
     return [load(name) for name in names]
 
 
-def _loadable(names: Any) -> Iterator[Flow]:
+def _loadable(names: Any) -> Iterator[Named]:
     """The flows of a project; one that can't be loaded must not stop the others."""
     if not isinstance(names, list):
         raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {names!r}")
@@ -187,23 +164,20 @@ def resume_command(session: Session, run_id: str, *flows: str | None) -> str:
     return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
 
 
-def inputs_from(flow: Flow, pairs: Sequence[str], document: str | None) -> Any:
-    """What a flow begins with, from `--input k=v` and `--input-json`."""
-    inputs: dict[str, Any] = {}
+def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | None) -> Call[Any]:
+    """What to run, from `--input k=v` and `--input-json`."""
+    inputs: Any = {}
     if document is not None:
-        loaded = parse_json(document, "--input-json")
-        if flow.takes_any and not isinstance(loaded, dict):
-            if pairs:
-                raise click.UsageError("--input-json is not an object: --input can't add to it")
-            return flow.given(loaded)
-        if not isinstance(loaded, dict):
+        inputs = parse_json(document, "--input-json")
+        if not isinstance(inputs, dict) and not flow.takes_any:
             raise click.UsageError("--input-json must be an object of inputs by name")
-        inputs |= loaded
+        if not isinstance(inputs, dict) and pairs:
+            raise click.UsageError("--input-json is not an object: --input can't add to it")
     for pair in pairs:
         name, value = parse_pair(pair, "--input")
         inputs[name] = value if flow.hints.get(name) is str else parse_value(value)
     try:
-        return flow.given(inputs)
+        return flow.call(inputs, source)
     except (TypeError, ValueError) as error:
         raise click.UsageError(_show.clean(str(error))) from error
 
@@ -258,26 +232,18 @@ def _module(where: str) -> Any:
         raise NotFoundError(f"there is no module {where!r} here or installed") from None
 
 
-def _flow(found: Any, name: str) -> Flow:
+def _flow(found: Any, name: str) -> Named:
     if isinstance(found, Graph):
         found = found.compile()
     if isinstance(found, Workflow):
-        hints = hints_of(found.fn)
-        return Flow(found.name, lambda: WorkflowProgram(found), partial(_checked, found), hints)
+        return Named(found, hints_of(found.fn))
     if isinstance(found, CompiledGraph):
-        hints = _fields(found.state_type)
-        return Flow(found.name, found.program, found.state_from, hints, found.verifier)
+        return Named(found, _fields(found.state_type))
     if isinstance(found, Pipeline):
-        made = Flow(found.name, found.program, found.state_from, {}, found.verifier)
-        return made._replace(threaded=True, store=found.kept_in, takes_any=True)
+        return Named(found, {}, threaded=True, store=found.kept_in, takes_any=True)
     raise click.UsageError(
         f"{name} is not a flow but a {type(found).__name__}; name a workflow, graph or pipeline"
     )
-
-
-def _checked(flow: Workflow[Any, Any], inputs: dict[str, Any]) -> dict[str, Any]:
-    flow.check(inputs)
-    return inputs
 
 
 def _fields(kind: Any) -> dict[str, Any]:

@@ -1,20 +1,20 @@
 """`holdfast recover`: resume runs whose process died."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import click
 
-from holdfast.checkpointer import Checkpointer
 from holdfast.cli import _flows, _options, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.options import Options
-from holdfast.engine.resume.recovery import orphans, recover
+from holdfast.engine.engine import Engine
+from holdfast.engine.flow import Flow
+from holdfast.engine.resume.recovery import orphans
 from holdfast.errors import RunCancelledError, RunPausedError
 
 _WAITING: Final = ("orphaned", "answered")
@@ -50,7 +50,7 @@ def command(
     pyproject.toml; others are listed. With --dry-run all are only listed. Exits with 1 if a run
     fails, or if one could not be resumed because its flow is unknown.
     """
-    known = {} if dry_run else {flow.name: flow for flow in _flows.load_all(flows)}
+    known = [] if dry_run else [named.flow for named in _flows.load_all(flows)]
     with session.opened() as cp:  # after the import, which may itself resume a run
         found = orphans(cp.core, silent=silent)
     came: dict[str, Any] = {}
@@ -94,23 +94,13 @@ def command(
 
 async def _recover(
     session: Session,
-    known: dict[str, _flows.Flow],
+    flows: Sequence[Flow[Any]],
     silent: float,
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
-    async with Checkpointer(session.url) as cp:
-        came: dict[str, Any] = {}
-        for flow in known.values():
-            came |= await recover(
-                cp.core,
-                {flow.name: flow.make},
-                Options(verifier=flow.verifier),
-                silent=silent,
-                at_once=at_once,
-                progress=lambda _: advance(),
-            )
-        return came
+    async with Engine(session.url, flows=flows) as engine:
+        return await engine.recover(silent=silent, at_once=at_once, progress=lambda _: advance())
 
 
 def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:

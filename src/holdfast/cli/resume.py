@@ -1,7 +1,5 @@
 """`holdfast resume`: continue a run."""
 
-from collections.abc import Awaitable
-
 import click
 
 from holdfast.cli import _flows, _options
@@ -9,9 +7,7 @@ from holdfast.cli._execution import execute
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.launch import Prepared
 from holdfast.engine.options import Trust
-from holdfast.kernel.core import Core
 
 
 @as_command(
@@ -47,7 +43,11 @@ def command(
     flow = _flows.find(flows, info.flow, source)
     resume_command = _flows.resume_command(session, info.run_id, *(flows or (source,)))
 
-    def plan(core: Core) -> Awaitable[Prepared]:
-        return flow.resume(core, info.run_id, trust, take_over=take_over)
-
-    execute(session, plan, info.run_id, resume_command)
+    execute(
+        session,
+        lambda engine: engine.resume_stream(
+            info.run_id, flow=flow.flow, trust=trust, take_over=take_over
+        ),
+        info.run_id,
+        resume_command,
+    )

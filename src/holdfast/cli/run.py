@@ -46,8 +46,14 @@ def command(
     """
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
-    inputs = _flows.inputs_from(wanted, pairs, document)
+    call = _flows.call_from(wanted, flow, pairs, document)
     name = new_id() if run_id is None else run_id
-    link = {"thread": thread, "owner": owner, "source": flow}
+    if thread is None and wanted.threaded:
+        thread = name
     resume_command = _flows.resume_command(session, name, flow)
-    execute(session, lambda core: wanted.start(core, name, inputs, **link), name, resume_command)
+    execute(
+        session,
+        lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner),
+        name,
+        resume_command,
+    )

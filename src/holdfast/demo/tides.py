@@ -5,7 +5,8 @@ import math
 import time
 from pathlib import Path
 
-from holdfast.workflow import WorkflowEngine, step, workflow
+import holdfast as hf
+from holdfast.workflow import step, workflow
 
 
 @step(outputs="levels.json")
@@ -68,5 +69,5 @@ def write(name: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    engine = WorkflowEngine("sqlite:///runs.db")
-    print("done:", engine.run_sync(tides, workflow_id="tides", resume=True))
+    engine = hf.Engine("sqlite:///runs.db")
+    print("done:", engine.run_sync(tides(), run_id="tides", resume=True))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -31,7 +30,7 @@ from holdfast.model import (
     thread_journal,
 )
 from holdfast.operations import deleting, reading, saving
-from holdfast.pipeline.threads import name_of, state_and_outputs
+from holdfast.pipeline.going_to import name_of, state_and_outputs
 from holdfast.store import PAGE
 from holdfast.urls import open_store
 
@@ -193,8 +192,7 @@ class RedisCheckpointer(BaseCheckpointer):
         super().__init__(redis_url)
         self.ttl = ttl
 
-    @cached_property
-    def _opened(self) -> OpenedCheckpointer:
+    def _open(self) -> OpenedCheckpointer:
         return OpenedCheckpointer(Checkpointer(open_store(self._where, ttl=self.ttl)), ours=True)
 
     async def close(self) -> None:

@@ -12,14 +12,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack, runtime_checkable
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.revive import revive
 from holdfast.documents.views import CheckpointerView, outages_as
+from holdfast.documents.workflow_results import StepResult, WorkflowResult, result_of, steps_in
 from holdfast.engine.door import StoreLike
+from holdfast.engine.engine import Engine
 from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.options import RunOptions
 from holdfast.engine.resume.history import History
+from holdfast.engine.stream import Stream
 from holdfast.errors import (
     CheckpointSaveError,
     ReviveError,
@@ -27,14 +31,18 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, check_id
 from holdfast.operations import deleting, reading, saving
-from holdfast.workflow.results import StepResult, steps_in
+from holdfast.seams import new_id
+from holdfast.workflow.flow import Workflow
 
 __all__ = [
     "CheckpointData",
     "CheckpointStore",
     "FileCheckpointStore",
     "MemoryCheckpointStore",
+    "StepResult",
     "StoreView",
+    "WorkflowEngine",
+    "WorkflowResult",
     "compute_inputs_hash",
 ]
 
@@ -152,6 +160,54 @@ class StoreView(CheckpointerView):
     async def list_checkpoints(self, workflow_id: str) -> list[str]:
         """The names that `load` knows, each once, in the order they first appeared."""
         return await self._read(_names, workflow_id)
+
+
+class WorkflowEngine:
+    """The contract's engine: a view of `hf.Engine`, with the workflow and its inputs apart."""
+
+    def __init__(
+        self,
+        checkpoint_store: StoreLike | Literal[False] = None,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        self.engine = Engine(checkpoint_store, **options)
+        self._workflow_id: str | None = None
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The id of the run that this engine executed last."""
+        return self._workflow_id
+
+    def execute(
+        self, flow: Workflow[..., Any], /, *, workflow_id: str | None = None, **inputs: Any
+    ) -> Stream:
+        """Start a run; iterate over the returned stream to execute it and see its events."""
+        self._workflow_id = new_id() if workflow_id is None else workflow_id
+        return self.engine.stream(flow(**inputs), run_id=self._workflow_id)
+
+    def resume(self, flow: Workflow[..., Any], /, *, workflow_id: str, **inputs: Any) -> Stream:
+        """Resume a run; inputs may be omitted, given ones must be those that it began with.
+
+        A completed run yields its result. Raises `CheckpointNotFoundError` for an unknown run.
+        """
+        self._workflow_id = workflow_id
+        if not inputs:
+            return self.engine.resume_stream(workflow_id, flow=flow)
+        return self.engine.stream(flow(**inputs), run_id=workflow_id, resume=True)
+
+    def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
+        """The result of a run so far: the last one of this engine, or the one of this id. Blocks.
+
+        Raises `CheckpointNotFoundError` for an unknown run.
+        """
+        run_id = self._workflow_id if workflow_id is None else workflow_id
+        if run_id is None:
+            raise ValueError("get_result needs a workflow_id: this engine has executed no run yet")
+        return result_of(self.engine.checkpointer.core, run_id)
+
+    async def close(self) -> None:
+        """Make everything durable and close what this opened."""
+        await self.engine.close()
 
 
 class FileCheckpointStore(StoreView):

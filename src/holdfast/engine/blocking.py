@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -26,17 +27,22 @@ def blocking(
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         return block_on(lambda: method(self, *args, **options), name)
 
-    call.__name__ = f"{name}_sync"
-    call.__qualname__ = f"{method.__qualname__}_sync"
-    call.__module__ = method.__module__
-    call.__doc__ = f"`{name}`, with its arguments, for programs without an event loop."
-    call.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    _describe(call, method)
     return call
+
+
+def _describe(twin: Any, method: Callable[..., Any]) -> None:
+    name = method.__name__
+    twin.__name__ = f"{name}_sync"
+    twin.__qualname__ = f"{method.__qualname__}_sync"
+    twin.__module__ = method.__module__
+    twin.__doc__ = f"`{name}`, with its arguments, for programs without an event loop."
+    twin.__signature__ = inspect.signature(method)
 
 
 def has_loop_to_itself() -> bool:
     """Whether this is the coroutine of a `_sync` method: nothing else runs on its event loop."""
-    return asyncio.current_task() in _MAIN
+    return loop_runs_here() and asyncio.current_task() in _MAIN
 
 
 def check_options(verb: str, options: Iterable[str], known: Iterable[str]) -> None:
@@ -83,23 +89,65 @@ def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
     Ctrl-C strikes right where the program is, as in any blocking code; `asyncio.run` would only
     ask the task to stop at its next await, which steps that are called in place never reach.
     """
-    if _loop_runs_here():
-        raise RuntimeError(
-            f"an event loop is running here: `await {awaited}(...)` instead of {awaited}_sync"
-        )
+    _refuse_loop(awaited)
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(_main(make))
     finally:
-        try:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            loop.run_until_complete(loop.shutdown_asyncgens())
-        finally:
-            loop.close()
+        _wind_up(loop)
+
+
+def _refuse_loop(awaited: str) -> None:
+    if loop_runs_here():
+        advice = f"`await {awaited}(...)` instead of {awaited}_sync" if awaited else "`await` it"
+        raise RuntimeError(f"an event loop is running here: {advice}")
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """Cancel what is left on a loop, and close it."""
+    try:
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        if left:
+            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def blocking_iterator(
+    method: Callable[Concatenate[S, P], AsyncIterator[T]],
+) -> Callable[Concatenate[S, P], Iterator[T]]:
+    """The blocking twin of a method that returns an async iterator."""
+    name = method.__name__
+
+    def call(self: S, /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
+        _refuse_loop(name)
+        return _iterate(method(self, *args, **options))
+
+    _describe(call, method)
+    return call
+
+
+def _iterate(items: AsyncIterator[T]) -> Iterator[T]:
+    loop = asyncio.new_event_loop()
+    try:
+        while True:
+            try:
+                item = loop.run_until_complete(_next(items))
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        close = getattr(items, "aclose", None)
+        if close is not None:
+            loop.run_until_complete(close())
+        _wind_up(loop)
+
+
+async def _next(items: AsyncIterator[T]) -> T:
+    return await anext(items)
 
 
 async def _main(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -109,7 +157,43 @@ async def _main(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await make()
 
 
-def _loop_runs_here() -> bool:
+class BackgroundLoop:
+    """An event loop in a thread of its own, started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
+        """Run a coroutine there, and wait for it. Raises `RuntimeError` on an event loop."""
+        _refuse_loop(awaited)
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(
+                    target=_run_forever, args=(self._loop,), name="holdfast-engine", daemon=True
+                ).start()
+            loop = self._loop
+        return asyncio.run_coroutine_threadsafe(make(), loop).result()
+
+    def stop(self) -> None:
+        """End the thread."""
+        with self._lock:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(loop.stop)
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+def loop_runs_here() -> bool:
+    """Whether this thread is running an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -19,6 +19,7 @@ from holdfast.operations import reading
 if TYPE_CHECKING:
     import asyncio
 
+    from holdfast.engine.effects import Effect, Pending
     from holdfast.engine.options import Options
     from holdfast.evidence import Evidence, EvidencePack
 
@@ -42,6 +43,16 @@ class StepInfo:
     _core: Core | None = field(default=None, repr=False, compare=False)
     _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
     _options: Options | None = field(default=None, repr=False, compare=False)
+    _pending: Pending | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def pending(self) -> Pending:
+        """The steps that this step's own code has made and not used."""
+        if self._pending is None:
+            from holdfast.engine.effects import Pending
+
+            self._pending = Pending()
+        return self._pending
 
     @property
     def idempotency_key(self) -> str:
@@ -95,6 +106,10 @@ class Deciding(Protocol):
 
     run_id: str
     task: asyncio.Task[Any] | None  # the one it runs in
+    pending: Pending  # the effects that it has made and not used
+
+    def wait_for(self, effect: Effect[T]) -> T:
+        """Block until it is done. Raises `RuntimeError` in a flow that awaits or yields."""
 
     def decide(self, name: str, make: Callable[[], Any]) -> Any:
         """The value that was recorded here, or a new one that will be."""

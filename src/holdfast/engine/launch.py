@@ -15,7 +15,8 @@ from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
-from holdfast.engine.program import StaleStepError, Stored, Task
+from holdfast.engine.people import requests
+from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import this_process
@@ -29,6 +30,7 @@ from holdfast.engine.resume.takeover import (
     resumption,
 )
 from holdfast.engine.run import live
+from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.loop import Run
 from holdfast.engine.stream import Stream
@@ -65,6 +67,19 @@ class Prepared(NamedTuple):
     rejected: tuple[ev.CheckpointRejected, ...] = ()
     again: Callable[[StaleStepError], Awaitable[Prepared]] | None = None  # after going back further
 
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return self.run.run_id
+
+
+class Recorded(NamedTuple):
+    """A run that was completed before, and its result."""
+
+    run_id: str
+    flow: str
+    result: Any
+
 
 async def start(
     core: Core,
@@ -77,7 +92,7 @@ async def start(
 ) -> Prepared:
     """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
     check_id("run_id", run_id)
-    program = make()
+    program = _by_clock(core, make)()
     check_id("flow", program.flow.name)
     encoding = compose.encode(core, run_id, inputs, root="inputs")
     facts = {
@@ -128,7 +143,7 @@ async def resume(
     """
     check_id("run_id", run_id)
     with live.claiming(core, run_id):
-        return await _take_over(core, make, run_id, inputs, options, make_run)
+        return await _take_over(core, _by_clock(core, make), run_id, inputs, options, make_run)
 
 
 async def _take_over(
@@ -157,8 +172,21 @@ async def _take_over(
     return Prepared(run, started, rejected + claimed.rejected, again)
 
 
-async def execute(ready: Prepared) -> Any:
+def _by_clock(core: Core, make: Make) -> Make:
+    """Programs that tell the time as the journals do."""
+
+    def made() -> Program:
+        program = make()
+        program.clock = core.journals.clock
+        return program
+
+    return made
+
+
+async def execute(ready: Prepared | Recorded) -> Any:
     """Execute a run until it stops; returns its result, or raises what stopped it."""
+    if isinstance(ready, Recorded):
+        return ready.result
     events: tuple[ev.Event, ...] = (ready.started, *ready.rejected)
     while True:
         run = ready.run
@@ -180,7 +208,7 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
 
     Raises `RunActiveError` if another process has resumed it since.
     """
-    program = make()
+    program = _by_clock(core, make)()
     history = History(core, run_id, whole=program.flow.replays)
     if history.head.status != Status.COMPLETED:
         raise RunActiveError(run_id, history.head.status)
@@ -190,6 +218,20 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
         program.restore(history)
         return program.result
     return program.revive_result(history.value(end))
+
+
+def ended(core: Core, make: Make, run_id: str) -> Any:
+    """The recorded result of a run that has stopped; raises the error that stopped it. Blocks."""
+    history = History(core, run_id, whole=False)
+    head = history.head
+    if head.status == Status.PAUSED:
+        asked = tuple(question.key for question in requests.questions(core, run_id))
+        raise RunPausedError(run_id, asked)
+    if head.status == Status.CANCELLED:
+        raise RunCancelledError(run_id)
+    if head.kind == Kind.FAIL:
+        raise failure_in(head, history.value(head))
+    return outcome(core, make, run_id)
 
 
 async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
@@ -267,22 +309,25 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
 
 
 def stream(
-    prepare: Callable[[], Awaitable[Prepared]], release: Callable[[], Awaitable[object]]
+    prepare: Callable[[], Awaitable[Prepared | Recorded]], release: Callable[[], object]
 ) -> Stream:
-    """The events of a run, which starts when the first of them is asked for."""
+    """The events of a run, which starts when the first of them is asked for.
+
+    `release` is called when it is over or closed, perhaps twice.
+    """
     events: deque[ev.Event] = deque()
 
     async def main() -> None:
         try:
             ready = await prepare()
+            if isinstance(ready, Recorded):
+                events.append(ev.RunStarted(ready.run_id, ready.flow, True))
+                events.append(ev.RunCompleted(ready.run_id, ready.result))
+                return
             ready.run.events = events
             with contextlib.suppress(RunPausedError, RunCancelledError):  # an event says it
                 await execute(ready)
-        except GeneratorExit:  # the consumer dropped the stream: nothing may be awaited now
-            raise
-        except BaseException:
-            await release()
-            raise
-        await release()
+        finally:
+            release()
 
     return Stream(main, events, release)

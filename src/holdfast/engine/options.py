@@ -1,12 +1,14 @@
-"""How a run is executed."""
+"""How a run is executed: what users may say, and what the engine makes of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from holdfast.engine.claims import usual_verifier
+from holdfast.kernel.core import Durability
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
@@ -30,12 +32,69 @@ class Strategy(StrEnum):
         return self in (Strategy.EVERY_STEP, Strategy.ON_SUCCESS)
 
 
+class RunOptions(TypedDict, total=False):
+    """Options of everything that executes a run.
+
+    - `trust`: what a resume believes. "verify" checks what the steps claimed about the world and
+      resumes from the newest checkpoint that still verifies; "stored" believes the last verdicts;
+      "skip" checks nothing.
+    - `take_over`: resume although another living process of this machine executes the run.
+    - `wait`: if another living process executes the run, wait for it instead of raising
+      `RunActiveError`.
+    - `timeout`: seconds that the run may take.
+    - `checkpoint_after`: "every_step", "on_success", "on_error" or "marked".
+    - `durability`: when a step counts as saved: "sync", "async" or "exit", as for a
+      `Checkpointer`, which decides unless it is given here.
+    - `on_save_failure`: "raise", or "warn" to continue the run when a save fails.
+    - `strict`: raise `FlowChangedError` if a recorded step is called with other arguments now.
+    """
+
+    trust: Trust
+    take_over: bool
+    wait: bool
+    timeout: float | None
+    checkpoint_after: Strategy | str
+    durability: Durability | None
+    on_save_failure: Literal["raise", "warn"] | None
+    strict: bool
+
+
+class NewRun(RunOptions, total=False):
+    """Options of a new run: what it is called, and to whom it belongs."""
+
+    run_id: str | None
+    thread_id: str | None
+    owner: str | None
+
+
+class Resume(RunOptions, total=False):
+    """Options of `resume`: where to continue, and with what state.
+
+    - `from_step`: go back to where that step last ran, and run it again; `after_step`: continue
+      after it; `replay`: run the last step again.
+    - `override`: change a graph's state first: a dict of fields, a function of the state, or a
+      whole state. `validate` sees the state before anything runs, and refuses it by raising or
+      returning False.
+    """
+
+    from_step: str | None
+    after_step: str | None
+    override: Any
+    validate: Callable[[Any], object] | None
+    replay: bool
+
+
+DEFAULTS = {"trust": "verify", "take_over": False, "wait": True, "strict": False, "replay": False}
+"""What options are when they are not given; None if they are not here."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How one run is executed."""
 
     strategy: Strategy = Strategy.EVERY_STEP
     timeout: float | None = None
+    durability: Durability | None = None  # None: as the checkpointer says
     fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
     blocking: bool = (
         False  # nothing else runs on this event loop: sync steps and commits may block it
@@ -44,11 +103,19 @@ class Options:
     quiet: bool = False  # no events about checkpoints: the store is not the caller's
     trust: Trust = "verify"
     take_over: bool = False  # even from a living process of this machine
+    wait: bool = True  # for a living process that executes the run
+    strict: bool = False  # recorded steps must be called with the arguments they had
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
 
     def __post_init__(self) -> None:
         if self.trust not in get_args(Trust):
             raise ValueError(f"trust must be 'verify', 'stored' or 'skip', not {self.trust!r}")
+        if self.durability is not None and self.durability not in get_args(Durability):
+            known = ", ".join(map(repr, get_args(Durability)))
+            raise ValueError(f"durability must be one of {known}, not {self.durability!r}")
+        seconds: object = self.timeout
+        if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+            raise ValueError(f"timeout must be a number of seconds above 0, not {seconds!r}")
 
     @property
     def checks_with(self) -> EvidenceVerifier:

@@ -19,6 +19,7 @@ from holdfast.engine.functions import is_async
 from holdfast.engine.retry import Retry
 from holdfast.errors import HoldfastError, StepFailedError
 from holdfast.model import Kind, Status
+from holdfast.seams import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from holdfast.engine.resume.history import History
@@ -53,7 +54,8 @@ class StepOptions(TypedDict, total=False):
     """What users may say about any step or node.
 
     - `retry`: how often it may be tried in all, or a `Retry`; `timeout`: seconds per attempt.
-    - `executor`: where a sync function runs instead of a thread; `inline`: right on the event loop.
+    - `run_on`: the executor that a sync function runs on instead of a thread; `inline`: right on
+      the event loop.
     - `outputs`, `reads`, `removes`: files that it writes, reads, and removes; `evidence`: other
       claims about the world. The step fails if they do not verify when it is finished, and a
       resume runs it again if they do not verify any more.
@@ -61,7 +63,7 @@ class StepOptions(TypedDict, total=False):
 
     retry: int | Retry | None
     timeout: float | None
-    executor: Executor | None
+    run_on: Executor | None
     inline: bool
     outputs: Paths
     reads: Paths
@@ -82,7 +84,7 @@ def policy_of(verb: str, options: StepOptions, **more: Any) -> StepPolicy:
     return StepPolicy(
         retry=Retry(retry) if isinstance(retry, int) else retry,
         timeout=options.get("timeout"),
-        executor=options.get("executor"),
+        executor=options.get("run_on"),
         inline=options.get("inline", False),
         claims=claims.or_none(),
         **more,
@@ -93,7 +95,7 @@ class Child(NamedTuple):
     """A child run that a step waits for."""
 
     program: Callable[[], Program]
-    inputs: Mapping[str, Any]
+    inputs: Any
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +183,7 @@ class Program(ABC):
     """One execution of a flow. Used by one run, in one thread at a time."""
 
     flow: FlowInfo
+    clock: Clock = SYSTEM_CLOCK
 
     @abstractmethod
     def check(self, history: History) -> None:
@@ -213,6 +216,11 @@ class Program(ABC):
     def result(self) -> Any:
         """The flow's result, once it is done."""
 
+    @property
+    def recorded_result(self) -> Any:
+        """The result, as it is recorded."""
+        return self.result
+
     def revive_result(self, data: Any) -> Any:
         """The recorded result as the caller is to see it."""
         return data
@@ -221,6 +229,9 @@ class Program(ABC):
     @abstractmethod
     def state(self) -> Any:
         """The state so far: errors carry it."""
+
+    def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """The run stops here, at its end or elsewhere."""
 
     # --- the outcome of a task
 

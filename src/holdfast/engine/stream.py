@@ -33,7 +33,7 @@ class Stream(AsyncIterator[Event]):
         self,
         start: Callable[[], Coroutine[Any, Any, Any]],
         events: deque[Event],
-        release: Callable[[], Awaitable[object]],
+        release: Callable[[], object],
     ) -> None:
         self._start = start
         self._release = release
@@ -44,6 +44,12 @@ class Stream(AsyncIterator[Event]):
         self._failure: Exception | None = None
         self._follower: asyncio.Task[Any] | None = None  # who waits for the next event
         self._closing = False
+        self._close_after: Callable[[], Awaitable[object]] | None = None
+
+    def then(self, close: Callable[[], Awaitable[object]]) -> Stream:
+        """Await this, too, when the run is over or the stream is closed."""
+        self._close_after = close
+        return self
 
     def __aiter__(self) -> Stream:
         return self
@@ -86,7 +92,12 @@ class Stream(AsyncIterator[Event]):
                 raise
 
     async def __anext__(self) -> Event:
-        return await self._next()
+        try:
+            return await self._next()
+        except BaseException:
+            if self._over:
+                await self._close_what_is_behind()
+            raise
 
     async def aclose(self) -> None:
         """Stop following the run: what is under way is dropped, what is finished is kept."""
@@ -102,7 +113,13 @@ class Stream(AsyncIterator[Event]):
             elif self._main is not None:
                 self._main.close()
         finally:
-            await self._release()
+            self._release()
+            await self._close_what_is_behind()
+
+    async def _close_what_is_behind(self) -> None:
+        close, self._close_after = self._close_after, None
+        if close is not None:
+            await close()
 
     async def __aenter__(self) -> Stream:
         return self

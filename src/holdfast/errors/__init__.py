@@ -30,6 +30,8 @@ HoldfastError
 │   └── ClaimFailedError              a step finished, but its claims are false or can't be checked
 ├── RunError                          a run did not complete
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
+│   ├── StepNotAwaitedError           a flow made a step and never awaited it
+│   ├── UnknownFlowError              the engine does not know the run's flow (also a LookupError)
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
 │   ├── CommandFailedError            a command that a step ran failed
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
@@ -108,6 +110,7 @@ __all__ = [
     "StateTooLargeError",
     "StepConflictError",
     "StepFailedError",
+    "StepNotAwaitedError",
     "StepNotFoundError",
     "StepTimeoutError",
     "StoreClosedError",
@@ -118,6 +121,7 @@ __all__ = [
     "SyncFailedError",
     "ThreadNotFoundError",
     "UnansweredError",
+    "UnknownFlowError",
     "UnresolvedError",
     "VerificationError",
 ]

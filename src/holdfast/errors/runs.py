@@ -38,6 +38,21 @@ class StepFailedError(RunError):
         return f"step {name!r} failed{tries}: {self.error_type}: {self.message}"
 
 
+class StepNotAwaitedError(RunError):
+    """A flow made steps or child runs and did not await them. Nothing after them was begun.
+
+    The run failed and nothing was undone: resume it with the corrected flow.
+    """
+
+    steps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{', '.join(self.steps)} was never awaited: write `await` before it (`yield` in a "
+            "generator, `.result()` in a plain def), then resume the run"
+        )
+
+
 class StepTimeoutError(RunError, TimeoutError):
     """A step took longer than its timeout. It is not known how far it got."""
 
@@ -70,6 +85,22 @@ class RunTimeoutError(RunError, TimeoutError):
     run_id: str
     seconds: float
     _text = "run {run_id!r} took longer than {seconds:g} s; resume it to continue"
+
+
+class UnknownFlowError(RunError, LookupError):
+    """The engine does not know the flow of a run, or not in a version that can continue it."""
+
+    run_id: str
+    flow: str
+    version: str
+    known: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        known = ", ".join(self.known) or "none"
+        return (
+            f"run {self.run_id!r} is of flow {self.flow!r} version {self.version}, and this engine "
+            f"knows {known}; pass flow=, or list it in Engine(..., flows=[...])"
+        )
 
 
 class LoopLimitError(RunError):

@@ -1,31 +1,27 @@
-"""The front door for graphs: run, stream, resume, replay."""
+"""The front door for graphs: a call of one, and its own run, stream, resume and replay."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from copy import copy
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 
-from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
-from holdfast.engine.door import (
-    OpenedCheckpointer,
-    RunOptions,
-    Runs,
-    StoreLike,
-    open_checkpointer,
-)
+from holdfast.engine.door import StoreLike
+from holdfast.engine.effects import Call, mark
+from holdfast.engine.engine import Engine
+from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import is_async
-from holdfast.engine.launch import Link
-from holdfast.engine.options import Options, Strategy
+from holdfast.engine.options import NewRun, Resume, RunOptions, Strategy
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume import takeover
-from holdfast.engine.resume.holders import SILENT_SECONDS, refuse_if_held
+from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.drawing import Arrow, mermaid
@@ -35,9 +31,8 @@ from holdfast.engine.walking.states import revived, stored_form, updated
 from holdfast.errors import RunIdRequiredError
 from holdfast.graph.graph_checkpoint import GraphCheckpoint
 from holdfast.graph.graph_program import GraphProgram
-from holdfast.kernel.core import Core
+from holdfast.kernel.core import Core, Op
 from holdfast.operations import reading
-from holdfast.seams import new_id
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
@@ -54,30 +49,22 @@ class CheckpointStrategy(StrEnum):
     MARKED = Strategy.MARKED.value  # after nodes added with checkpoint=True
 
 
-class GraphOptions(RunOptions, total=False):
-    """Options of everything that executes a run of a graph.
+class NewGraphRun(NewRun, total=False):
+    """Options of a graph's own `run` and `stream`.
 
     - `store`: a URL, path, `Store` or `Checkpointer`; without one the run is not saved.
-    - `checkpoint_after`: which nodes are followed by a checkpoint, by default every node.
     - `checkpoint_failure_fatal`: False continues the run when a save fails.
     """
 
     store: StoreLike
-    checkpoint_after: str
     checkpoint_failure_fatal: bool | None
 
 
-class NewRun(GraphOptions, total=False):
-    """Options of `run` and `stream`: what a new run is called, and to whom it belongs."""
+class ResumeGraph(RunOptions, total=False):
+    """Options of a graph's own `resume`: where to continue, and with what state."""
 
-    run_id: str | None
-    thread_id: str | None
-    owner: str | None
-
-
-class ResumeOptions(GraphOptions, total=False):
-    """Options of `resume`: where to continue, and with what state."""
-
+    store: StoreLike
+    checkpoint_failure_fatal: bool | None
     from_node: str | None
     after_node: str | None
     override: Any
@@ -85,14 +72,28 @@ class ResumeOptions(GraphOptions, total=False):
     replay: bool
 
 
-class CompiledGraph(WalkingFlow, Generic[S]):
-    """A graph that can run. Many runs at once may use it."""
+class CompiledGraph(WalkingFlow[S], Generic[S]):
+    """A graph that can run: `engine.run(app(state))`. Many runs at once may use it.
+
+    Its own `run`, `resume` and so on do the same with an engine of their own, on the `store` that
+    they are given.
+    """
 
     def __init__(self, plan: Plan, verifier: EvidenceVerifier | None = None) -> None:
         self._plan = plan
         self._verifier = verifier
+        self._kept = True
 
-    async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewRun]) -> S:
+    def __call__(self, state: S) -> Call[S]:
+        """What to run: `engine.run(app(state))`. Awaited in a workflow, it is a child run.
+
+        Raises `SerializeError` and `ReviveError` for a state that the graph can't run on.
+        """
+        stored_form(state, self._plan.state)
+        return Call(self, state, mark("child run", self.name))
+
+    @shows(NewGraphRun)
+    async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewGraphRun]) -> S:
         """Run from the entry to END and return the final state.
 
         With a `store`, a checkpoint is saved after every node, and the run can be resumed under
@@ -106,33 +107,23 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         `RunExistsError`, `InputMismatchError`; without a store, `StoreRequiredError` when people
         are asked. `run_sync` calls sync nodes that run alone in the caller's thread.
         """
-        how = self._options("run", options, (*NewRun.__annotations__, "resume"))
-        async with _open(options.get("store"), options.get("run_id")) as runs:
-            fitting, make = self._fitting(state), self._maker(options)
-            run_id, link = _new_run(options)
-            final: S
-            if resume and await runs.exists(run_id):
-                began_with = None if self._plan.migrate else fitting
-                final = await runs.run(make, run_id, began_with, how, None)
-            else:
-                final = await runs.run(make, run_id, fitting, how, link)
-            return final
+        check_options("run", options, (*NewGraphRun.__annotations__, "resume"))
+        async with _engine(options) as engine:
+            call = self._unless_kept(options)(state)
+            return await engine.run(call, resume=resume, **_new_run(options))
 
     run_sync = blocking(run)
 
-    def stream(self, state: S, **options: Unpack[NewRun]) -> Stream:
+    @shows(NewGraphRun)
+    def stream(self, state: S, **options: Unpack[NewGraphRun]) -> Stream:
         """Like `run`, but iterate over the returned stream to execute it and see its events."""
-        how = self._options("stream", options, NewRun.__annotations__, listening=True)
-        place = _place(options.get("store"), options.get("run_id"))
-        run_id, link = _new_run(options)
+        check_options("stream", options, NewGraphRun.__annotations__)
+        engine = _opened(options)
+        stream = engine.stream(self._unless_kept(options)(state), **_new_run(options))
+        return stream.then(engine.close)
 
-        async def plan() -> launch.Prepared:
-            core, make = place.checkpointer.core, self._maker(options)
-            return await launch.start(core, make, run_id, self._fitting(state), how, link)
-
-        return launch.stream(plan, place.close)
-
-    async def resume(self, run_id: str, **options: Unpack[ResumeOptions]) -> S:
+    @shows(ResumeGraph)
+    async def resume(self, run_id: str, **options: Unpack[ResumeGraph]) -> S:
         """Resume a run where it stopped, and return the final state.
 
         What its nodes claimed about the world is checked first: the run resumes from the newest
@@ -146,25 +137,19 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         `validate` sees the state before anything runs, and refuses it by raising or returning
         False. Going back keeps the history. A finished run can't be resumed, only gone back in.
         """
-        how = self._options("resume", options, ResumeOptions.__annotations__)
-        async with _open(options.get("store"), run_id) as runs:
-            await self._go_back(runs.core, run_id, how, options)
-            final: S = await runs.resume(self.program, run_id, how)
-            return final
+        check_options("resume", options, ResumeGraph.__annotations__)
+        async with _engine({**options, "run_id": run_id}) as engine:
+            return await engine.resume(run_id, flow=self, **_resume(options))
 
     resume_sync = blocking(resume)
 
-    def resume_stream(self, run_id: str, **options: Unpack[ResumeOptions]) -> Stream:
+    @shows(ResumeGraph)
+    def resume_stream(self, run_id: str, **options: Unpack[ResumeGraph]) -> Stream:
         """Like `resume`, but iterate over the returned stream to execute it and see its events."""
-        how = self._options("resume", options, ResumeOptions.__annotations__, listening=True)
-        place = _place(options.get("store"), run_id)
-
-        async def plan() -> launch.Prepared:
-            core = place.checkpointer.core
-            await self._go_back(core, run_id, how, options)
-            return await launch.resume(core, self.program, run_id, None, how)
-
-        return launch.stream(plan, place.close)
+        check_options("resume_stream", options, ResumeGraph.__annotations__)
+        engine = _opened({**options, "run_id": run_id})
+        stream = engine.resume_stream(run_id, flow=self, **_resume(options))
+        return stream.then(engine.close)
 
     async def replay(
         self, run_id: str, node: str, *, store: StoreLike = None, seq: int | None = None
@@ -176,8 +161,8 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         found = self._plan.nodes.get(node)
         if found is not None and found.question is not None:
             raise ValueError(f"{node!r} asks people: resume with from_node= to ask again")
-        async with _open(store, run_id) as runs:
-            core = runs.core
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            core = engine.checkpointer.core
             before = await core.off_loop(
                 lambda: time_travel.input_of(core, self.program, self._plan, run_id, node, seq)
             )
@@ -196,25 +181,25 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         self, run_id: str, *, store: StoreLike = None, limit: int = 20
     ) -> list[GraphCheckpoint]:
         """The run's checkpoints, newest first, without their states."""
-        async with _open(store, run_id) as runs:
-            core = runs.core
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            core = engine.checkpointer.core
             found = await core.off_loop(lambda: reading.list_checkpoints(core, run_id, limit=limit))
             return [GraphCheckpoint(info.entry) for info in found]
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
         """Cancel a run, whichever process executes it."""
-        async with _open(store, run_id) as runs:
-            await runs.request(run_id, "cancel", reason)
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            await engine.cancel(run_id, reason)
 
     async def pause(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:
         """Stop a run after the nodes that are under way, to be resumed later."""
-        async with _open(store, run_id) as runs:
-            await runs.request(run_id, "pause", reason)
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            await engine.pause(run_id, reason)
 
     async def questions(self, run_id: str, *, store: StoreLike = None) -> list[Question]:
         """What a run waits for."""
-        async with _open(store, run_id) as runs:
-            return await runs.questions(run_id)
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            return [question async for question in engine.questions(run_id)]
 
     async def answer(
         self,
@@ -230,8 +215,8 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
         is for others or its deadline has passed, and `InvalidAnswerError`.
         """
-        async with _open(store, run_id) as runs:
-            await runs.answer(run_id, value, question, by)
+        async with _engine({"store": store, "run_id": run_id}) as engine:
+            await engine.answer(run_id, value, question=question, by=by)
 
     async def recover(
         self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
@@ -241,9 +226,8 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         A run is orphaned when its holder is dead; a holder on another machine counts as dead
         after `silent` seconds without a record. Returns by run id the final state, or the error.
         """
-        options = Options(verifier=self._verifier, quiet=store is None)
-        async with _open(store, "") as runs:
-            return await runs.recover({self.name: self.program}, options, silent, at_once)
+        async with Engine(store, flows=[self]) as engine:
+            return await engine.recover(silent=silent, at_once=at_once)
 
     cancel_sync = blocking(cancel)
     pause_sync = blocking(pause)
@@ -253,12 +237,20 @@ class CompiledGraph(WalkingFlow, Generic[S]):
 
     def program(self) -> GraphProgram:
         """One execution of this graph, for the engine."""
-        return GraphProgram(self._plan)
+        return GraphProgram(self._plan, kept=self._kept)
 
-    def state_from(self, data: Any) -> S:
+    def inputs_from(self, data: Any) -> S:
         """A state of this graph from plain data, such as JSON. Raises `ReviveError`."""
         state: S = revived(data, self._plan.state)
         return state
+
+    def unpack(self, recorded: Any) -> S:
+        """A recorded final state, as a state of this graph."""
+        return self.inputs_from(recorded)
+
+    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+        """Go back to before or after a node, or change the state."""
+        return time_travel.go_back(core, self.program, self._plan, run_id, wanted)
 
     @property
     def state_type(self) -> Any:
@@ -270,43 +262,18 @@ class CompiledGraph(WalkingFlow, Generic[S]):
         """What checks the claims of its nodes, if not the default verifier."""
         return self._verifier
 
+    def _unless_kept(self, options: NewGraphRun) -> CompiledGraph[S]:
+        """The graph for a run that nobody could answer, because it is not saved."""
+        if options.get("store") is not None:
+            return self
+        unkept = copy(self)
+        unkept._kept = False  # noqa: SLF001 - our own copy
+        return unkept
+
     def mermaid(self) -> str:
         """The graph as Mermaid text, which Markdown viewers draw."""
         plan = self._plan
         return mermaid(plan.entry, plan.nodes, [(END, "end")], _arrows(plan))
-
-    def _options(
-        self, verb: str, given: GraphOptions, known: Iterable[str], *, listening: bool = False
-    ) -> Options:
-        check_options(verb, given, known)
-        return Options(
-            strategy=Strategy(given.get("checkpoint_after", Strategy.EVERY_STEP)),
-            fatal=given.get("checkpoint_failure_fatal"),
-            timeout=given.get("timeout"),
-            trust=given.get("trust", "verify"),
-            take_over=given.get("take_over", False),
-            quiet=given.get("store") is None,
-            verifier=self._verifier,
-            listening=listening,
-        )
-
-    def _maker(self, options: GraphOptions) -> takeover.Make:
-        return partial(GraphProgram, self._plan, kept=options.get("store") is not None)
-
-    def _fitting(self, state: S) -> S:
-        """The state, if the graph can run on it. Raises `SerializeError` and `ReviveError`."""
-        stored_form(state, self._plan.state)
-        return state
-
-    async def _go_back(self, core: Core, run_id: str, how: Options, options: ResumeOptions) -> None:
-        given: dict[str, Any] = {**options}
-        fields = time_travel.Wanted._fields
-        wanted = time_travel.Wanted(**{name: given[name] for name in fields if name in given})
-        if wanted == time_travel.Wanted():
-            return
-        if not how.take_over:
-            await core.off_loop(lambda: refuse_if_held(core, run_id))
-        await core.drive_async(time_travel.go_back(core, self.program, self._plan, run_id, wanted))
 
 
 def _arrows(plan: Plan) -> Iterator[Arrow]:
@@ -320,23 +287,32 @@ def _arrows(plan: Plan) -> Iterator[Arrow]:
             yield Arrow(source, target, ", ".join(words), decided=True)
 
 
-def _new_run(options: NewRun) -> tuple[str, Link]:
-    run_id = options.get("run_id")
-    link = Link(options.get("thread_id"), options.get("owner"))
-    return new_id() if run_id is None else run_id, link
+def _new_run(options: NewGraphRun) -> NewRun:
+    named = {name: value for name, value in options.items() if name in NewRun.__annotations__}
+    return cast("NewRun", {"wait": False, **named, **_on_failure(options)})
+
+
+def _resume(options: ResumeGraph) -> Resume:
+    ours = {"from_node": "from_step", "after_node": "after_step"}
+    named = {ours.get(name, name): value for name, value in options.items()}
+    named = {name: value for name, value in named.items() if name in Resume.__annotations__}
+    return cast("Resume", {**named, **_on_failure(options)})
+
+
+def _on_failure(options: NewGraphRun | ResumeGraph) -> dict[str, Any]:
+    fatal = options.get("checkpoint_failure_fatal")
+    return {} if fatal is None else {"on_save_failure": "raise" if fatal else "warn"}
+
+
+def _opened(options: Any) -> Engine:
+    store = options.get("store")
+    if store is not None and options.get("run_id") is None:
+        raise RunIdRequiredError()
+    return Engine(False if store is None else store)
 
 
 @asynccontextmanager
-async def _open(store: StoreLike, run_id: str | None) -> AsyncIterator[Runs]:
-    """The runs of the store, which is closed at the end if it was opened here."""
-    place = _place(store, run_id)
-    try:
-        yield Runs(place.checkpointer.core)
-    finally:
-        await place.close()
-
-
-def _place(store: StoreLike, run_id: str | None) -> OpenedCheckpointer:
-    if store is not None and run_id is None:
-        raise RunIdRequiredError()
-    return open_checkpointer("memory://" if store is None else store)
+async def _engine(options: Any) -> AsyncIterator[Engine]:
+    """An engine on the store, which is closed at the end if it was opened here."""
+    async with _opened(options) as engine:
+        yield engine

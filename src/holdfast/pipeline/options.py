@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from holdfast.engine.door import RunOptions, StoreLike
+from holdfast.engine.door import StoreLike
+from holdfast.engine.options import RunOptions
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 
 if TYPE_CHECKING:
@@ -28,14 +29,16 @@ class PipelineOptions(FlowOptions, total=False):
     checkpointer: StoreLike
 
 
-class NewRun(RunOptions, total=False):
-    """Options of `run` and `stream`."""
+class NewPipelineRun(RunOptions, total=False):
+    """Options of a pipeline's own `run` and `stream`."""
 
+    run_id: str | None
     owner: str | None
 
 
-class ResumeOptions(RunOptions, total=False):
-    """Options of `resume`: which run of the thread, an answer for it, and where to continue."""
+class ResumePipeline(RunOptions, total=False):
+    """Options of a pipeline's own `resume`: which run of the thread, an answer for it, and where
+    to continue."""
 
     run_id: str | None
     answer: Any

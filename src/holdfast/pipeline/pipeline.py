@@ -4,55 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.engine import launch
-from holdfast.engine.blocking import blocking, check_options, has_loop_to_itself
-from holdfast.engine.door import (
-    Door,
-    OpenedCheckpointer,
-    RunOptions,
-    Runs,
-    StoreLike,
-    open_checkpointer,
-)
-from holdfast.engine.launch import Link
-from holdfast.engine.options import Options, Strategy
-from holdfast.engine.people.questions import Question
+from holdfast.engine.blocking import blocking, check_options
+from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, open_checkpointer
+from holdfast.engine.effects import Call, mark
+from holdfast.engine.engine import Engine
+from holdfast.engine.flow import Registry, Wanted
+from holdfast.engine.launch import Prepared, Recorded
+from holdfast.engine.launcher import Launcher
+from holdfast.engine.options import NewRun, Resume, Strategy
+from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import SILENT_SECONDS, refuse_if_held
+from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
+from holdfast.engine.threads import newest_run
+from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.flow import WalkingFlow
-from holdfast.errors import (
-    CheckpointNotFoundError,
-    EndedWithFailureError,
-    RunFinishedError,
-    RunPausedError,
-)
-from holdfast.kernel.core import Core
-from holdfast.model import Status, check_id
+from holdfast.errors import EndedWithFailureError, RunPausedError
+from holdfast.kernel.core import Core, Op
 from holdfast.operations import saving
 from holdfast.pipeline import export, files
 from holdfast.pipeline.definition import plan_of
-from holdfast.pipeline.options import FlowOptions, NewRun, PipelineOptions, ResumeOptions
+from holdfast.pipeline.going_to import go_to
+from holdfast.pipeline.options import (
+    FlowOptions,
+    NewPipelineRun,
+    PipelineOptions,
+    ResumePipeline,
+)
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.pipeline_program import PipelineProgram
 from holdfast.pipeline.registry import ServiceRegistry, registry_of
 from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import HumanInputStep, Step
-from holdfast.pipeline.threads import go_to, newest_run
-from holdfast.seams import SYSTEM_CLOCK, Clock, new_id
+from holdfast.seams import new_id
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
 
-class Pipeline(WalkingFlow, Door):
+class Pipeline(WalkingFlow[PipelineResult], Door):
     """Steps, and the paths between them. Many runs at once may use it.
 
     A step is a `Step`, or a mapping with an `id` and a `function`. After a step its paths are
@@ -115,18 +115,14 @@ class Pipeline(WalkingFlow, Door):
         self, given: Any, read: files.Read | None = None, **options: Unpack[PipelineOptions]
     ) -> None:
         check_options("Pipeline", options, PipelineOptions.__annotations__)
-        super().__init__(options.get("checkpointer"))
+        Door.__init__(self, options.get("checkpointer"))
         self._registry = registry_of(options.get("registry"))
         migrate, rename = options.get("migrate"), options.get("rename")
         plan = plan_of(given, self._registry, read, migrate=migrate, rename=rename)
         plan.serve(options.get("services"))
         self._plan: PipelinePlan = plan
-        marks = [step.checkpoint for step in plan.steps.values()]
-        self._options = Options(
-            strategy=Strategy.EVERY_STEP if all(marks) else Strategy.MARKED,
-            quiet=self._where is None,
-            verifier=options.get("verifier"),
-        )
+        self._verifier = options.get("verifier")
+        self._launcher = Launcher(Registry([self]), {}, None, keeps=self._where is not None)
 
     @property
     def steps(self) -> dict[str, Step]:
@@ -148,13 +144,18 @@ class Pipeline(WalkingFlow, Door):
         """The pipeline as Mermaid text, which Markdown viewers draw."""
         return export.picture_of(self._plan)
 
+    def __call__(self, data: Any = None) -> Call[PipelineResult]:
+        """What to run: `engine.run(pipeline(data))`. Awaited in a workflow, it is a child run."""
+        return replace(self._call(data), mark=mark("child run", self.name))
+
+    @shows(NewPipelineRun)
     async def run(
         self,
         data: Any = None,
         thread_id: str | None = None,
         *,
         resume: bool = False,
-        **options: Unpack[NewRun],
+        **options: Unpack[NewPipelineRun],
     ) -> PipelineResult:
         """Start a run and execute it to its end, or to where it waits for a person.
 
@@ -167,34 +168,34 @@ class Pipeline(WalkingFlow, Door):
         data, unless no data are given. Raises `InputMismatchError`. `run_sync` calls sync steps
         that run alone in the caller's thread.
         """
-        check_options("run", options, (*NewRun.__annotations__, "resume"))
-        owner, how = options.get("owner"), self._with(options)
-        if resume:
-            known = await self._resumed(data, thread_id, how)
-            if known is not None:
-                return known
-        place = self._place()
-        try:
-            core = place.checkpointer.core
-            return await self._execute(await self._start(core, data, thread_id, owner, how))
-        finally:
+        check_options("run", options, (*NewPipelineRun.__annotations__, "resume"))
+        if resume and thread_id is None and options.get("run_id") is None:
+            raise ValueError("resume=True resumes a thread: give a thread_id")
+        if resume and self._where is None:
+            raise ValueError(_UNSAVED)
+        given = _named(thread_id, options, resume=resume)
+        place = self._place_of_run()
+        with place.use() as core:
+            ready = await self._launcher.begin(core, self._call(data), given, resume=resume)
+            result = await self._execute(ready)
+        if self._where is None:
             await place.close()
+        return result
 
     run_sync = blocking(run)
 
+    @shows(NewPipelineRun)
     def stream(
-        self, data: Any = None, thread_id: str | None = None, **options: Unpack[NewRun]
+        self, data: Any = None, thread_id: str | None = None, **options: Unpack[NewPipelineRun]
     ) -> Stream:
         """Like `run`, but iterate over the returned stream to execute it and see its events."""
-        check_options("stream", options, NewRun.__annotations__)
-        owner, how = options.get("owner"), self._with(options, listening=True)
-        place = self._place()
-        return launch.stream(
-            lambda: self._start(place.checkpointer.core, data, thread_id, owner, how), place.close
-        )
+        check_options("stream", options, NewPipelineRun.__annotations__)
+        given, call = _named(thread_id, options), self._call(data)
+        begin = partial(self._launcher.begin, call=call, given=given, listening=True)
+        return self._stream(self._place_of_run(), begin)
 
     async def resume(
-        self, thread_id: str | None = None, **options: Unpack[ResumeOptions]
+        self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> PipelineResult:
         """Resume the thread's newest run where it stopped, or the run of this `run_id`.
 
@@ -211,18 +212,19 @@ class Pipeline(WalkingFlow, Door):
         `VerificationError`, and what `run` raises; `RunActiveError` if another living process of
         this machine executes the run, unless `take_over`.
         """
-        check_options("resume", options, ResumeOptions.__annotations__)
-        return await self._execute(await self._resume(thread_id, options))
+        check_options("resume", options, ResumePipeline.__annotations__)
+        with self._opened.use() as core:
+            return await self._execute(await self._resume(core, thread_id, options))
 
     resume_sync = blocking(resume)
 
     def resume_stream(
-        self, thread_id: str | None = None, **options: Unpack[ResumeOptions]
+        self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> Stream:
         """Like `resume`, but iterate over the returned stream to execute it and see its events."""
-        check_options("resume", options, ResumeOptions.__annotations__)
-        plan = partial(self._resume, thread_id, options, listening=True)
-        return launch.stream(plan, open_checkpointer(self.checkpointer).close)
+        check_options("resume_stream", options, ResumePipeline.__annotations__)
+        resume = partial(self._resume, thread_id=thread_id, given=options, listening=True)
+        return self._stream(self._opened, resume)
 
     async def resume_from_checkpoint(
         self, checkpoint: CheckpointInfo, *, timeout: float | None = None
@@ -232,52 +234,77 @@ class Pipeline(WalkingFlow, Door):
         The run that the checkpoint belongs to stays as it is. Raises `CheckpointNotFoundError`,
         and what `run` raises.
         """
-        core, run_id, origin = self._runs.core, new_id(), checkpoint.run_id
-        make = self._maker(core)
+        run_id, origin = new_id(), checkpoint.run_id
+        with self._opened.use() as core:
 
-        def check() -> None:
-            takeover.check_flow(make(), History(core, origin, whole=False))
+            def check() -> None:
+                takeover.check_flow(self.program(), History(core, origin, whole=False))
 
-        await core.off_loop(check)  # before there is a fork that nobody could execute
-        await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
-        options = replace(self._options, timeout=timeout)
-        return await self._execute(await launch.resume(core, make, run_id, None, options))
+            await core.off_loop(check)  # before there is a fork that nobody could execute
+            await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
+            ready = await self._launcher.resume(core, run_id, self, {"timeout": timeout})
+            return await self._execute(ready)
 
     async def pause(self, thread_id: str, reason: str = "") -> None:
         """Stop the thread's newest run after the steps that are under way."""
-        await self._runs.request(await self._newest(thread_id), "pause", reason)
+        await self._request(thread_id, "pause", reason)
 
     async def cancel(self, thread_id: str, reason: str = "") -> None:
         """Cancel the thread's newest run, whichever process executes it."""
-        await self._runs.request(await self._newest(thread_id), "cancel", reason)
+        await self._request(thread_id, "cancel", reason)
 
     async def recover(self, *, silent: float = SILENT_SECONDS, at_once: int = 10) -> dict[str, Any]:
         """Resume every orphaned run of this pipeline, for example when a program starts.
 
         A run is orphaned when its holder is dead; a holder on another machine counts as dead
-        after `silent` seconds without a record. Returns by run id the final state, or the error.
+        after `silent` seconds without a record. Returns by run id the result, or the error.
         """
-        runs = self._runs
-        return await runs.recover(
-            {self.name: self._maker(runs.core)}, self._options, silent, at_once
-        )
+        engine = Engine(self.checkpointer, flows=[self])
+        return await engine.recover(silent=silent, at_once=at_once)
 
     pause_sync = blocking(pause)
     cancel_sync = blocking(cancel)
     recover_sync = blocking(recover)
 
-    def program(self, clock: Clock = SYSTEM_CLOCK) -> PipelineProgram:
+    def program(self) -> PipelineProgram:
         """One execution of this pipeline, for the engine."""
-        return PipelineProgram(self._plan, clock)
+        return PipelineProgram(self._plan)
 
-    def state_from(self, data: Any) -> dict[str, Any]:
+    def inputs_from(self, data: Any) -> dict[str, Any]:
         """The state that a run begins with, from the pipeline's input."""
         return {"pipeline_input": data, "steps": {}}
+
+    def pack(self, result: Any) -> Any:
+        """A result, as the parent of a child run records it."""
+        return {"steps": dict(result), "run_id": result.run_id, "output": result.output}
+
+    def unpack(self, recorded: Any) -> PipelineResult:
+        """The result that `pack` was given."""
+        return PipelineResult(
+            recorded["steps"],
+            run_id=recorded["run_id"],
+            status="completed",
+            output=recorded["output"],
+        )
+
+    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+        """Continue with another step: back to one that has run, or forward."""
+        if wanted.override is not None or wanted.validate is not None:
+            raise ValueError("the state of a pipeline can't be overridden: fork the run instead")
+        if wanted.from_step is not None:
+            return go_to(core, self.program, self._plan, run_id, wanted.from_step)
+        return time_travel.go_back(core, self.program, self._plan, run_id, wanted)
 
     @property
     def verifier(self) -> EvidenceVerifier | None:
         """What checks the claims of its steps, if not the default verifier."""
-        return self._options.verifier
+        return self._verifier
+
+    @property
+    def strategy(self) -> Strategy:
+        """After every step, unless some are not to be saved."""
+        marks = [step.checkpoint for step in self._plan.steps.values()]
+        return Strategy.EVERY_STEP if all(marks) else Strategy.MARKED
 
     @property
     def kept_in(self) -> StoreLike:
@@ -285,18 +312,15 @@ class Pipeline(WalkingFlow, Door):
         where: StoreLike = self._where
         return where
 
-    @cached_property
-    def _opened(self) -> OpenedCheckpointer:
+    def _open(self) -> OpenedCheckpointer:
         if self._where is None:
-            raise ValueError(
-                "this pipeline does not save its runs: give it checkpointer= to resume them"
-            )
+            raise ValueError(_UNSAVED)
         return open_checkpointer(self._where)
 
-    def _place(self) -> OpenedCheckpointer:
+    def _place_of_run(self) -> OpenedCheckpointer:
         """Where a run is saved: with the checkpointer, or in memory until it is over."""
         if self._where is not None:
-            return open_checkpointer(self.checkpointer)
+            return self._opened
         for step in self._plan.steps.values():
             if isinstance(step, HumanInputStep):
                 raise ValueError(
@@ -305,88 +329,72 @@ class Pipeline(WalkingFlow, Door):
                 )
         return open_checkpointer("memory://")
 
-    def _maker(self, core: Core) -> takeover.Make:
-        return lambda: self.program(core.journals.clock)
+    def _call(self, data: Any) -> Call[PipelineResult]:
+        return Call(self, self.inputs_from(data))
 
-    def _with(self, given: RunOptions, *, listening: bool = False) -> Options:
-        how: dict[str, Any] = {**given}
-        how = {name: how[name] for name in RunOptions.__annotations__ if name in how}
-        alone = not listening and has_loop_to_itself()
-        return replace(self._options, **how, blocking=alone, listening=listening)
-
-    async def _newest(self, thread_id: str) -> str:
-        core = self._runs.core
+    async def _newest(self, core: Core, thread_id: str) -> str:
         return await core.off_loop(partial(newest_run, core, thread_id, self.name))
 
-    async def _start(
-        self, core: Core, data: Any, thread_id: str | None, owner: str | None, options: Options
-    ) -> launch.Prepared:
-        if thread_id is not None:
-            check_id("thread_id", thread_id)
-        run_id = new_id()
-        inputs, link = self.state_from(data), Link(thread_id or run_id, owner)
-        return await launch.start(core, self._maker(core), run_id, inputs, options, link)
-
-    async def _resumed(
-        self, data: Any, thread_id: str | None, options: Options
-    ) -> PipelineResult | None:
-        """The result of the thread's newest run, recorded or new; None if there is no run."""
-        if thread_id is None:
-            raise ValueError("resume=True resumes a thread: give a thread_id")
-        core = self._runs.core
-        try:
-            run_id = await self._newest(thread_id)
-        except CheckpointNotFoundError:  # or the newest was never begun
-            return None
-        make, inputs = self._maker(core), None if data is None else self.state_from(data)
-        try:
-            return await self._execute(await launch.resume(core, make, run_id, inputs, options))
-        except RunFinishedError as finished:
-            if finished.status != Status.COMPLETED:
-                raise
-        program = self.program(core.journals.clock)
-        state = await core.off_loop(lambda: launch.outcome(core, lambda: program, run_id, inputs))
-        return _result(program, state, run_id, "completed")
+    async def _request(self, thread_id: str, action: str, reason: str) -> None:
+        with self._opened.use() as core:
+            run_id = await self._newest(core, thread_id)
+            await core.drive_async(requests.request(core, run_id, action, reason))
 
     async def _resume(
-        self, thread_id: str | None, given: ResumeOptions, *, listening: bool = False
-    ) -> launch.Prepared:
-        run_id, from_step = given.get("run_id"), given.get("from_step")
-        runs, core = self._runs, self._runs.core
-        make = self._maker(core)
+        self,
+        core: Core,
+        thread_id: str | None,
+        given: ResumePipeline,
+        *,
+        listening: bool = False,
+    ) -> Prepared:
+        run_id = given.get("run_id")
         if (run_id is None) is (thread_id is None):
             raise ValueError("give either the thread_id, or the run_id of one of its runs")
         if run_id is None:
-            run_id = await self._newest(str(thread_id))
+            run_id = await self._newest(core, str(thread_id))
         if "answer" in given:
-            await runs.answer(run_id, given["answer"], given.get("question"), given.get("by"))
-        if from_step is not None:
-            if not given.get("take_over"):
-                await core.off_loop(lambda: refuse_if_held(core, run_id))
-            await core.drive_async(go_to(core, make, self._plan, run_id, from_step))
-        options = self._with(given, listening=listening)
-        return await launch.resume(core, make, run_id, None, options)
+            answer = requests.answer(
+                core, run_id, given["answer"], given.get("question"), by=given.get("by")
+            )
+            await core.drive_async(answer)
+        rest = {name: value for name, value in given.items() if name in Resume.__annotations__}
+        resume = cast("Resume", rest)
+        return await self._launcher.resume(core, run_id, self, resume, listening=listening)
 
-    async def _execute(self, plan: launch.Prepared) -> PipelineResult:
-        run, program = plan.run, plan.run.program
+    def _stream(
+        self,
+        place: OpenedCheckpointer,
+        prepare: Callable[[Core], Awaitable[Prepared | Recorded]],
+    ) -> Stream:
+        use = place.use()
+        stream = launch.stream(lambda: prepare(use.core), use.end)
+        weakref.finalize(stream, use.end)  # of one that is dropped
+        return stream if self._where is not None else stream.then(place.close)
+
+    async def _execute(self, ready: Prepared | Recorded) -> PipelineResult:
+        if isinstance(ready, Recorded):
+            recorded: PipelineResult = ready.result
+            return recorded
+        run, program = ready.run, ready.run.program
         assert isinstance(program, PipelineProgram)
         try:
-            state = await launch.execute(plan)
+            result: PipelineResult = await launch.execute(ready)
         except RunPausedError:
-            asked = await Runs(run.core).questions(run.run_id)
-            return _result(program, program.state, run.run_id, "paused", asked)
+            asked = await run.core.off_loop(partial(requests.questions, run.core, run.run_id))
+            return program.result_so_far("paused", asked)
         except EndedWithFailureError:
-            return _result(program, program.state, run.run_id, "failed")
-        return _result(program, state, run.run_id, "completed")
+            return program.result_so_far("failed")
+        return result
 
 
-def _result(
-    program: PipelineProgram,
-    state: Mapping[str, Any],
-    run_id: str,
-    status: Literal["completed", "failed", "paused"],
-    asked: Sequence[Question] = (),
-) -> PipelineResult:
-    return PipelineResult(
-        state["steps"], run_id=run_id, status=status, output=program.output, questions=asked
-    )
+_UNSAVED: Final = "this pipeline does not save its runs: give it checkpointer= to resume them"
+
+
+def _named(thread_id: str | None, options: NewPipelineRun, *, resume: bool = False) -> NewRun:
+    """The options of a new run, which is a thread of its own unless it is in one."""
+    given: dict[str, Any] = {"wait": False, **options, "thread_id": thread_id}
+    if not resume:
+        given["run_id"] = options.get("run_id") or new_id()
+        given["thread_id"] = thread_id or given["run_id"]
+    return cast("NewRun", given)

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from holdfast.codec import values
 from holdfast.codec.meta import Meta
+from holdfast.engine.people.questions import Question
 from holdfast.engine.program import Ready, Record, StepPolicy, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
@@ -27,8 +28,8 @@ from holdfast.model import CheckpointType, Kind, Status
 from holdfast.pipeline.conditions import ALWAYS
 from holdfast.pipeline.pipeline_plan import FAILURE, PipelinePlan
 from holdfast.pipeline.references import Scope
+from holdfast.pipeline.results import PipelineResult
 from holdfast.pipeline.steps import Step
-from holdfast.seams import SYSTEM_CLOCK, Clock
 
 INLINE: Final = StepPolicy(inline=True, marked=True)
 _FALLBACK: Final = "!fallback"
@@ -45,9 +46,8 @@ class PipelineProgram(WalkingProgram):
 
     _plan: PipelinePlan
 
-    def __init__(self, plan: PipelinePlan, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, plan: PipelinePlan) -> None:
         super().__init__(plan)
-        self._clock = clock
         self._due: list[tuple[Walk, str, str]] = []  # steps that wait no longer: walk, key and id
         self._failed: dict[str, dict[str, Any]] = {}  # by key: the failure that is to be answered
         self._beside: dict[str, Stored] = {}  # outputs of branches that are under way
@@ -109,23 +109,44 @@ class PipelineProgram(WalkingProgram):
         before = {} if walk is None else {"before": list(walk.before)}
         return [replace(r, meta={**r.meta, **before}) for r in super().at_failure(task)]
 
+    def comparable(self, given: Any, recorded: Any) -> Any:
+        return recorded if given["pipeline_input"] is None else given
+
     @property
-    def result(self) -> Any:
+    def recorded_result(self) -> Any:
         if self._end is None:
             self.ready()
         assert self._end is not None
         return self._end.value()
 
     @property
+    def result(self) -> PipelineResult:
+        return self.revive_result(self.recorded_result)
+
+    def revive_result(self, data: Any) -> PipelineResult:
+        assert self._main is not None
+        steps = data["steps"]
+        output = _outputs(self._main.before, steps)
+        return PipelineResult(steps, run_id=self.run_id, status="completed", output=output)
+
+    @property
     def state(self) -> Any:
         assert self._main is not None
         return _With.of(self._main.state, self._beside).value()
 
-    @property
-    def output(self) -> Any:
-        """The output of the steps that ran last."""
+    def result_so_far(
+        self, status: Literal["paused", "failed"], asked: Sequence[Question] = ()
+    ) -> PipelineResult:
+        """The result of a run that stopped before its end."""
         assert self._main is not None
-        return _outputs(self._main.before, self._main.state.value()["steps"])
+        output = _outputs(self._main.before, self._main.state.value()["steps"])
+        return PipelineResult(
+            self.state["steps"],
+            run_id=self.run_id,
+            status=status,
+            output=output,
+            questions=asked,
+        )
 
     # --- WalkingProgram
 
@@ -134,7 +155,7 @@ class PipelineProgram(WalkingProgram):
         if name not in self._plan.loops:
             return
         loop, count = self._plan.loop, walk.visits[name]
-        first, now = walk.since.setdefault(name, self._clock.now()), self._clock.now()
+        first, now = walk.since.setdefault(name, self.clock.now()), self.clock.now()
         if count > loop.max_iterations:
             raise LoopLimitError(self.run_id, name, loop.max_iterations, "max_iterations")
         most = loop.max_loop_time_seconds
@@ -190,7 +211,7 @@ class PipelineProgram(WalkingProgram):
             return stored
         if name in self._plan.loops:
             then = self._times.get(visit_key(walk, name))
-            walk.since.setdefault(name, self._clock.now() if then is None else then)
+            walk.since.setdefault(name, self.clock.now() if then is None else then)
         self._beside[name] = stored
         return _With.of(walk.state, {name: stored})
 

@@ -1,16 +1,20 @@
-"""Workflows: a generator or `async def` whose steps are recorded, and resumed where they stopped.
+"""Workflows: functions whose steps are recorded, and resumed where they stopped.
 
-from holdfast.workflow import WorkflowEngine, step, workflow
+    import holdfast as hf
+    from holdfast.workflow import step, workflow
 
-@workflow("report")
-def report(topic: str):
-    text = yield step("write").python(write, args=(topic,)).retry(3)
-    return (yield step("publish").python(publish, args=(text,)))
+    @step(retry=3)
+    def write(topic: str) -> str: ...
 
-result = await WorkflowEngine("sqlite:///runs.db").run(report, workflow_id="r-1", topic="kelp")
+    @workflow
+    async def report(topic: str) -> str:
+        return await write(topic)
 
-Here: steps and what combines them, `@workflow`, the interpreter that replays a flow's code, and the
-engine class users call. Not here: executing, retrying and recording steps (`holdfast.engine`).
+    text = hf.Engine("sqlite:///runs.db").run_sync(report("kelp"), run_id="r-1")
+
+Here: steps and what combines them, `@workflow`, and the interpreter that replays a flow's code.
+Not here: executing, retrying and recording steps, and the engine that users call
+(`holdfast.engine`).
 """
 
 from holdfast.engine.events import (
@@ -37,10 +41,8 @@ from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.workflow.combinators import approve, ask, branch, for_each, parallel, read_run
-from holdfast.workflow.engine import WorkflowEngine
 from holdfast.workflow.flow import Flow, Workflow, workflow
-from holdfast.workflow.results import StepResult, WorkflowResult
-from holdfast.workflow.step import Step, command, step
+from holdfast.workflow.step import Step, Validation, command, step
 
 __all__ = [
     "FAIL",
@@ -65,13 +67,11 @@ __all__ = [
     "StepCompleted",
     "StepFailed",
     "StepProgress",
-    "StepResult",
     "StepRetrying",
     "StepSkipped",
     "StepStarted",
+    "Validation",
     "Workflow",
-    "WorkflowEngine",
-    "WorkflowResult",
     "approve",
     "ask",
     "branch",

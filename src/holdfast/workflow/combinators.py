@@ -3,62 +3,143 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Unpack
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
-from holdfast.engine.people.questions import Approval, Inquiry, QuestionOptions, inquiry_of
+from holdfast.engine.effects import Effect, Mark, mark
+from holdfast.engine.people.questions import Approval, Inquiry, inquiry_of
 from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
-from holdfast.workflow.step import Effect, name_of, step
+from holdfast.workflow.step import name_of, step
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+G = TypeVar("G")
+H = TypeVar("H")
+
+Part = Effect[R] | Coroutine[Any, Any, R] | Generator[Any, Any, R]
+"""What `parallel` does at once: a step or another effect, or the call of a generator or an
+`async def` that has steps of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Branch(Effect):
+class Branch(Effect[R_co]):
     """One of several cases."""
 
     cases: tuple[tuple[Any, Any], ...]
     name: str = "branch"
+    mark: Mark | None = field(default=None, repr=False)
 
 
-def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") -> Branch:
+def branch(
+    *cases: tuple[bool | Callable[[], bool], Effect[R] | Callable[[], Any] | R],
+    name: str = "branch",
+) -> Branch[R | None]:
     """Take the first case whose condition is true: `branch((n > 3, step(...)), (True, step(...)))`.
 
     The choice is recorded, and never made again. The result is that of the case; None if no
     condition is true.
     """
-    return Branch(tuple(cases), name)
+    _use(then for _, then in cases)
+    return Branch(tuple(cases), name, mark("branch", name))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parallel(Effect):
+class Parallel(Effect[R_co]):
     """Several things at once."""
 
     parts: tuple[Any, ...]
     names: tuple[str, ...] | None
     name: str = "parallel"
     concurrency: int | None = None
+    mark: Mark | None = field(default=None, repr=False)
 
 
+class ParallelOptions(TypedDict, total=False):
+    """Options of `parallel`."""
+
+    name: str
+    concurrency: int | None
+
+
+@overload
+def parallel(a: Part[A], /, **options: Unpack[ParallelOptions]) -> Parallel[tuple[A]]: ...
+@overload
+def parallel(
+    a: Part[A], b: Part[B], /, **options: Unpack[ParallelOptions]
+) -> Parallel[tuple[A, B]]: ...
+@overload
+def parallel(
+    a: Part[A], b: Part[B], c: Part[C], /, **options: Unpack[ParallelOptions]
+) -> Parallel[tuple[A, B, C]]: ...
+@overload
+def parallel(
+    a: Part[A], b: Part[B], c: Part[C], d: Part[D], /, **options: Unpack[ParallelOptions]
+) -> Parallel[tuple[A, B, C, D]]: ...
+@overload
+def parallel(
+    a: Part[A],
+    b: Part[B],
+    c: Part[C],
+    d: Part[D],
+    e: Part[E],
+    /,
+    **options: Unpack[ParallelOptions],
+) -> Parallel[tuple[A, B, C, D, E]]: ...
+@overload
+def parallel(
+    a: Part[A],
+    b: Part[B],
+    c: Part[C],
+    d: Part[D],
+    e: Part[E],
+    f: Part[F],
+    /,
+    **options: Unpack[ParallelOptions],
+) -> Parallel[tuple[A, B, C, D, E, F]]: ...
+@overload
+def parallel(
+    *parts: Part[R], name: str = "parallel", concurrency: int | None = None
+) -> Parallel[tuple[R, ...]]: ...
+@overload
+def parallel(
+    *, name: str = "parallel", concurrency: int | None = None, **named: Part[R]
+) -> Parallel[dict[str, R]]: ...
+@overload
 def parallel(
     *parts: Any, name: str = "parallel", concurrency: int | None = None, **named: Any
-) -> Parallel:
-    """Do several things at once: steps, other effects, or generators that yield them.
+) -> Parallel[Any]: ...
+def parallel(
+    *parts: Any, name: str = "parallel", concurrency: int | None = None, **named: Any
+) -> Parallel[Any]:
+    """Do several things at once: steps, other effects, child runs, or generators that yield them.
 
-    Returns a list of their results; a dict where the parts are named. Each result is recorded at
+    Returns a tuple of their results; a dict where the parts are named. Each result is recorded at
     once. If one part fails the others are finished first, and then the failure is raised.
     """
     if parts and named:
         raise TypeError("parallel takes its parts by position or by name, not both")
     _check_concurrency(concurrency)
-    return Parallel(parts or tuple(named.values()), tuple(named) or None, name, concurrency)
+    every = parts or tuple(named.values())
+    _use(every)
+    made = mark("parallel", name)
+    return Parallel(every, tuple(named) or None, name, concurrency, made)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ForEach(Effect):
+class ForEach(Effect[R_co]):
     """The same for every item."""
 
     items: tuple[Any, ...]
@@ -66,8 +147,39 @@ class ForEach(Effect):
     name: str
     concurrency: int | None = None
     policy: StepPolicy = PLAIN
+    mark: Mark | None = field(default=None, repr=False)
 
 
+class ForEachOptions(TypedDict, total=False):
+    """Options of `for_each`."""
+
+    name: str | None
+    concurrency: int | None
+    retry: int | Retry | None
+    timeout: float | None
+    outputs: Paths
+
+
+@overload
+def for_each(
+    items: Iterable[T], do: Callable[[T], Effect[R]], **options: Unpack[ForEachOptions]
+) -> ForEach[list[R]]: ...
+@overload
+def for_each(
+    items: Iterable[T],
+    do: Callable[[T], Coroutine[Any, Any, R]],
+    **options: Unpack[ForEachOptions],
+) -> ForEach[list[R]]: ...
+@overload
+def for_each(
+    items: Iterable[T],
+    do: Callable[[T], Generator[Any, Any, R]],
+    **options: Unpack[ForEachOptions],
+) -> ForEach[list[R]]: ...
+@overload
+def for_each(
+    items: Iterable[T], do: Callable[[T], R], **options: Unpack[ForEachOptions]
+) -> ForEach[list[R]]: ...
 def for_each(
     items: Iterable[Any],
     do: Callable[[Any], Any],
@@ -77,34 +189,65 @@ def for_each(
     retry: int | Retry | None = None,
     timeout: float | None = None,
     outputs: Paths = (),
-) -> ForEach:
+) -> ForEach[list[Any]]:
     """Do the same for every item, up to `concurrency` at once; returns the list of results.
 
-    `do` is a function that does the work, a `@step`, a function that returns a step or another
-    effect, or a generator function that yields them. A resumed run does only the unfinished items.
-    `outputs` are the files that the work on one item writes, as a function of its result.
+    `do` is a `@step`, a flow, a function that returns a step or another effect, an `async def` or
+    generator with steps of its own, or a plain function that does the work itself, as one step. A
+    resumed run does only the unfinished items. `outputs` are the files that the work on one item
+    writes, as a function of its result.
     """
     if not callable(do):
         raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
     _check_concurrency(concurrency)
     policy = policy_of("for_each", {"retry": retry, "timeout": timeout, "outputs": outputs})
-    if policy.claims is not None and inspect.isgeneratorfunction(do):
-        raise TypeError("for_each: say .outputs(...) on the steps that the generator yields")
-    return ForEach(tuple(items), do, name or name_of(do), concurrency, policy)
+    if policy is not PLAIN and policy != PLAIN and has_steps(do):
+        raise TypeError(
+            "for_each: say retry, timeout and outputs of the steps that the function awaits or yields"
+        )
+    called = name or name_of(do)
+    return ForEach(tuple(items), do, called, concurrency, policy, mark("for_each", called))
+
+
+def has_steps(do: Callable[..., Any]) -> bool:
+    """Whether it is code with steps of its own, rather than the work itself."""
+    return inspect.isgeneratorfunction(do) or inspect.iscoroutinefunction(do)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask(Effect):
+class Ask(Effect[R_co]):
     """A question to people."""
 
     inquiry: Inquiry
     returns: Any
     name: str
+    mark: Mark | None = field(default=None, repr=False)
 
 
+class AskOptions(TypedDict, total=False):
+    """Options of `ask` and `approve`: see `ask`."""
+
+    assignees: Iterable[str] | None
+    deadline: timedelta | float | datetime | None
+    default: Any
+    show: Any
+    name: str
+
+
+@overload
+def ask(prompt: str, *, returns: type[T], **options: Unpack[AskOptions]) -> Ask[T]: ...
+@overload
+def ask(prompt: str, *, choices: Iterable[T], **options: Unpack[AskOptions]) -> Ask[T]: ...
+@overload
 def ask(
-    prompt: str, *, show: Any = None, name: str = "ask", **options: Unpack[QuestionOptions]
-) -> Ask:
+    prompt: str,
+    *,
+    returns: Any = ...,
+    schema: Mapping[str, Any] | None = ...,
+    choices: Iterable[Any] | None = ...,
+    **options: Unpack[AskOptions],
+) -> Ask[Any]: ...
+def ask(prompt: str, *, show: Any = None, name: str = "ask", **options: Any) -> Ask[Any]:
     """Ask people, and pause the run until an answer comes, days later if need be.
 
     The answer must be of the type `returns`, fit the JSON `schema`, or be one of the `choices`.
@@ -113,17 +256,26 @@ def ask(
     raised here. `show` is a value that people see with the question, and may edit and return as
     the answer.
     """
-    inquiry = inquiry_of("ask", prompt, options, show)
-    return Ask(inquiry, options.get("returns"), check_id("question", name))
+    inquiry = inquiry_of("ask", prompt, options, show)  # type: ignore[arg-type]
+    check_id("question", name)
+    return Ask(inquiry, options.get("returns"), name, mark("question", name))
 
 
-def approve(prompt: str, *, name: str = "approve", **options: Any) -> Ask:
+def approve(prompt: str, **options: Unpack[AskOptions]) -> Ask[Approval]:
     """Ask whether the run may continue; returns an `Approval`. Takes the options of `ask`."""
-    return ask(prompt, returns=Approval, name=name, **options)
+    options.setdefault("name", "approve")
+    return ask(prompt, returns=Approval, **options)
 
 
 read_run = step(name="read_run")(state_of)
-"""`hf.state_of` as a step: `yield read_run("other-run")` returns its latest state, and records it."""
+"""`hf.state_of` as a step: `await read_run("other-run")` returns its latest state, and records it."""
+
+
+def _use(parts: Iterable[Any]) -> None:
+    """Parts of an effect are used with it."""
+    for part in parts:
+        if isinstance(part, Effect):
+            part.use()
 
 
 def _check_concurrency(concurrency: int | None) -> None:

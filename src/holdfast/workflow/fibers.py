@@ -48,9 +48,12 @@ class Group:
         names: tuple[str, ...] | None,
         concurrency: int | None,
         begun: int = 0,
+        *,
+        fixed: bool = False,
     ) -> None:
         self.parent: Fiber | None = None
         self._begun = begun
+        self._kind = tuple if fixed else list  # of the results: each part is its own, or all alike
         self._starts = starts
         self._names = names
         self._limit = concurrency or len(starts)
@@ -89,10 +92,10 @@ class Group:
             return None
         if self._errors:
             return Outcome(error=_together([self._errors[i] for i in sorted(self._errors)]))
-        values = [self._values[index] for index in range(len(self._starts))]
-        return Outcome(
-            values if self._names is None else dict(zip(self._names, values, strict=True))
-        )
+        values = (self._values[index] for index in range(len(self._starts)))
+        if self._names is None:
+            return Outcome(self._kind(values))
+        return Outcome(dict(zip(self._names, values, strict=True)))
 
 
 def _together(errors: list[Exception]) -> Exception:

@@ -6,16 +6,23 @@ import functools
 import hashlib
 import inspect
 import types
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
+from collections.abc import Callable, Coroutine, Generator, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
 
 from holdfast.codec.revive import revive
+from holdfast.engine import flow as engine_flow
+from holdfast.engine.effects import Call, mark
+from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import hints_of
-from holdfast.engine.program import FlowInfo
+from holdfast.engine.program import FlowInfo, Program
+from holdfast.kernel.core import Core, Op
 from holdfast.model import check_id
+from holdfast.workflow.plain import PlainBody
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -24,35 +31,58 @@ Flow = Generator[Any, Any, R]
 `Report` then, also when it comes from the store."""
 
 
-class Workflow(Generic[P, R]):
-    """A generator or `async def` that yields or awaits steps, with a name and a version."""
+_SEVERAL: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
+    """A function that awaits, yields or calls steps, with a name and a version."""
 
     def __init__(
         self,
-        fn: Callable[P, R],
+        fn: Callable[P, Any],
         name: str,
         version: str,
         migrate: Mapping[str, Migration | None],
     ) -> None:
-        if not inspect.isgeneratorfunction(fn) and not inspect.iscoroutinefunction(fn):
-            raise TypeError(
-                f"workflow {name!r} must be a generator (with `yield step(...)`) "
-                "or an `async def` (with `await step(...)`)"
-            )
         self.fn = fn
-        self.name = check_id("flow", name)
-        self.version = str(version)
         self.migrate = {str(old): change for old, change in migrate.items()}
         self.signature = inspect.signature(fn)
         structure = {"parameters": list(self.signature.parameters), "code": _hash_of_code(fn)}
-        stamp = {"flow_version": self.version}
-        self.info = FlowInfo(self.name, self.version, structure, stamp, True, {})
+        stamp = {"flow_version": str(version)}
+        self.info = FlowInfo(check_id("flow", name), str(version), structure, stamp, True, {})
         functools.update_wrapper(self, fn)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """What the function itself makes: for `yield from flow(x)` and `await flow(x)` within
-        another workflow, as a part of that one's run."""
-        return self.fn(*args, **kwargs)
+    @property
+    def name(self) -> str:
+        """The flow's name."""
+        return self.info.name
+
+    @property
+    def version(self) -> str:
+        """The flow's version."""
+        return self.info.version
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        """What to run: `engine.run(report("Brest"))`. Awaited in a workflow, it is a child run."""
+        return Call(self, self._bound(args, kwargs), mark("child run", self.name))
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return dict(self.signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise TypeError(f"workflow {self.name!r}: {error}; it takes {self.signature}") from None
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if next(iter(self.signature.parameters), "") in ("self", "cls"):
+            raise TypeError(
+                f"workflow {name!r} of {owner.__name__} can't be a method, because its inputs are "
+                "recorded and an object is none: make it a function; its steps may be methods"
+            )
+
+    @property
+    def definition(self) -> Hashable:
+        """The function's place, by module and name."""
+        return self.fn.__module__, self.fn.__qualname__
 
     @property
     def result_type(self) -> Any:
@@ -63,28 +93,67 @@ class Workflow(Generic[P, R]):
         parts = get_args(hint) if get_origin(hint) is Generator else ()
         return None if len(parts) < 3 or parts[2] is Any else parts[2]
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
-        """Raise `TypeError` unless the function can be called with these."""
-        try:
-            self.signature.bind(**inputs)
-        except TypeError as error:
-            raise TypeError(f"workflow {self.name!r}: {error}; it takes {self.signature}") from None
+    def admits(self, version: str) -> bool:
+        """Whether `migrate` says what becomes of that version's runs."""
+        return version == self.version or version in self.migrate
+
+    def program(self) -> Program:
+        """One execution of this workflow, for the engine."""
+        from holdfast.workflow.workflow_program import WorkflowProgram
+
+        return WorkflowProgram(self)
+
+    def inputs_from(self, data: Any) -> dict[str, Any]:
+        """The inputs, by name. Raises `TypeError` unless the function can be called with them."""
+        return self._bound((), data)
+
+    def unpack(self, recorded: Any) -> R_co:
+        """A recorded result with the declared type."""
+        kind = self.result_type
+        result: R_co = recorded if kind is None else revive(recorded, kind, root="result")
+        return result
+
+    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+        """Go back to before or after a step."""
+        from holdfast.workflow.going_back import go_back
+
+        return go_back(core, self, run_id, wanted)
 
     def start(self, inputs: Mapping[str, Any]) -> Any:
-        """A generator or coroutine at its beginning. The inputs get the types of the signature."""
+        """A generator, coroutine or body at its beginning. The inputs get the declared types."""
         hints = hints_of(self.fn)
-        typed = {
-            name: revive(value, hints[name], root=f"inputs.{name}") if name in hints else value
-            for name, value in inputs.items()
-        }
-        return self.fn(**typed)  # type: ignore[call-arg]
+        bound = self.signature.bind_partial()
+        for name, value in inputs.items():
+            several = self.signature.parameters[name].kind in _SEVERAL
+            plain = several or name not in hints
+            bound.arguments[name] = (
+                value if plain else revive(value, hints[name], root=f"inputs.{name}")
+            )
+        call = partial(self.fn, *bound.args, **bound.kwargs)
+        if inspect.isgeneratorfunction(self.fn) or inspect.iscoroutinefunction(self.fn):
+            return call()
+        return PlainBody(call)
 
     def __repr__(self) -> str:
-        return f"<workflow {self.name!r} version {self.version}>"
+        place = f"{self.fn.__module__}.{self.fn.__qualname__}"
+        return f"<workflow {self.name!r} version {self.version}, {place}>"
+
+
+class WorkflowDecorator(Protocol):
+    """Makes a workflow of a function."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Generator[Any, Any, R]], /) -> Workflow[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Workflow[P, R]: ...
 
 
 @overload
-def workflow(name: Callable[P, R], /) -> Workflow[P, R]: ...
+def workflow(name: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+@overload
+def workflow(name: Callable[P, Generator[Any, Any, R]], /) -> Workflow[P, R]: ...
 @overload
 def workflow(
     name: str | None = None,
@@ -92,7 +161,9 @@ def workflow(
     *,
     version: str | int = "1",
     migrate: Mapping[Any, Migration | None] | None = None,
-) -> Callable[[Callable[P, R]], Workflow[P, R]]: ...
+) -> WorkflowDecorator: ...
+@overload
+def workflow(name: Callable[P, R], /) -> Workflow[P, R]: ...
 def workflow(
     name: Any = None,
     /,
@@ -100,7 +171,10 @@ def workflow(
     version: str | int = "1",
     migrate: Mapping[Any, Migration | None] | None = None,
 ) -> Any:
-    """Make a workflow of a generator or an `async def`; by default it has the function's name.
+    """Make a workflow of an `async def`, a generator or a plain `def`; by default it has the
+    function's name.
+
+    A plain `def` runs in a thread of its own, and waits for its steps with `.result()`.
 
     Give it another `version` when a change would confuse runs that are under way, and say in
     `migrate` what becomes of theirs: `{"1": change}`, where `change` is given the recorded

@@ -7,54 +7,54 @@ import copy
 import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from typing import Any
 
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
+from holdfast.engine.effects import Call, Effect, Pending
+from holdfast.engine.flow import Flow
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Child, Program, Record, StaleStepError, Task
+from holdfast.engine.program import Child, Record, StaleStepError, Task
 from holdfast.errors import SerializeError, UnansweredError
 from holdfast.model import Kind
-from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel
+from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel, has_steps
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
-from holdfast.workflow.flow import Workflow
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
+from holdfast.workflow.plain import Decide, PlainBody
 from holdfast.workflow.replay import DECISION, QUESTION, Recorded, Replay
-from holdfast.workflow.step import Effect, Step, StepFunction
+from holdfast.workflow.step import Step, StepFunction
 
 
 class Interpreter:
-    """Runs the fibers of one execution until each waits for a task or an answer, or ends.
+    """Runs the fibers of one execution until each waits for a task or an answer, or ends."""
 
-    `make` makes the program of a subworkflow.
-    """
-
-    def __init__(self, name: str, make: Callable[[Workflow[Any, Any]], Program]) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._make = make
+        self.pending = Pending()  # effects that the flow has made and not used
         self.run_id = ""
         self.wary = False  # recorded steps must be called as they were
         self.task: asyncio.Task[Any] | None = None  # the one that the flow's code runs in
         self.replay = Replay()
         self.outcome: Outcome | None = None  # of the whole flow
         self.results: dict[str, Any] = {}  # by key, as the flow has seen them
-        self.to_undo: dict[str, tuple[int, Step, Any]] = {}  # by key: order, step and result
+        self.to_undo: dict[str, tuple[int, Step[Any], Any]] = {}  # by key: order, step and result
         self.tasks: list[Task] = []  # to be executed
         self.notes: list[Record] = []  # decisions and questions that are to be recorded
         self.skipped: list[tuple[str, str, str]] = []  # steps: key, name and why
-        self.waiting: dict[str, tuple[Fiber, Step | None]] = {}  # for the task of this key
-        self.questions: dict[str, tuple[Fiber, Ask]] = {}
+        self.waiting: dict[str, tuple[Fiber, Step[Any] | None]] = {}  # for the task of this key
+        self.questions: dict[str, tuple[Fiber, Ask[Any]]] = {}
         self._answers: dict[str, Any] = {}
         self._runnable: deque[Fiber] = deque()
         self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
         self.built: set[str] = set()  # and those where it did
         self._here: Frame | None = None
+        self._body: PlainBody | None = None
 
     def begin(self, code: Any) -> None:
-        """Start the flow: a generator or coroutine."""
+        """Start the flow: a generator, a coroutine, or what looks like one."""
+        self._body = code if isinstance(code, PlainBody) else None
         self._runnable.append(Fiber(Frame(code, self._scope(""))))
 
     def advance(self) -> None:
@@ -96,6 +96,7 @@ class Interpreter:
             self._here = frame
             try:
                 if outcome.error is not None:
+                    self.pending.excuse()
                     effect = frame.code.throw(outcome.error)
                 else:
                     effect = frame.code.send(outcome.value)
@@ -104,12 +105,16 @@ class Interpreter:
                 outcome = Outcome(stop.value)
                 if not fiber.frames:
                     frame.scope.end()
+                    self.pending.check(at_end=fiber.group is None)
             except (Mismatch, StaleStepError):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises
                 fiber.frames.pop()
                 outcome = Outcome(error=error)
             else:
+                if isinstance(effect, Effect):
+                    effect.use()
+                self.pending.check(at_end=False)
                 try:
                     result = self._perform(fiber, frame, effect)
                 except (Mismatch, StaleStepError):
@@ -127,6 +132,8 @@ class Interpreter:
     def _perform(self, fiber: Fiber, frame: Frame, effect: Any) -> Outcome | None:
         """Do what the flow asks for; None if it has to wait for it."""
         scope = frame.scope
+        if isinstance(effect, Call):
+            effect = as_step(effect)
         if isinstance(effect, Step):
             key = scope.key(effect.name)
             scope.expect([key])
@@ -145,6 +152,8 @@ class Interpreter:
             return self._spawn(fiber, self._items(scope, effect))
         if isinstance(effect, Ask):
             return self._ask(fiber, scope, effect)
+        if isinstance(effect, Decide):
+            return Outcome(self.decide(effect.name, effect.make))
         if effect is None:
             return Outcome()  # asyncio.sleep(0)
         if asyncio.isfuture(effect):
@@ -156,14 +165,14 @@ class Interpreter:
             )
         )
 
-    def _do(self, fiber: Fiber, key: str, step: Step) -> Outcome | None:
+    def _do(self, fiber: Fiber, key: str, step: Step[Any]) -> Outcome | None:
         if step.is_plain:
             return self._task(fiber, key, step)
         fiber.frames.append(Frame(expand(step, key), self._scope(key)))
         return Outcome()
 
-    def _task(self, fiber: Fiber, key: str, step: Step) -> Outcome | None:
-        kind = "subworkflow" if step.flow is not None else "python"
+    def _task(self, fiber: Fiber, key: str, step: Step[Any]) -> Outcome | None:
+        kind = "subworkflow" if step.call is not None else "python"
         known = self._known(key, kind)
         if known is not None:
             if known.outcome.error is not None:
@@ -176,10 +185,8 @@ class Interpreter:
             self._note(key, step, value, known.order)
             return Outcome(value)
         child = None
-        if step.flow is not None:
-            flow = step.flow
-            flow.check(step.kwargs)
-            child = Child(partial(self._make, flow), dict(step.kwargs))
+        if step.call is not None:
+            child = Child(step.call.flow.program, step.call.inputs)
         elif step.fn is None:
             return Outcome(
                 error=TypeError(f"step {step.name!r} has nothing to do; add .python(fn)")
@@ -190,7 +197,7 @@ class Interpreter:
         self.waiting[key] = (fiber, step)
         return None
 
-    def _branch(self, fiber: Fiber, frame: Frame, effect: Branch) -> Outcome | None:
+    def _branch(self, fiber: Fiber, frame: Frame, effect: Branch[Any]) -> Outcome | None:
         def choose() -> int | None:
             for index, (condition, _) in enumerate(effect.cases):
                 if condition() if callable(condition) else condition:
@@ -223,7 +230,19 @@ class Interpreter:
         self.notes.append(Record(Kind.DECISION, key, value, name=name))
         return value
 
-    def _ask(self, fiber: Fiber, scope: Scope, effect: Ask) -> Outcome | None:
+    def wait_for(self, effect: Effect[Any]) -> Any:
+        """Nothing blocks in a flow that awaits or yields."""
+        raise RuntimeError(
+            f"{effect!r}.result() would block: write `await` in an async workflow, `yield` in a "
+            "generator"
+        )
+
+    def close(self) -> None:
+        """The run stops here."""
+        if self._body is not None:
+            self._body.close()
+
+    def _ask(self, fiber: Fiber, scope: Scope, effect: Ask[Any]) -> Outcome | None:
         key = scope.key(effect.name)
         scope.expect([key])
         self._known(key, QUESTION)
@@ -234,7 +253,7 @@ class Interpreter:
         self.questions[key] = (fiber, effect)
         return None
 
-    def _answered(self, effect: Ask, key: str) -> Outcome:
+    def _answered(self, effect: Ask[Any], key: str) -> Outcome:
         value = self._answers[key]
         if value is FAIL:
             return Outcome(error=UnansweredError(self.run_id, key))
@@ -260,14 +279,14 @@ class Interpreter:
 
     # --- several at once
 
-    def _parts(self, scope: Scope, effect: Parallel) -> Group:
+    def _parts(self, scope: Scope, effect: Parallel[Any]) -> Group:
         names = effect.names or [_part_name(part, effect.name) for part in effect.parts]
         keys = [scope.key(name) for name in names]
         scope.expect(keys)
         starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-        return Group(starts, effect.names, effect.concurrency, self._begun(keys))
+        return Group(starts, effect.names, effect.concurrency, self._begun(keys), fixed=True)
 
-    def _items(self, scope: Scope, effect: ForEach) -> Group:
+    def _items(self, scope: Scope, effect: ForEach[Any]) -> Group:
         group = scope.key(effect.name)
         if effect.items:
             scope.expect([group])
@@ -300,13 +319,13 @@ class Interpreter:
         elif known.outcome.value != described:
             raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {described}")
 
-    def _item(self, effect: ForEach, key: str, item: Any) -> Callable[[], Any]:
+    def _item(self, effect: ForEach[Any], key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
         if isinstance(body, StepFunction):
             claims = effect.policy.claims
             more = () if claims is None else claims.outputs
-            return lambda: (key, body.step(item).outputs(*more))
-        if inspect.isgeneratorfunction(getattr(body, "fn", body)):
+            return lambda: (key, body(item).outputs(*more))
+        if has_steps(body) or isinstance(body, Flow):
             return lambda: (key, body(item))
         known = self.replay.found.get(key)
         if key in self.replay.orders or (known is not None and known.built):
@@ -349,7 +368,7 @@ class Interpreter:
             raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
         return known
 
-    def _note(self, key: str, step: Step | None, value: Any, order: int) -> None:
+    def _note(self, key: str, step: Step[Any] | None, value: Any, order: int) -> None:
         self.results[key] = value
         if step is not None and step.undo is not None:
             self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
@@ -368,11 +387,20 @@ def _code(part: Any, key: str) -> Any:
 
 def _single(effect: Any, key: str) -> Generator[Any, Any, Any]:
     """A part that is a single effect, under a key that was given out already."""
+    if isinstance(effect, Effect):
+        effect.use()
+    if isinstance(effect, Call):
+        effect = as_step(effect)
     if isinstance(effect, Step) and effect.is_plain:
         return (yield Bare(key, effect))
     if isinstance(effect, Step):
         return (yield from expand(effect, key))
     return (yield effect)
+
+
+def as_step(call: Call[Any]) -> Step[Any]:
+    """A child run, as a step of its parent."""
+    return Step(call.flow.name, call=call)
 
 
 def is_flow(value: object) -> bool:
@@ -387,12 +415,16 @@ def _starter(part: Any, key: str) -> Callable[[], Any]:
 def _part_name(part: Any, default: str) -> str:
     if isinstance(part, Step):
         return part.name
+    if isinstance(part, Call):
+        return part.flow.name
     return getattr(part, "__name__", default)
 
 
-def typed(step: Step | None, key: str, data: Any) -> Any:
+def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
     """A recorded result with the type that the step says it has."""
     if step is None:
         return data
     hint = step.result_hint
+    if hint is None and step.call is not None:
+        return step.call.flow.unpack(data)
     return data if hint is None else revive(data, hint, root=f"result of {key}")

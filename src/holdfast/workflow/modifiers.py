@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from holdfast.engine.context import DECIDING
+from holdfast.engine.effects import Effect
 from holdfast.engine.program import StepPolicy
 from holdfast.errors import StepFailedError
 from holdfast.workflow.combinators import Branch
-from holdfast.workflow.step import Effect, Step
+from holdfast.workflow.step import Step
 
 
 class Bare(NamedTuple):
     """A step's own call, under the key that the step was given."""
 
     key: str
-    step: Step
+    step: Step[Any]
 
 
 class Skip(NamedTuple):
@@ -29,7 +30,7 @@ class Skip(NamedTuple):
     because: str  # the key of what was recorded: a condition, or a failure
 
 
-def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
+def expand(step: Step[Any], key: str) -> Generator[Any, Any, Any]:
     """The step with all its modifiers."""
     if step.condition is not None:
         wanted = yield Branch(((step.condition, True),), "when")
@@ -50,8 +51,8 @@ def expand(step: Step, key: str) -> Generator[Any, Any, Any]:
     return value
 
 
-def _checked(step: Step, key: str) -> Generator[Any, Any, Any]:
-    has_body = step.fn is not None or step.flow is not None
+def _checked(step: Step[Any], key: str) -> Generator[Any, Any, Any]:
+    has_body = step.fn is not None or step.call is not None
     value = (yield Bare(key, step)) if has_body else None
     if not step.checks:
         return value

@@ -2,75 +2,115 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+import types
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    Never,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
+from holdfast.engine.blocking import block_on, check_options
 from holdfast.engine.claims import Claiming, PathLike, Paths
 from holdfast.engine.command import Argv, Command
-from holdfast.engine.context import DECIDING
-from holdfast.engine.functions import hints_of, is_async
+from holdfast.engine.effects import Call, Effect, Mark, mark
+from holdfast.engine.functions import hints_of
 from holdfast.engine.program import PLAIN, StepOptions, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
+from holdfast.errors import StepFailedError
 from holdfast.model import check_id
 
 if TYPE_CHECKING:
+    from holdfast.evidence import CommandResult
     from holdfast.workflow.flow import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+D = TypeVar("D")
+D_co = TypeVar("D_co", covariant=True)
+
+Checks = Callable[..., Any] | Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]]
 
 _UNSET: Any = object()
 
 
-class Effect:
-    """Something the engine does for a workflow: `yield` it, or `await` it in an `async def`."""
+class Validation(NamedTuple):
+    """The arguments of `Step.validate`, for `@step(validate=...)`."""
 
-    __slots__ = ()
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        flow = DECIDING.get()
-        if flow is None:
-            return (yield from self._alone().__await__())
-        if flow.task is not asyncio.current_task():
-            raise RuntimeError(
-                "a step was awaited in a task of its own; await parallel(...) or for_each(...) "
-                "instead of asyncio.gather or create_task: their results are recorded one by one"
-            )
-        return (yield self)
-
-    async def _alone(self) -> Any:
-        raise RuntimeError(f"{type(self).__name__} was awaited outside a workflow")
+    stages: Checks
+    retry: int = 0
+    on_failure: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step(Effect):
+class Step(Effect[R_co]):
     """One unit of work. Every method returns a new step with one more property."""
 
     name: str
     fn: Callable[..., Any] | None = None
     args: Sequence[Any] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    flow: Workflow[Any, Any] | None = None  # a subworkflow instead of a function
+    call: Call[Any] | None = None  # a child run instead of a function
     policy: StepPolicy = PLAIN
     result_type: Any = _UNSET
     condition: Any = None
-    handler: Callable[..., Any] | Effect | None = None
+    handler: Callable[..., Any] | Effect[Any] | None = None
     skips: bool = False
     default: Any = None
     undo: Callable[..., Any] | None = None
     checks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     rounds: int = 0
     fix: Callable[..., Any] | None = None
+    mark: Mark | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_id("step", self.name)
 
+    if not TYPE_CHECKING:  # or type checkers would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "name" or name.startswith("_"):
+                raise AttributeError(name)
+            raise AttributeError(
+                f"a step has no {name!r}: step {self.name!r} was not awaited; write "
+                f"`(await ...).{name}`, or `.result().{name}` in a plain def"
+            )
+
+    @overload
+    def python(
+        self,
+        fn: Callable[..., Awaitable[T]],
+        args: Sequence[Any] = ...,
+        kwargs: Mapping[str, Any] | None = ...,
+        *,
+        commit: Callable[[Any, Any], object] | None = ...,
+        outputs: Paths = ...,
+    ) -> Step[T]: ...
+    @overload
+    def python(
+        self,
+        fn: Callable[..., T],
+        args: Sequence[Any] = ...,
+        kwargs: Mapping[str, Any] | None = ...,
+        *,
+        commit: Callable[[Any, Any], object] | None = ...,
+        outputs: Paths = ...,
+    ) -> Step[T]: ...
     def python(
         self,
         fn: Callable[..., Any],
@@ -79,7 +119,7 @@ class Step(Effect):
         *,
         commit: Callable[[Any, Any], object] | None = None,
         outputs: Paths = (),
-    ) -> Self:
+    ) -> Step[Any]:
         """Call a function, sync or async. A sync one runs in a thread and never blocks the loop.
 
         With `commit`, `commit(cursor, result)` writes to tables in the store's own database, in
@@ -91,16 +131,24 @@ class Step(Effect):
         if isinstance(args, str | bytes) or not isinstance(args, Sequence):
             raise TypeError(f"step {self.name!r}: args must be a tuple such as ({args!r},)")
         policy = self.policy if commit is None else replace(self.policy, commit=commit)
-        made = replace(self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy)
+        made: Step[Any] = replace(
+            self, fn=fn, args=tuple(args), kwargs=dict(kwargs or {}), policy=policy
+        )
         return made if outputs == () else made.outputs(outputs)
 
-    def subworkflow(self, flow: Workflow[Any, Any], **inputs: Any) -> Self:
-        """Run another workflow as a child run that this step waits for."""
-        return replace(self, flow=flow, kwargs=inputs)
+    def subworkflow(self, flow: Workflow[..., T] | Call[T], **inputs: Any) -> Step[T]:
+        """Run a flow as a child run that this step waits for: `report`, or `app(state)`."""
+        call: Call[Any] = flow if isinstance(flow, Call) else flow(**inputs)
+        if isinstance(flow, Call) and inputs:
+            raise TypeError(f"step {self.name!r}: {flow.flow.name}(...) has its inputs already")
+        call.use()
+        made: Step[Any] = replace(self, call=call)
+        return made
 
-    def returns(self, kind: Any) -> Self:
+    def returns(self, kind: type[T]) -> Step[T]:
         """Say what type the result has; by default the function's return annotation says it."""
-        return replace(self, result_type=kind)
+        made: Step[Any] = replace(self, result_type=kind)
+        return made
 
     def retry(
         self,
@@ -174,19 +222,25 @@ class Step(Effect):
         """Save here also where only marked steps are saved."""
         return replace(self, policy=replace(self.policy, marked=True))
 
-    def when(self, condition: bool | Callable[[], bool]) -> Self:
+    def when(self, condition: bool | Callable[[], bool]) -> Step[R_co | None]:
         """Skip the step (result `None`) unless the condition is true.
 
         A callable is called once, and its answer recorded.
         """
         return replace(self, condition=condition)
 
-    def on_error(self, handler: Callable[..., Any] | Effect) -> Self:
-        """When the step has failed after its last attempt, use another result: that of a step, or of a function that
-        is called with the `StepFailedError` as a step of its own."""
+    def on_error(self, handler: Effect[D] | Callable[[StepFailedError], D]) -> Step[R_co | D]:
+        """When the step has failed after its last attempt, use another result: that of a step, or
+        of a function that is called with the `StepFailedError` as a step of its own."""
+        if isinstance(handler, Effect):
+            handler.use()
         return replace(self, handler=handler)
 
-    def skip_on_error(self, default: Any = None) -> Self:
+    @overload
+    def skip_on_error(self) -> Step[R_co | None]: ...
+    @overload
+    def skip_on_error(self, default: D) -> Step[R_co | D]: ...
+    def skip_on_error(self, default: Any = None) -> Step[Any]:
         """When the step has failed after its last attempt, continue with this value."""
         return replace(self, skips=True, default=default)
 
@@ -196,9 +250,7 @@ class Step(Effect):
 
     def validate(
         self,
-        stages: Callable[..., Any]
-        | Iterable[Callable[..., Any]]
-        | Mapping[str, Callable[..., Any]],
+        stages: Checks,
         retry: int = 0,
         on_failure: Callable[..., Any] | None = None,
     ) -> Self:
@@ -230,59 +282,116 @@ class Step(Effect):
         )
 
     async def _alone(self) -> Any:
-        if self.fn is None:
-            raise RuntimeError(f"step {self.name!r} was awaited outside a workflow")
-        value = self.fn(*self.args, **self.kwargs)
+        value = self._call()
         return await value if inspect.isawaitable(value) else value
+
+    def _result_alone(self) -> Any:
+        value = self._call()
+        return block_on(lambda: _awaited(value), "") if inspect.isawaitable(value) else value
+
+    def _call(self) -> Any:
+        """What its function gives, without the engine."""
+        self.use()
+        if self.fn is None:
+            raise RuntimeError(f"step {self.name!r} has no function to call outside a workflow")
+        return self.fn(*self.args, **self.kwargs)
+
+
+async def _awaited(value: Awaitable[T]) -> T:
+    return await value
 
 
 class StepFunction(Generic[P, R]):
-    """A function that is a step when a workflow calls it, and itself otherwise."""
+    """A function whose calls are steps. For type checkers it is a `Callable[P, Step[R]]`."""
 
-    def __init__(self, fn: Callable[P, R], made: Step) -> None:
-        self._step = replace(made, fn=fn)
-        self._is_async = is_async(fn)
+    def __init__(self, fn: Callable[..., Any], made: Step[Any]) -> None:
+        self._step: Step[R] = replace(made, fn=fn)
         functools.update_wrapper(self, fn)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """A step in a workflow's own code; elsewhere the function's result."""
-        if DECIDING.get() is None and not self._is_async:
-            return self.__wrapped__(*args, **kwargs)
-        return self.step(*args, **kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
+        """The step that calls the function with these arguments."""
+        made = self._step
+        return replace(made, args=args, kwargs=kwargs, mark=mark("step", made.name))
 
-    def step(self, *args: P.args, **kwargs: P.kwargs) -> Step:
-        """The step that calling it makes, to modify: `fetch.step(url).retry(5)`."""
-        return replace(self._step, args=args, kwargs=kwargs)
+    def __get__(self, instance: object, owner: type | None = None) -> StepFunction[..., R]:
+        if instance is None or self._step.fn is None:
+            return self
+        return StepFunction(types.MethodType(self._step.fn, instance), self._step)
 
-    __wrapped__: Callable[P, R]
+    def __repr__(self) -> str:
+        return f"<step {self._step.name!r}>"
+
+
+class DecoratorOptions(StepOptions, total=False):
+    """What `@step(...)` takes: the methods of `Step` by their names. `name` is the step's own."""
+
+    name: str
+    checkpoint: bool
+    commit: Callable[[Any, Any], object] | None
+    with_rollback: Callable[..., object] | None
+    validate: Checks | Validation | None
+
+
+class StepDecorator(Protocol[D_co]):
+    """Makes steps of functions; `D_co` is the type of what stands in for a failed one's result."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]], /) -> Callable[P, Step[R | D_co]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Callable[P, Step[R | D_co]]: ...
 
 
 @overload
-def step(target: str, /) -> Step: ...
+def step(target: str, /) -> Step[None]: ...
 @overload
-def step(target: Callable[P, R], /) -> StepFunction[P, R]: ...
+def step(target: Callable[P, Awaitable[R]], /) -> Callable[P, Step[R]]: ...
+@overload
+def step(target: Callable[P, R], /) -> Callable[P, Step[R]]: ...
+@overload
+def step(*, skip_on_error: D, **options: Unpack[DecoratorOptions]) -> StepDecorator[D]: ...
 @overload
 def step(
-    *, name: str | None = None, **options: Unpack[StepOptions]
-) -> Callable[[Callable[P, R]], StepFunction[P, R]]: ...
-def step(target: Any = None, /, *, name: str | None = None, **options: Unpack[StepOptions]) -> Any:
+    *, on_error: Callable[[StepFailedError], D], **options: Unpack[DecoratorOptions]
+) -> StepDecorator[D]: ...
+@overload
+def step(**options: Unpack[DecoratorOptions]) -> StepDecorator[Never]: ...
+def step(target: Any = None, /, **options: Any) -> Any:
     """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function.
 
-    The decorator takes a `name`, `retry`, `timeout`, `inline`, `executor`, `outputs`, `reads`,
-    `evidence` and `removes`: see the methods of `Step`.
+    The decorator takes the methods of `Step` as options, `@step(retry=3, timeout=60)`, except
+    `when` and `returns`, which belong to a call. `validate` takes the checks, or a `Validation`.
     """
     if isinstance(target, str):
-        return Step(target)
-    policy = policy_of("step", options)
+        return Step(target, mark=mark("step", target))
+    if target is not None and not callable(target):
+        raise TypeError(f"step needs a name or a function, not {target!r}")
+    decorate = _decorator(options)
+    return decorate if target is None else decorate(target)
 
-    def decorate(fn: Callable[P, R]) -> StepFunction[P, R]:
-        return StepFunction(fn, Step(name or name_of(fn), policy=policy))
 
-    if target is None:
-        return decorate
-    if callable(target):
-        return decorate(target)
-    raise TypeError(f"step needs a name or a function, not {target!r}")
+def _decorator(options: dict[str, Any]) -> Callable[[Callable[..., Any]], StepFunction[..., Any]]:
+    known = (*DecoratorOptions.__annotations__, "skip_on_error", "on_error")
+    check_options("step", options, known)
+    own = {key: value for key, value in options.items() if key in StepOptions.__annotations__}
+    policy = policy_of(
+        "step",
+        own,  # type: ignore[arg-type]
+        commit=options.get("commit"),
+        marked=options.get("checkpoint", False),
+    )
+    made: Step[Any] = Step("step", policy=policy, undo=options.get("with_rollback"))
+    if "on_error" in options:
+        made = made.on_error(options["on_error"])
+    if "skip_on_error" in options:
+        made = made.skip_on_error(options["skip_on_error"])
+    checks = options.get("validate")
+    if checks is not None:
+        made = made.validate(*checks) if isinstance(checks, Validation) else made.validate(checks)
+
+    def decorate(fn: Callable[..., Any]) -> StepFunction[..., Any]:
+        return StepFunction(fn, replace(made, name=options.get("name") or name_of(fn)))
+
+    return decorate
 
 
 def command(
@@ -297,7 +406,7 @@ def command(
     timeout: float | None = None,
     exit_codes: Collection[int] = (0,),
     tail: int = 65_536,
-) -> Step:
+) -> Step[CommandResult]:
     """A step that runs a command, `command(["make", "report"], outputs=["report.md"])`.
 
     Returns a `CommandResult`: exit code, duration, and the last `tail` bytes of each output, in
@@ -310,7 +419,7 @@ def command(
     named = Command(argv, cwd, env, timeout, exit_codes, tail).name
     words = tuple(os.fspath(word) for word in argv)
     runs = Command(lambda *words: words, cwd, env, timeout, exit_codes, tail)
-    made = Step(name or named).python(runs.run, args=words, outputs=outputs)
+    made = step(name or named).python(runs.run, args=words, outputs=outputs)
     return made.reads(reads).removes(removes).returns(CommandResult)
 
 

@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from holdfast.codec.revive import revive
 from holdfast.engine.context import DECIDING
 from holdfast.engine.program import PLAIN, Program, Ready, Record, Stored, Task
 from holdfast.engine.resume.history import History
@@ -25,7 +24,7 @@ class WorkflowProgram(Program):
 
     def __init__(self, flow: Workflow[Any, Any]) -> None:
         self._flow = flow
-        self._code = Interpreter(flow.name, WorkflowProgram)
+        self._code = Interpreter(flow.name)
         self.flow = flow.info
         self._code_changed = False
 
@@ -100,6 +99,8 @@ class WorkflowProgram(Program):
             if self._code.unfolds(task.key, value):
                 return None
             raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
+        if step is not None and step.call is not None:
+            value = step.call.flow.pack(value)
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}
         if step is not None and step.undo is not None:
             facts["undo"] = True
@@ -129,8 +130,7 @@ class WorkflowProgram(Program):
         return self._code.outcome.value
 
     def revive_result(self, data: Any) -> Any:
-        kind = self._flow.result_type
-        return data if kind is None else revive(data, kind, root="result")
+        return self._flow.unpack(data)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -141,6 +141,9 @@ class WorkflowProgram(Program):
 
     def answer(self, key: str, value: Any) -> None:
         self._code.answer(key, value)
+
+    def close(self) -> None:
+        self._code.close()
 
     def compensations(self) -> list[Task]:
         newest_first = sorted(self._code.to_undo.items(), key=lambda item: -item[1][0])

@@ -122,7 +122,7 @@ def open_questions(
     *,
     assignee: str | None = None,
     overdue: bool = False,
-    limit: int = 100,
+    limit: int | None = None,
     after: Question | None = None,
 ) -> list[Question]:
     """The questions that all runs of a store wait for, those due first. Blocks, and writes nothing.
@@ -132,7 +132,7 @@ def open_questions(
     """
     if assignee is not None:
         check_id("assignee", assignee)
-    if limit < 1:
+    if limit is not None and limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit!r}")
     now, past = _now(core), None if after is None else _urgency(after)
     wanted = (
@@ -142,7 +142,23 @@ def open_questions(
         and (not overdue or found.is_overdue(now))
         and (past is None or _urgency(found) > past)
     )
+    if limit is None:
+        return sorted(wanted, key=_urgency)
     return heapq.nsmallest(limit, wanted, key=_urgency)
+
+
+def wanted_questions(
+    core: Core, run_id: str | None, *, assignee: str | None = None, overdue: bool = False
+) -> list[Question]:
+    """The questions of one run or of all, for one person or for anyone. Blocks."""
+    if run_id is None:
+        return open_questions(core, assignee=assignee, overdue=overdue, limit=None)
+    now = _now(core)
+    return [
+        found
+        for found in questions(core, run_id)
+        if (assignee is None or found.is_for(assignee)) and (not overdue or found.is_overdue(now))
+    ]
 
 
 def apply_deadlines(

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
-from holdfast.engine.options import Options
 from holdfast.engine.people import requests
-from holdfast.engine.resume import takeover
 from holdfast.engine.resume.holders import SILENT_SECONDS, is_at_work, last_holder, silent_since
 from holdfast.engine.run import live
 from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
@@ -67,8 +65,8 @@ def orphans(
 
 async def recover(
     core: Core,
-    makes: Mapping[str, takeover.Make],
-    options: Options,
+    flows: Collection[str],
+    prepare: Callable[[str], Awaitable[launch.Prepared]],
     *,
     silent: float = SILENT_SECONDS,
     at_once: int = 10,
@@ -76,7 +74,7 @@ async def recover(
 ) -> dict[str, Any]:
     """Resume every orphaned run of these flows; returns the result or error of each by run id.
 
-    `progress` is called with the id of each run that has stopped. Overdue questions are answered
+    `prepare` takes over the run of an id. `progress` is called with the id of each run that has stopped. Overdue questions are answered
     first, and runs that paused for an answer which has come are resumed, too. Runs of other flows
     are left alone, and so is one that another process takes over first.
     """
@@ -85,10 +83,8 @@ async def recover(
 
     async def resume(orphan: Orphan) -> None:
         async with places:
-            make = makes[str(orphan.flow)]
             try:
-                plan = await launch.resume(core, make, orphan.run_id, None, options)
-                came[orphan.run_id] = await launch.execute(plan)
+                came[orphan.run_id] = await launch.execute(await prepare(orphan.run_id))
             except RunActiveError:
                 pass  # this process has just begun to execute it
             except Exception as error:
@@ -96,13 +92,13 @@ async def recover(
             if progress is not None:
                 progress(orphan.run_id)
 
-    for flow in makes:
+    for flow in flows:
         try:
             await core.drive_async(requests.apply_deadlines(core, flow=flow))
         except HoldfastError as error:  # runs that wait for no answer are resumed all the same
             log.warning("the deadlines of %s were not applied: %s", flow, error)
     found = await core.off_loop(lambda: orphans(core, silent=silent))
-    await asyncio.gather(*(resume(orphan) for orphan in found if orphan.flow in makes))
+    await asyncio.gather(*(resume(orphan) for orphan in found if orphan.flow in flows))
     return came
 
 

@@ -15,6 +15,7 @@ from holdfast.errors import (
     RunError,
     RunTimeoutError,
     StepFailedError,
+    StepNotAwaitedError,
     UnansweredError,
 )
 from holdfast.kernel import compose
@@ -28,13 +29,16 @@ if TYPE_CHECKING:
 async def complete(run: Run) -> Any:
     """Record the end of the run, with its result unless the newest checkpoint is the result."""
     program = run.program
-    encoding, result = None, program.result
+    encoding = None
     if program.flow.replays or not run.options.strategy.saves_all:
         try:
-            encoding = compose.encode(run.core, run.run_id, result, root="result")
+            recorded = program.recorded_result
+            encoding = compose.encode(run.core, run.run_id, recorded, root="result")
             result = program.revive_result(run.core.journals.decode(encoding))
         except HoldfastError as error:
             return await fail(run, error)
+    else:
+        result = program.result
     end = run.recorder.note(Kind.COMPLETE, Status.COMPLETED, program.flow.stamp)
     run.recorder.forget_unsaved()
     await run.recorder.save_and_announce([end._replace(encoding=encoding)], urgent=True)
@@ -75,7 +79,8 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
     if run.options.strategy in (Strategy.EVERY_STEP, Strategy.ON_ERROR):
         drafts = [run.recorder.draft(record) for record in run.program.at_failure(task)]
     try:
-        undone = await roll_back(run, error)
+        forgotten = isinstance(error, StepNotAwaitedError)  # to be corrected, and resumed
+        undone = None if forgotten else await roll_back(run, error)
         others = [other.step for other in failed.others] or None if failed else None
         facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
         facts["cause"] = _step_behind(error)

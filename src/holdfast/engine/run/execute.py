@@ -189,7 +189,7 @@ class Steps:
         return retry is not None and self.deaths > retry.crashes
 
     def _announce(self, task: Task, attempt: int) -> None:
-        if not self._hopeless(task):
+        if task.recorded and not self._hopeless(task):
             run = self._run
             run.emit(ev.StepStarted(run.run_id, task.key, task.name, attempt))
 

@@ -114,6 +114,7 @@ class Run:
             if parent is not None:
                 parent.children.discard(self)
             self.steps.drop()
+            self.program.close()
             for child in self.children:
                 live.forget(child)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Hashable
+from typing import Any, TypeVar
 
+from holdfast.engine.flow import Flow
 from holdfast.engine.walking.plan import Plan
 
+R_co = TypeVar("R_co", covariant=True)
 
-class WalkingFlow(ABC):
+
+class WalkingFlow(Flow[R_co]):
     """A flow that goes from node to node: its name and version, and how it is shown."""
 
     _plan: Plan
@@ -22,6 +26,15 @@ class WalkingFlow(ABC):
     def version(self) -> str:
         """The flow's version."""
         return self._plan.version
+
+    @property
+    def definition(self) -> Hashable:
+        """Its nodes, and what connects them."""
+        return type(self), self._plan.shape
+
+    def admits(self, version: str) -> bool:
+        """Whether `migrate` says what becomes of that version's runs."""
+        return version == self.version or version in self._plan.migrate
 
     @abstractmethod
     def mermaid(self) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.flow import Wanted
 from holdfast.engine.program import Stored
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
@@ -22,21 +23,6 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import state_seq
 from holdfast.model import CheckpointType, Entry, Kind, Status, checkpoint_id
-
-
-class Wanted(NamedTuple):
-    """Where a run is to continue, and with what state."""
-
-    from_node: str | None = None
-    after_node: str | None = None
-    override: Any = None
-    validate: Callable[[Any], object] | None = None
-    replay: bool = False
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether the run is to continue from another point than its current one."""
-        return bool(self.from_node or self.after_node or self.replay)
 
 
 class _Place(NamedTuple):
@@ -58,9 +44,8 @@ def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> 
     Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `RunFinishedError`
     for a run that is over, unless it is to continue from an earlier point.
     """
-    if sum(map(bool, (wanted.from_node, wanted.after_node, wanted.replay))) > 1:
-        raise ValueError("give at most one of from_node, after_node and replay")
-    for name in (wanted.from_node, wanted.after_node):
+    wanted.check()
+    for name in (wanted.from_step, wanted.after_step):
         if name is not None and name not in plan.nodes:
             raise ValueError(f"{name!r} is not a node of {plan.flow!r}")
     if live.find(core, run_id) is not None:
@@ -97,7 +82,7 @@ def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted
         if place.within_branch:
             raise ValueError(
                 "what a node within parallel branches is given can't be overridden: go back to "
-                "the node that forks, with after_node="
+                "the node that forks, with after_step="
             )
         state = _overridden(core, plan, history.run, state, wanted.override)
     if wanted.validate is not None:
@@ -136,18 +121,18 @@ def _edited(core: Core, plan: Plan, run_id: str, place: _Place, state: Stored) -
 
 
 def _place(core: Core, plan: Plan, history: History, wanted: Wanted, over: bool) -> _Place:
-    node = wanted.from_node or wanted.after_node
+    node = wanted.from_step or wanted.after_step
     if wanted.replay:
         found = next(filter(_was_run, core.journals.branch(history.run)), None)
     else:
         found = None if node is None else _last_of(core, plan, history.run, node)
     if found is not None:
-        after = wanted.after_node is not None and found.status != Status.FAILED
+        after = wanted.after_step is not None and found.status != Status.FAILED
         return _after(found) if after else _before(core, plan, found)
     entries = core.journals.branch_of(history.head)
     newest = next((entry for entry in entries if entry.kind == Kind.CHECKPOINT), None)
     skips = node is not None and node not in _next_of(plan, newest)
-    if wanted.replay or wanted.after_node is not None or (over and skips):
+    if wanted.replay or wanted.after_step is not None or (over and skips):
         where = None if node is None else f"after {plan.node_word} {node!r}"
         raise CheckpointNotFoundError(history.run, where)
     return _Place(newest, None if node is None else [node])

@@ -1,4 +1,4 @@
-"""Finding the run of a thread, and continuing it with another step."""
+"""Continuing a run with another step."""
 
 from __future__ import annotations
 
@@ -6,53 +6,23 @@ from functools import partial
 from typing import Any
 
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.flow import Wanted
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.run import live
 from holdfast.engine.walking import time_travel, versions
 from holdfast.errors import (
-    CheckpointNotFoundError,
     RunActiveError,
     RunFinishedError,
-    ThreadNotFoundError,
 )
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import CheckpointType, Entry, Kind, Status, check_id, thread_journal
-from holdfast.operations.reading import outages_named
+from holdfast.model import CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.problems import Nearest
-
-
-def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
-    """The run of a thread that was begun last, of this flow if given. Blocks.
-
-    A run that died before it was durable is not skipped for an older one: what was asked for
-    last did not happen. Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` for that.
-    """
-    name = thread_journal(check_id("thread_id", thread_id))
-    with outages_named(thread_id):
-        for member in core.journals.entries(name, newest_first=True):
-            if member.kind != Kind.MEMBER:
-                continue
-            run_id = Meta(member).run
-            head = core.journals.head(run_id)
-            if head is None:
-                missing = CheckpointNotFoundError(run_id)
-                missing.add_note(
-                    f"the newest run of thread {thread_id!r} was never begun: run it again"
-                )
-                raise missing
-            known = head.status != Status.DELETED and head.thread == thread_id
-            if known and flow in (None, head.flow):
-                return run_id
-        head = core.journals.head(thread_id)
-    if head is not None and head.status != Status.DELETED:
-        raise ThreadNotFoundError(thread_id, of_run=head.thread or "")
-    raise ThreadNotFoundError(thread_id)
 
 
 def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
@@ -65,7 +35,7 @@ def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step
     if step not in plan.steps:
         raise ValueError(f"{step!r} is not a step of {plan.flow!r}{Nearest(step, plan.steps)}")
     if (yield partial(_has_run, core, plan, run_id, step)):
-        wanted = time_travel.Wanted(from_node=step)
+        wanted = Wanted(from_step=step)
         yield from time_travel.go_back(core, make, plan, run_id, wanted)
         return
     if live.find(core, run_id) is not None:

@@ -1,0 +1,182 @@
+"""What a flow asks the engine for: a step, a child run, an answer. Values, not actions.
+
+An effect does nothing until a flow yields or awaits it. One that is made and dropped would be a
+step that is silently skipped: so each is followed, through its copies, until it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import warnings
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from holdfast.engine.context import CURRENT_STEP, DECIDING
+from holdfast.errors import StepNotAwaitedError
+
+if TYPE_CHECKING:
+    from holdfast.engine.flow import Flow
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Origin(NamedTuple):
+    """What was made, and by which line of code."""
+
+    kind: str
+    name: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r} ({Path(self.file).name}, line {self.line})"
+
+
+class Pending:
+    """The effects that one flow, or one step, has made and not used yet."""
+
+    __slots__ = ("_dropped", "_made")
+
+    def __init__(self) -> None:
+        self._made: dict[int, Origin] = {}
+        self._dropped: list[Origin] = []
+
+    def add(self, mark: Mark) -> None:
+        """An effect was made."""
+        self._made[id(mark)] = mark.origin
+
+    def use(self, mark: Mark) -> None:
+        """It was used."""
+        self._made.pop(id(mark), None)
+
+    def drop(self, mark: Mark) -> None:
+        """No copy of it is left: it can't be used any more."""
+        origin = self._made.pop(id(mark), None)
+        if origin is not None:
+            self._dropped.append(origin)
+
+    def excuse(self) -> None:
+        """An error is thrown into the code that made them: it may never come to use them."""
+        self._made.clear()
+
+    def check(self, *, at_end: bool) -> None:
+        """Raise `StepNotAwaitedError` for what was dropped; at the end, for what was not used."""
+        if not self._dropped and not (at_end and self._made):
+            return
+        lost = [*self._dropped, *(self._made.values() if at_end else ())]
+        raise StepNotAwaitedError(tuple(map(str, lost)))
+
+
+class Mark:
+    """Follows one effect through its copies, to where one of them is used or the last is gone."""
+
+    __slots__ = ("_pending", "_used", "origin")
+
+    def __init__(self, origin: Origin, pending: Pending | None) -> None:
+        self.origin = origin
+        self._pending = pending
+        self._used = False
+        if pending is not None:
+            pending.add(self)
+
+    def use(self) -> None:
+        """One of the copies was handed to the engine."""
+        self._used = True
+        if self._pending is not None:
+            self._pending.use(self)
+
+    def __del__(self) -> None:
+        if self._used:
+            return
+        if self._pending is not None:
+            self._pending.drop(self)
+        elif not sys.is_finalizing():
+            warnings.warn(f"{self.origin} was never awaited", RuntimeWarning, stacklevel=2)
+
+
+def mark(kind: str, name: str) -> Mark:
+    """A mark for an effect that the calling code makes now."""
+    here = DECIDING.get() or CURRENT_STEP.get()
+    frame = sys._getframe(1)  # noqa: SLF001 - the only way to the caller that costs next to nothing
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
+        frame = frame.f_back
+    origin = Origin(kind, name, frame.f_code.co_filename, frame.f_lineno)
+    return Mark(origin, None if here is None else here.pending)
+
+
+class Effect(Generic[R_co]):
+    """Something the engine does for a workflow.
+
+    `await` it in an `async def`, `yield` it in a generator, call `.result()` in a plain `def`.
+    """
+
+    __slots__ = ()
+
+    mark: Mark | None
+
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        flow = DECIDING.get()
+        if flow is None:
+            self.use()
+            value: R_co = yield from self._alone().__await__()
+            return value
+        if flow.task is not asyncio.current_task():
+            self.use()
+            raise RuntimeError(
+                "a step was awaited in a task of its own; await parallel(...) or for_each(...) "
+                "instead of asyncio.gather or create_task: their results are recorded one by one"
+            )
+        value = yield self
+        return value
+
+    def result(self) -> R_co:
+        """Wait for it, blocking: in a plain `def` workflow, in a step, a script or a test."""
+        flow = DECIDING.get()
+        value: R_co = self._result_alone() if flow is None else flow.wait_for(self)
+        return value
+
+    def use(self) -> None:
+        """It is handed to the engine, as a part of something else if need be."""
+        if self.mark is not None:
+            self.mark.use()
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self!r} has no truth value: `await` it first (`yield` in a generator, `.result()` "
+            "in a plain def)"
+        )
+
+    async def _alone(self) -> Any:
+        """What it gives outside of a workflow."""
+        raise RuntimeError(f"{type(self).__name__} was awaited outside a workflow")
+
+    def _result_alone(self) -> Any:
+        self.use()
+        raise RuntimeError(f"{type(self).__name__} was asked for its result outside a workflow")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call(Effect[R_co]):
+    """What to run: a flow and its inputs. `engine.run(call)` runs it.
+
+    Awaited in a workflow, it is a child run.
+    """
+
+    flow: Flow[R_co]
+    inputs: Any  # as they are recorded
+    mark: Mark | None = field(default=None, repr=False)
+    source: str | None = field(default=None, repr=False)  # MODULE:NAME, only to be shown
+
+    async def _alone(self) -> Any:
+        raise self._needs_engine()
+
+    def _result_alone(self) -> Any:
+        self.use()
+        raise self._needs_engine()
+
+    def _needs_engine(self) -> RuntimeError:
+        name = self.flow.name
+        return RuntimeError(f"{name}(...) says what to run: engine.run({name}(...)) runs it")

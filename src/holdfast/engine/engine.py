@@ -1,0 +1,335 @@
+"""The front door: one engine runs workflows, graphs and pipelines."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
+
+from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+from holdfast.engine import launch
+from holdfast.engine.blocking import (
+    BackgroundLoop,
+    blocking,
+    blocking_iterator,
+    check_options,
+)
+from holdfast.engine.door import StoreLike, open_checkpointer
+from holdfast.engine.effects import Call
+from holdfast.engine.flow import Flow, Registry
+from holdfast.engine.handle import EventLog, RunHandle, Started
+from holdfast.engine.launch import Prepared, Recorded
+from holdfast.engine.launcher import Launcher, take
+from holdfast.engine.options import NewRun, Resume, RunOptions
+from holdfast.engine.people import requests
+from holdfast.engine.people.questions import Question
+from holdfast.engine.picture import picture
+from holdfast.engine.resume import recovery
+from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.resume.recovery import Orphan
+from holdfast.engine.run.loop import Run
+from holdfast.engine.signatures import shows
+from holdfast.engine.stream import Stream
+from holdfast.errors import CheckpointNotFoundError
+from holdfast.kernel.core import Core
+from holdfast.model import Status, check_id
+from holdfast.operations import reading
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
+
+R = TypeVar("R")
+
+_LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
+
+
+class Engine:
+    """Executes flows, records every step, and resumes runs wherever they stopped.
+
+    `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
+    False nothing outlives the engine. `flows` are those whose runs `resume` and `recover` find by
+    name; a flow that was run here is known, too. `verifier` checks what steps claim about the
+    world. All other options are defaults for its runs: see `RunOptions`.
+
+    One engine may execute many runs at once, in several threads and event loops. Every async
+    method has a twin for programs without an event loop: `run_sync` and so on.
+    """
+
+    @shows(RunOptions)
+    def __init__(
+        self,
+        store: StoreLike | Literal[False] = None,
+        *,
+        flows: Iterable[Flow[Any]] = (),
+        verifier: EvidenceVerifier | None = None,
+        **defaults: Unpack[RunOptions],
+    ) -> None:
+        check_options("Engine", defaults, (*RunOptions.__annotations__, "flows", "verifier"))
+        self._launcher = Launcher(Registry(flows), defaults, verifier, keeps=store is not False)
+        self._opened = open_checkpointer("memory://" if store is False else store)
+        self._started: dict[str, Started] = {}
+        self._background = BackgroundLoop()
+
+    @property
+    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
+        """The checkpointer behind this: to list runs, look at their states, fork and roll back."""
+        return self._opened.checkpointer
+
+    # --- executing
+
+    @shows(NewRun)
+    async def run(self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]) -> R:
+        """Execute a run to its end and return its result: `await engine.run(report("Brest"))`.
+
+        With `resume`, the run of this `run_id`, or the newest one of this `thread_id`, is resumed
+        if there is one, and started otherwise. A completed run's recorded result is returned. The
+        inputs must be those that the run began with.
+
+        Raises `StepFailedError`, `RunPausedError` when it waits for people, `RunCancelledError`,
+        `RunExistsError` for an id that is taken, `InputMismatchError`, `FlowChangedError`, and
+        `VerificationError` where a check can't decide.
+        """
+        take("run", call, options)
+        with self._opened.use() as core:
+            ready = await self._launcher.begin(core, call, options, resume=resume)
+            result: R = await launch.execute(ready)
+            return result
+
+    @shows(NewRun)
+    async def start(
+        self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]
+    ) -> RunHandle[R]:
+        """Begin a run, durably, and return its handle; it is executed in the background.
+
+        `close` stops runs that are still under way, and leaves them to be resumed.
+        """
+        take("start", call, options)
+        use, started = self._opened.use(), Started(EventLog())
+        try:
+            aside = partial(Run, hands_over=False)
+            ready = await self._launcher.begin(
+                use.core, call, options, resume=resume, listening=True, make_run=aside
+            )
+        except BaseException:
+            use.end()
+            raise
+        run_id = ready.run_id
+
+        def at_end() -> None:
+            self._started.pop(run_id, None)
+            use.end()
+
+        self._started[run_id] = started
+        started.execute(ready, at_end)
+        return RunHandle(self, run_id, call.flow.name, started)
+
+    @shows(NewRun)
+    def stream(self, call: Call[Any], *, resume: bool = False, **options: Unpack[NewRun]) -> Stream:
+        """Like `run`, but iterate over the returned stream to execute it and see its events."""
+        take("stream", call, options)
+        begin = partial(
+            self._launcher.begin, call=call, given=options, resume=resume, listening=True
+        )
+        return self._stream(begin)
+
+    @overload
+    async def resume(self, run_id: str, *, flow: Flow[R], **options: Unpack[Resume]) -> R: ...
+    @overload
+    async def resume(self, run_id: str, *, flow: None = None, **options: Unpack[Resume]) -> Any: ...
+    @shows(Resume)
+    async def resume(
+        self, run_id: str, *, flow: Flow[Any] | None = None, **options: Unpack[Resume]
+    ) -> Any:
+        """Resume a run where it stopped, and return its result.
+
+        What its steps claimed about the world is checked first: the run resumes from the newest
+        checkpoint that still verifies. The flow is found by the recorded name and version, unless
+        it is given. Going back with `from_step` and the like keeps the history.
+
+        Raises `CheckpointNotFoundError`, `UnknownFlowError`, `FlowChangedError`,
+        `VerificationError` where a check can't decide, `RunFinishedError`, and `RunActiveError` if
+        another living process of this machine executes the run, unless `take_over` or `wait`.
+        """
+        check_options("resume", options, (*Resume.__annotations__, "flow"))
+        with self._opened.use() as core:
+            ready = await self._launcher.resume(core, run_id, flow, options)
+            return await launch.execute(ready)
+
+    @shows(Resume)
+    def resume_stream(
+        self, run_id: str, *, flow: Flow[Any] | None = None, **options: Unpack[Resume]
+    ) -> Stream:
+        """Like `resume`, but iterate over the returned stream to execute it and see its events."""
+        check_options("resume_stream", options, (*Resume.__annotations__, "flow"))
+        resume = partial(
+            self._launcher.resume, run_id=run_id, flow=flow, given=options, listening=True
+        )
+        return self._stream(resume)
+
+    async def recover(
+        self,
+        *,
+        silent: float = SILENT_SECONDS,
+        at_once: int = 10,
+        progress: Callable[[str], object] | None = None,
+    ) -> dict[str, Any]:
+        """Resume every orphaned run of the flows that this engine knows, up to `at_once` together.
+
+        A run is orphaned when its holder is dead; a holder on another machine counts as dead
+        after `silent` seconds without a record. Returns by run id the result, or the error.
+        `progress` is called with the id of each run that has stopped.
+        """
+        with self._opened.use() as core:
+            return await recovery.recover(
+                core,
+                self._launcher.flows.names,
+                partial(self._launcher.resume, core, flow=None, given={}),
+                silent=silent,
+                at_once=at_once,
+                progress=progress,
+            )
+
+    # --- runs by their ids
+
+    @overload
+    def get(self, run_id: str, flow: Flow[R]) -> RunHandle[R]: ...
+    @overload
+    def get(self, run_id: str, flow: None = None) -> RunHandle[Any]: ...
+    def get(self, run_id: str, flow: Flow[Any] | None = None) -> RunHandle[Any]:
+        """The handle of a run, whichever process executes it. Awaiting it executes nothing."""
+        check_id("run_id", run_id)
+        if flow is not None:
+            self._launcher.flows.add(flow)
+        return RunHandle(self, run_id, "" if flow is None else flow.name, self._started.get(run_id))
+
+    async def status(self, run_id: str) -> Status:
+        """How a run stands. Raises `CheckpointNotFoundError`."""
+        with self._opened.use() as core:
+            known = await core.off_loop(lambda: reading.run(core, run_id))
+        if known is None:
+            raise CheckpointNotFoundError(run_id)
+        return Status(known.status)
+
+    async def outcome(self, run_id: str, *, timeout: float | None = None) -> Any:
+        """Wait for the end of a run that others execute; returns its result, or raises its error.
+
+        Raises `RunPausedError` if it is paused, and `TimeoutError` after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            with self._opened.use() as core:
+                while (await self.status(run_id)) in (Status.RUNNING, Status.OPEN):
+                    await asyncio.sleep(_LOOK_EVERY)
+                flow = await self._launcher.flow_of(core, run_id)
+                return await core.off_loop(partial(launch.ended, core, flow.program, run_id))
+
+    async def cancel(self, run_id: str, reason: str = "") -> None:
+        """Cancel a run, whichever process executes it: its rollbacks run, and it is over."""
+        with self._opened.use() as core:
+            await core.drive_async(requests.request(core, run_id, "cancel", reason))
+
+    async def pause(self, run_id: str, reason: str = "") -> None:
+        """Stop a run after the steps that are under way, to be resumed later."""
+        with self._opened.use() as core:
+            await core.drive_async(requests.request(core, run_id, "pause", reason))
+
+    async def answer(
+        self, run_id: str, value: object, *, question: str | None = None, by: str | None = None
+    ) -> None:
+        """Answer a run's open question, by name where it has several; then resume it.
+
+        `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
+        is for others or its deadline has passed, and `InvalidAnswerError`.
+        """
+        with self._opened.use() as core:
+            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
+
+    async def questions(
+        self, run_id: str | None = None, *, assignee: str | None = None, overdue: bool = False
+    ) -> AsyncIterator[Question]:
+        """What a run waits for, or without a `run_id` what all runs of the store wait for.
+
+        Those due first. With `assignee`, what this person may answer; with `overdue`, what nobody
+        answered in time.
+        """
+        with self._opened.use() as core:
+            read = partial(
+                requests.wanted_questions, core, run_id, assignee=assignee, overdue=overdue
+            )
+            for question in await core.off_loop(read):
+                yield question
+
+    async def apply_deadlines(self, run_id: str | None = None) -> list[Question]:
+        """Answer what nobody answered in time with each question's default, in one run or in all.
+
+        Returns those questions: resume their runs to continue. `resume` does it for its own run.
+        """
+        with self._opened.use() as core:
+            return await core.drive_async(requests.apply_deadlines(core, run_id))
+
+    async def orphans(self, *, silent: float = SILENT_SECONDS) -> list[Orphan]:
+        """The runs of this store that are under way and whose holder is dead."""
+        with self._opened.use() as core:
+            return await core.off_loop(lambda: recovery.orphans(core, silent=silent))
+
+    async def mermaid(self, run_id: str) -> str:
+        """What a run did, as Mermaid text, which Markdown viewers draw."""
+        with self._opened.use() as core:
+            return await core.off_loop(lambda: picture(core, run_id))
+
+    # --- closing
+
+    async def close(self) -> None:
+        """Stop the runs that `start` began, make everything durable and close the store.
+
+        Runs under way in other threads and tasks are finished first: the last one closes it.
+        """
+        self._opened.refuse_work()
+        for started in tuple(self._started.values()):
+            await started.stop()
+        self._background.stop()
+        await self._opened.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close_sync()
+
+    # --- without an event loop
+
+    run_sync = blocking(run)
+    resume_sync = blocking(resume)
+    stream_sync = blocking_iterator(stream)
+    resume_stream_sync = blocking_iterator(resume_stream)
+    recover_sync = blocking(recover)
+    status_sync = blocking(status)
+    outcome_sync = blocking(outcome)
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+    answer_sync = blocking(answer)
+    questions_sync = blocking_iterator(questions)
+    apply_deadlines_sync = blocking(apply_deadlines)
+    orphans_sync = blocking(orphans)
+    mermaid_sync = blocking(mermaid)
+    close_sync = blocking(close)
+
+    @shows(NewRun)
+    def start_sync(
+        self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]
+    ) -> RunHandle[R]:
+        """`start`, for programs without an event loop: the run is executed in another thread."""
+        return self._background.run(lambda: self.start(call, resume=resume, **options), "start")
+
+    def _stream(self, prepare: Callable[[Core], Awaitable[Prepared | Recorded]]) -> Stream:
+        use = self._opened.use()
+        stream = launch.stream(lambda: prepare(use.core), use.end)
+        weakref.finalize(stream, use.end)  # of one that is dropped
+        return stream

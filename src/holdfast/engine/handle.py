@@ -1,0 +1,182 @@
+"""The handle of a run: to wait for it, follow its events, pause and cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Generator
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from holdfast.engine import launch
+from holdfast.engine.blocking import loop_runs_here
+from holdfast.engine.events import Event
+from holdfast.engine.launch import Prepared, Recorded
+from holdfast.model import Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.engine import Engine
+
+R_co = TypeVar("R_co", covariant=True)
+
+_RECENT: Final = 1000
+"""So many events are kept for those who begin to follow a run later."""
+
+
+class RunHandle(Generic[R_co]):
+    """A run: `await` it for its result, or call `result()` in a program without an event loop.
+
+    Dropping the handle changes nothing about the run.
+    """
+
+    def __init__(self, engine: Engine, run_id: str, flow: str, started: Started | None) -> None:
+        self.id = run_id
+        self.flow = flow
+        self._engine = engine
+        self._started = started
+
+    def __await__(self) -> Generator[Any, Any, R_co]:
+        if self._started is None:
+            result: R_co = yield from self._engine.outcome(self.id).__await__()
+        else:
+            done = asyncio.wrap_future(self._started.done)
+            result = yield from asyncio.shield(done).__await__()
+        return result
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """Wait for the result, blocking. Raises what ended the run, and `TimeoutError`."""
+        if loop_runs_here():
+            raise RuntimeError("an event loop is running here: `await` the handle instead")
+        if self._started is None:
+            result: R_co = self._engine.outcome_sync(self.id, timeout=timeout)
+        else:
+            result = self._started.done.result(timeout)
+        return result
+
+    def done(self) -> bool:
+        """Whether a run that this engine started has stopped."""
+        return self._started is not None and self._started.done.done()
+
+    def events(self) -> AsyncIterator[Event]:
+        """The events of a run that this engine started: the newest 1,000, then those to come."""
+        if self._started is None:
+            raise RuntimeError(
+                f"run {self.id!r} was not started by this engine: follow it with `holdfast watch`, "
+                "or execute it with engine.resume_stream(...)"
+            )
+        return self._started.events.follow()
+
+    async def status(self) -> Status:
+        """How the run stands, according to its journal. Raises `CheckpointNotFoundError`."""
+        return await self._engine.status(self.id)
+
+    async def cancel(self, reason: str = "") -> None:
+        """Cancel the run: its rollbacks run, and it is over."""
+        await self._engine.cancel(self.id, reason)
+
+    async def pause(self, reason: str = "") -> None:
+        """Stop the run after the steps that are under way, to be resumed later."""
+        await self._engine.pause(self.id, reason)
+
+    def __repr__(self) -> str:
+        return f"<run {self.id!r} of {self.flow!r}>"
+
+
+class Started:
+    """A run that is executed in a task of its own, and how it ended."""
+
+    def __init__(self, events: EventLog) -> None:
+        self.events = events
+        self.done: Future[Any] = Future()
+        self._task: asyncio.Task[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def execute(self, ready: Prepared | Recorded, at_end: Callable[[], None]) -> None:
+        """Begin to execute it, on the event loop that runs here."""
+        if isinstance(ready, Prepared):
+            ready.run.events = self.events
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(launch.execute(ready))
+        self._task.add_done_callback(partial(self._end, at_end))
+
+    async def stop(self) -> None:
+        """Stop executing it, and leave it to be resumed."""
+        task, loop = self._task, self._loop
+        if task is None or loop is None or task.done() or loop.is_closed():
+            return
+        loop.call_soon_threadsafe(task.cancel)
+        await asyncio.wait([asyncio.wrap_future(self.done)])
+
+    def _end(self, at_end: Callable[[], None], task: asyncio.Task[Any]) -> None:
+        at_end()
+        if task.cancelled():
+            self.done.set_exception(CancelledError())
+        elif (error := task.exception()) is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(task.result())
+        self.events.close()
+
+
+class EventLog(deque[Event]):
+    """The newest events of a run, and those who follow it."""
+
+    def __init__(self) -> None:
+        super().__init__(maxlen=_RECENT)
+        self._followers: set[_Follower] = set()
+        self._over = False
+        self._lock = threading.Lock()
+
+    def append(self, event: Event) -> None:
+        """Something happened."""
+        with self._lock:
+            super().append(event)
+            followers = tuple(self._followers)
+        for follower in followers:
+            follower.put(event)
+
+    def close(self) -> None:
+        """Nothing more will happen."""
+        with self._lock:
+            self._over = True
+            followers = tuple(self._followers)
+        for follower in followers:
+            follower.put(None)
+
+    async def follow(self) -> AsyncIterator[Event]:
+        """The events from the oldest that is kept to the last, in any thread's event loop."""
+        follower = _Follower(asyncio.get_running_loop())
+        with self._lock:
+            for event in self:
+                follower.put(event)
+            if self._over:
+                follower.put(None)
+            self._followers.add(follower)
+        try:
+            while (news := await follower.next()) is not None:
+                yield news
+        finally:
+            with self._lock:
+                self._followers.discard(follower)
+
+
+class _Follower:
+    """The events that one consumer has not seen yet. None is their end."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._events: deque[Event | None] = deque()
+        self._bell = asyncio.Event()
+
+    def put(self, event: Event | None) -> None:
+        self._events.append(event)
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._bell.set)
+
+    async def next(self) -> Event | None:
+        while not self._events:
+            self._bell.clear()
+            await self._bell.wait()
+        return self._events.popleft()

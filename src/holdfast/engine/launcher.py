@@ -1,0 +1,192 @@
+"""From a call, or the id of a run, to a run that is ready to be executed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from holdfast.codec.meta import Meta
+from holdfast.engine import launch
+from holdfast.engine.blocking import check_options, has_loop_to_itself
+from holdfast.engine.context import CURRENT_STEP
+from holdfast.engine.effects import Call
+from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
+from holdfast.engine.launch import Link, Prepared, Recorded
+from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
+from holdfast.engine.resume.holders import refuse_if_held
+from holdfast.engine.run.loop import Run
+from holdfast.engine.threads import newest_run
+from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
+from holdfast.kernel.core import Core
+from holdfast.model import Status, check_id
+from holdfast.operations import reading
+from holdfast.seams import new_id
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
+
+_FIRST_LOOK: Final = 0.02  # seconds, until a run that another process executes is looked at again
+_LONGEST: Final = 1.0
+
+
+class Launcher:
+    """Starts and resumes runs, with the flows, defaults and verifier of one engine."""
+
+    def __init__(
+        self,
+        flows: Registry,
+        defaults: RunOptions,
+        verifier: EvidenceVerifier | None,
+        *,
+        keeps: bool,
+    ) -> None:
+        self.flows = flows
+        self._defaults = defaults
+        self._verifier = verifier
+        self._keeps = keeps  # the runs outlive the engine
+        self.options(None, {})  # raises for defaults that no run could have
+
+    def options(
+        self, flow: Flow[Any] | None, given: RunOptions, *, listening: bool = False
+    ) -> Options:
+        """How a run of this flow is executed."""
+        usual = Strategy.EVERY_STEP if flow is None else flow.strategy
+        said: dict[str, Any] = {**self._defaults, **given}
+        failing = said.get("on_save_failure")
+        if failing not in (None, "raise", "warn"):
+            raise ValueError(f"on_save_failure must be 'raise' or 'warn', not {failing!r}")
+        same = ("trust", "take_over", "wait", "timeout", "durability", "strict")
+        return Options(
+            **{name: said[name] for name in same if name in said},
+            strategy=Strategy(said.get("checkpoint_after", usual)),
+            fatal=None if failing is None else failing == "raise",
+            verifier=(None if flow is None else flow.verifier) or self._verifier,
+            quiet=not self._keeps,
+            listening=listening,
+            blocking=not listening and has_loop_to_itself(),
+        )
+
+    async def begin(
+        self,
+        core: Core,
+        call: Call[Any],
+        given: NewRun,
+        *,
+        resume: bool = False,
+        listening: bool = False,
+        make_run: Callable[..., Run] = Run,
+    ) -> Prepared | Recorded:
+        """Start the run of a call; with `resume`, resume the run that is meant if there is one."""
+        flow = call.flow
+        self.flows.add(flow)
+        how = self.options(flow, given, listening=listening)
+        run_id = given.get("run_id")
+        if resume:
+            known = await self._existing(core, flow, given)
+            if known is not None:
+                return await self._resumed(core, flow, known, call.inputs, how, make_run)
+        link = Link(given.get("thread_id"), given.get("owner"), source=call.source)
+        if link.thread is not None:
+            check_id("thread_id", link.thread)
+        name = new_id() if run_id is None else run_id
+        return await launch.start(core, flow.program, name, call.inputs, how, link, make_run)
+
+    async def resume(
+        self,
+        core: Core,
+        run_id: str,
+        flow: Flow[Any] | None,
+        given: Resume,
+        *,
+        listening: bool = False,
+    ) -> Prepared:
+        """Resume a run, from another point or with another state if wanted."""
+        check_id("run_id", run_id)
+        if flow is None:
+            flow = await self.flow_of(core, run_id)
+        else:
+            self.flows.add(as_flow(flow))
+        said: dict[str, Any] = {"wait": False, **given}
+        how = self.options(flow, cast("RunOptions", said), listening=listening)
+        wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
+        if wanted != Wanted():
+            wanted.check()
+            if not how.take_over:
+                await core.off_loop(partial(refuse_if_held, core, run_id))
+            await core.drive_async(flow.go_back(core, run_id, wanted))
+        return cast("Prepared", await self._resumed(core, flow, run_id, None, how, Run))
+
+    async def flow_of(self, core: Core, run_id: str) -> Flow[Any]:
+        """The flow that continues a run. Raises `UnknownFlowError`, `CheckpointNotFoundError`."""
+
+        def recorded() -> tuple[str, str]:
+            opening = core.journals.opening(check_id("run_id", run_id))
+            if opening is None:
+                raise CheckpointNotFoundError(run_id)
+            for entry in core.journals.entries(run_id, newest_first=True, bodies=False):
+                version = Meta(entry).flow_version
+                if version is not None:
+                    return str(opening.flow), version
+            return str(opening.flow), ""
+
+        return self.flows.find(run_id, *await core.off_loop(recorded))
+
+    async def _existing(self, core: Core, flow: Flow[Any], given: NewRun) -> str | None:
+        """The run that `resume=True` means, if there is one."""
+        run_id, thread_id = given.get("run_id"), given.get("thread_id")
+        if run_id is not None:
+            known = await core.off_loop(lambda: reading.run(core, run_id))
+            return None if known is None else run_id
+        if thread_id is None:
+            raise TypeError("resume=True needs a run_id or a thread_id: which run is meant?")
+        try:
+            return await core.off_loop(partial(newest_run, core, thread_id, flow.name))
+        except CheckpointNotFoundError:  # or the newest was never begun
+            return None
+
+    async def _resumed(
+        self,
+        core: Core,
+        flow: Flow[Any],
+        run_id: str,
+        inputs: Any,
+        how: Options,
+        make_run: Callable[..., Run],
+    ) -> Prepared | Recorded:
+        """Resume a run; with inputs, a completed one's result will do. Waits for its holder."""
+        here, delay = CURRENT_STEP.get(), _FIRST_LOOK
+        waits = how.wait and (here is None or here.run_id != run_id)
+        while True:
+            try:
+                return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
+            except RunFinishedError as over:
+                if inputs is None or over.status != Status.COMPLETED:
+                    raise
+            except RunActiveError:
+                if not waits:
+                    raise
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, _LONGEST)
+                continue
+            try:  # outside of `except`: its errors must not show RunFinishedError first
+                read = partial(launch.outcome, core, flow.program, run_id, inputs)
+                return Recorded(run_id, flow.name, await core.off_loop(read))
+            except RunActiveError:  # it was resumed since
+                if not waits:
+                    raise
+
+
+def take(verb: str, call: Call[Any], options: NewRun) -> None:
+    """The call is used now. Raises `TypeError` for anything else, and for unknown options."""
+    if isinstance(call, Flow):
+        raise TypeError(
+            f"{call!r} is a flow: call it with its inputs, engine.{verb}({call.name}(...))"
+        )
+    if not isinstance(call, Call):
+        raise TypeError(
+            f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
+        )
+    call.use()
+    check_options(verb, options, (*NewRun.__annotations__, "resume"))

@@ -1,0 +1,34 @@
+"""True signatures for methods that take their options as one TypedDict."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from holdfast.engine.options import DEFAULTS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def shows(options: type) -> Callable[[F], F]:
+    """Let `help()` show `**options` as the keywords of this TypedDict."""
+
+    def decorate(method: F) -> F:
+        signature = inspect.signature(method)
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        keywords = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=DEFAULTS.get(name),
+                annotation=getattr(hint, "__forward_arg__", hint),
+            )
+            for name, hint in options.__annotations__.items()
+        ]
+        method.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[*fixed, *keywords]
+        )
+        return method
+
+    return decorate

@@ -1,0 +1,67 @@
+"""Going back in a run of a workflow: to before or after a step."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from holdfast.engine.flow import Wanted
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.history import History
+from holdfast.engine.run import live
+from holdfast.errors import CheckpointNotFoundError, RunActiveError
+from holdfast.kernel.appending import append_at
+from holdfast.kernel.core import Core, Op
+from holdfast.kernel.journal import Draft
+from holdfast.model import Kind, Status
+from holdfast.operations import forking
+
+if TYPE_CHECKING:
+    from holdfast.workflow.flow import Workflow
+
+
+def go_back(core: Core, flow: Workflow[..., object], run_id: str, wanted: Wanted) -> Op[None]:
+    """Append what makes the run continue from there.
+
+    Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `ValueError` for
+    what only flows with a state can do.
+    """
+    if wanted.override is not None or wanted.validate is not None:
+        raise ValueError(
+            f"{flow.name!r} is a workflow and has no state to override or validate: its steps "
+            "have results, and from_step= makes one of them anew"
+        )
+    if live.find(core, run_id) is not None:
+        raise RunActiveError(run_id, Status.RUNNING)
+    while True:
+        history: History = yield partial(History, core, run_id, whole=True)
+        draft: Draft = yield partial(_draft, core, flow, history, wanted)
+        if (yield from append_at(core, run_id, history.head.seq, [draft])):
+            return
+
+
+def _draft(core: Core, flow: Workflow[..., object], history: History, wanted: Wanted) -> Draft:
+    """The rollback to where the run is to continue. Blocks."""
+    takeover.check_flow(flow.program(), history)
+    results = history.of(Kind.RESULT)
+    name = wanted.after_step or wanted.from_step
+    found = next(
+        (
+            place
+            for place in range(len(results) - 1, -1, -1)
+            if name in (None, results[place].step, history.meta(results[place]).step_name)
+        ),
+        None,
+    )
+    if found is None:
+        raise CheckpointNotFoundError(history.run, f"after step {name!r}")
+    last = found if wanted.after_step else found - 1
+    target = results[last] if last >= 0 else None
+    if target is not None:
+        forking.refuse_undone(core, history.run, target.seq)
+    return Draft(
+        Kind.ROLLBACK.value,
+        Status.OPEN.value,
+        parent=None if target is None else target.seq,
+        step=None if target is None else target.step,
+    )
