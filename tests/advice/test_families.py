@@ -15,10 +15,12 @@ from typing import Any, TypedDict
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.evidence import EvidencePack
 from holdfast.graph import END, CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from holdfast.workflow import ask, step, workflow
 from tests.cli.conftest import Cli
 from tests.engine.test_recovering import in_loop
 
@@ -71,7 +73,7 @@ def counting(**options: Any) -> CompiledGraph[Any]:
 
 
 def test_an_active_run_is_deleted_with_force() -> None:
-    with hf.SyncCheckpointer("runs.db") as cp, WorkflowEngine("runs.db") as engine:
+    with hf.SyncCheckpointer("runs.db") as cp, Engine("runs.db") as engine:
 
         @workflow("asking")
         def asking() -> Generator[Any, Any, Any]:
@@ -84,7 +86,7 @@ def test_an_active_run_is_deleted_with_force() -> None:
         for name in methods:
             cp.save(f"in-{name}", {"n": 1}, thread_id=name, status="paused")
             with pytest.raises(hf.RunPausedError):
-                engine.run_sync(asking, workflow_id=name)
+                engine.run_sync(asking(), run_id=name)
             method = getattr(cp, name)
             options: dict[str, dict[str, Any]] = {
                 "delete": {"seq": 1},
@@ -108,10 +110,10 @@ def test_a_run_that_another_process_executes_can_be_taken_over_by_every_kind_of_
     with pytest.raises(hf.LoopLimitError):
         counting(max_steps=2).run_sync({"n": 0}, store="runs.db", run_id="g")
     assert counting().resume_sync("g", store="runs.db", take_over=True) == {"n": 5}
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
-            engine.run_sync(report, workflow_id="r", topic="kelp")
-        assert engine.run_sync(report, workflow_id="r", resume=True, take_over=True) == "kelp"
+            engine.run_sync(report(topic="kelp"), run_id="r")
+        assert engine.run_sync(report(), run_id="r", resume=True, take_over=True) == "kelp"
     ATTEMPTS.clear()
     pipeline = doubling()
     with pytest.raises(hf.StepFailedError):
@@ -125,33 +127,33 @@ async def test_a_run_of_this_process_ends_when_its_stream_is_closed_or_it_is_can
     close: bool,
 ) -> None:
     ATTEMPTS["once"] = 1
-    async with WorkflowEngine("runs.db") as engine:
-        stream = engine.execute(report, workflow_id="r", topic="kelp")
+    async with Engine("runs.db") as engine:
+        stream = engine.stream(report(topic="kelp"), run_id="r")
         await anext(stream)
         with pytest.raises(hf.RunActiveError) as refused:
-            await engine.run(report, workflow_id="r", topic="kelp", resume=True)
+            await engine.run(report(topic="kelp"), run_id="r", resume=True)
         advice(refused.value, "cancel it or close the stream of its events")
         if close:
             await stream.aclose()
-            assert await engine.run(report, workflow_id="r", resume=True, topic="kelp") == "kelp"
+            assert await engine.run(report(topic="kelp"), run_id="r", resume=True) == "kelp"
         else:
             await engine.cancel("r")
             async for _ in stream:
                 pass
-            assert engine.get_result("r").status == "cancelled"
+            assert result_of(engine.checkpointer.core, "r").status == "cancelled"
 
 
 # --- inputs, ids and owners
 
 
 def test_other_inputs_are_answered_by_resume_of_every_kind_of_flow() -> None:
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
-            engine.run_sync(report, workflow_id="r", topic="kelp")
+            engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.InputMismatchError) as refused:
-            engine.run_sync(report, workflow_id="r", topic="rock", resume=True)
+            engine.run_sync(report(topic="rock"), run_id="r", resume=True)
         advice(refused.value, "call resume, which uses the recorded ones")
-        assert engine.run_sync(report, workflow_id="r", resume=True) == "kelp"
+        assert engine.run_sync(report(), run_id="r", resume=True) == "kelp"
     app = counting(max_steps=2)
     with pytest.raises(hf.LoopLimitError):
         app.run_sync({"n": 0}, store="runs.db", run_id="g")
@@ -188,14 +190,14 @@ def test_a_run_keeps_its_owner_or_another_id_is_used() -> None:
 
 
 def test_an_id_that_is_taken_is_resumed_or_replaced() -> None:
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
-            engine.run_sync(report, workflow_id="r", topic="kelp")
+            engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.RunExistsError) as refused:
-            engine.run_sync(report, workflow_id="r", topic="kelp")
+            engine.run_sync(report(topic="kelp"), run_id="r")
         advice(refused.value, "resume it, or choose another id")
-        assert engine.run_sync(report, workflow_id="r2", topic="kelp") == "kelp"
-        assert engine.run_sync(report, workflow_id="r", resume=True) == "kelp"
+        assert engine.run_sync(report(topic="kelp"), run_id="r2") == "kelp"
+        assert engine.run_sync(report(), run_id="r", resume=True) == "kelp"
 
 
 def test_a_graph_is_given_the_id_or_the_store_that_it_misses() -> None:
@@ -227,15 +229,15 @@ def test_a_finished_run_is_forked_or_rolled_back() -> None:
         yield step("one").python(lambda: 1)
         return (yield step("two").python(lambda: 2))
 
-    with WorkflowEngine("runs.db") as engine, hf.SyncCheckpointer("runs.db") as cp:
-        engine.run_sync(two, workflow_id="r")
+    with Engine("runs.db") as engine, hf.SyncCheckpointer("runs.db") as cp:
+        engine.run_sync(two(), run_id="r")
         with pytest.raises(hf.RunFinishedError) as refused:
             engine.cancel_sync("r")
         advice(refused.value, "fork it or roll it back", "or start a new run")
         forked = cp.fork("r", seq=1)
-        assert engine.run_sync(two, workflow_id=forked.run_id, resume=True) == 2
+        assert engine.run_sync(two(), run_id=forked.run_id, resume=True) == 2
         cp.rollback("r", seq=1)
-        assert engine.run_sync(two, workflow_id="r", resume=True) == 2
+        assert engine.run_sync(two(), run_id="r", resume=True) == 2
 
 
 def test_a_limit_is_raised_and_the_run_resumed() -> None:
@@ -279,15 +281,15 @@ def test_a_run_that_took_too_long_or_was_not_answered_is_resumed() -> None:
     def asking() -> Generator[Any, Any, Any]:
         return (yield ask("well?", deadline=0.001))
 
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.RunPausedError) as paused:
-            engine.run_sync(asking, workflow_id="r")
+            engine.run_sync(asking(), run_id="r")
         advice(paused.value, "answer it, then resume")
         with pytest.raises(hf.UnansweredError) as late:
-            engine.run_sync(asking, workflow_id="r", resume=True)
+            engine.run_sync(asking(), run_id="r", resume=True)
         advice(late.value, "resume the run to ask again")
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(asking, workflow_id="r", resume=True)
+            engine.run_sync(asking(), run_id="r", resume=True)
 
 
 def test_a_question_is_answered_by_whom_and_as_the_error_says() -> None:
@@ -295,14 +297,14 @@ def test_a_question_is_answered_by_whom_and_as_the_error_says() -> None:
     def asking() -> Generator[Any, Any, Any]:
         return (yield ask("well?", assignees=["ann"]))
 
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(asking, workflow_id="r")
+            engine.run_sync(asking(), run_id="r")
         with pytest.raises(hf.QuestionError) as refused:
             engine.answer_sync("r", 1)
         (option,) = re.findall(r"say who answers with (\w+)=", advice(refused.value))
         engine.answer_sync("r", 1, **{option: "ann"})
-        assert engine.run_sync(asking, workflow_id="r", resume=True) == 1
+        assert engine.run_sync(asking(), run_id="r", resume=True) == 1
         assert takes(engine.answer_sync, "question")
 
 
@@ -416,15 +418,15 @@ def test_claims_that_fail_are_skipped_or_put_right() -> None:
         yield step("then").python(once_broken)
         return 1
 
-    with WorkflowEngine("runs.db") as engine:
+    with Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
-            engine.run_sync(claiming, workflow_id="r")
+            engine.run_sync(claiming(), run_id="r")
         unchecked = str(hf.VerificationError("r@1", (Unchecked(),)))
         for how in re.findall(r'trust="(\w+)"', unchecked):
             ATTEMPTS["once"] = 0
             with pytest.raises(hf.StepFailedError):
-                engine.run_sync(claiming, workflow_id=how)
-            assert engine.run_sync(claiming, workflow_id=how, resume=True, trust=how) == 1
+                engine.run_sync(claiming(), run_id=how)
+            assert engine.run_sync(claiming(), run_id=how, resume=True, trust=how) == 1
         assert len(re.findall(r'trust="(\w+)"', unchecked)) == 2
 
 
@@ -468,8 +470,8 @@ def test_doctor_offers_what_works_for_a_damaged_run(cli: Cli, seq: int, flow: bo
         return 4
 
     if flow:
-        with WorkflowEngine("runs.db") as engine:
-            engine.run_sync(count, workflow_id="r")
+        with Engine("runs.db") as engine:
+            engine.run_sync(count(), run_id="r")
     else:
         with hf.SyncCheckpointer("runs.db") as cp:
             for n in range(4):

@@ -21,8 +21,8 @@ import holdfast as hf
 from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
 from holdfast.engine import launch
+from holdfast.engine.engine import Engine
 from holdfast.engine.options import Options
-from holdfast.workflow import WorkflowEngine
 from tests.cli.conftest import Cli
 from tests.waiting import wait_until
 
@@ -239,9 +239,9 @@ def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: C
         pass
     Path("go").touch()
     Path("eager.py").write_text(
-        "from holdfast.workflow import WorkflowEngine\n"
+        "from holdfast.workflow import Engine\n"
         "from jobs import slow\n"
-        "with WorkflowEngine() as engine:\n"
+        "with Engine() as engine:\n"
         "    engine.run_sync(slow, workflow_id='slow', resume=True)\n"
     )
     done = cli("recover", "--flow", "eager:slow")
@@ -405,9 +405,9 @@ def test_where_nobody_knows_the_flow_the_command_has_a_place_for_it(
 ) -> None:
     sys.path.insert(0, str(Path.cwd()))
     try:
-        engine = WorkflowEngine(cp)
+        engine = Engine(cp)
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(importlib.import_module("jobs").anything, workflow_id="it")
+            engine.run_sync(importlib.import_module("jobs").anything(), run_id="it")
     finally:
         sys.modules.pop("jobs")
     answered = cli("answer", "it", "--with", "3")

@@ -19,9 +19,9 @@ import holdfast as hf
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
 from holdfast.engine import events as ev
+from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.stream import Stream
-from holdfast.workflow import WorkflowEngine
 from tests import faults
 from tests.crash import engine_flows as flows
 from tests.crash import engine_mutants
@@ -89,10 +89,10 @@ def carry_out(job: Job) -> None:
 
 
 def _blocking(job: Job, store: hf.Store) -> None:
-    engine, flow = WorkflowEngine(store), flows.WORKFLOWS[job.flow]
+    engine, flow = Engine(store), flows.WORKFLOWS[job.flow]
     inputs = {"run": job.run, "n": job.n}
     try:
-        engine.run_sync(flow, workflow_id=job.run, inputs=inputs, resume=True, take_over=True)
+        engine.run_sync(flow(**inputs), run_id=job.run, resume=True, take_over=True)
     except Exception as error:  # noqa: BLE001 - the checker judges it
         note("stopped", job.run, how=type(error).__name__, error=str(error))
     else:
@@ -111,10 +111,7 @@ async def _carry_out(job: Job, store: hf.Store) -> str:
             else:
                 await flows.trip.run(flows.Trip(job.run, job.n), store=store, run_id=job.run)
         else:
-            await WorkflowEngine(store).run(
-                flows.WORKFLOWS[job.flow], workflow_id=job.run, resume=exists,
-                inputs={"run": job.run, "n": job.n}, take_over=True,
-            )  # fmt: skip
+            await Engine(store).run(flows.WORKFLOWS[job.flow](run=job.run, n=job.n), run_id=job.run, resume=exists, take_over=True)  # fmt: skip
     except Exception as error:  # noqa: BLE001 - the checker judges it
         how = type(error).__name__
         note("stopped", job.run, how=how, error=str(error))
@@ -128,10 +125,10 @@ def _stream(job: Job, store: hf.Store, exists: bool) -> Stream:
         if exists:
             return flows.trip.resume_stream(job.run, store=store, take_over=True)
         return flows.trip.stream(flows.Trip(job.run, job.n), store=store, run_id=job.run)
-    engine, flow = WorkflowEngine(store), flows.WORKFLOWS[job.flow]
+    engine, flow = Engine(store), flows.WORKFLOWS[job.flow]
     if exists:
-        return engine.resume(flow, workflow_id=job.run, take_over=True)
-    return engine.execute(flow, workflow_id=job.run, inputs={"run": job.run, "n": job.n})
+        return engine.resume_stream(job.run, flow=flow, take_over=True)
+    return engine.stream(flow(run=job.run, n=job.n), run_id=job.run)
 
 
 async def follow(stream: Stream) -> str:

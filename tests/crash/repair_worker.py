@@ -19,7 +19,8 @@ import holdfast as hf
 import holdfast.evidence.trust.checking
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
-from holdfast.workflow import WorkflowEngine, parallel, step, workflow
+from holdfast.engine.engine import Engine
+from holdfast.workflow import parallel, step, workflow
 from tests import faults
 from tests.crash.worker import serve
 
@@ -84,12 +85,12 @@ def carry_out(job: Job) -> None:
     _desk, _pace = Path(job.desk), job.pace
     _notes = os.open(job.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     store = hf.open_store(job.url)
-    engine = WorkflowEngine(store)
+    engine = Engine(store)
     try:
         if job.blocking:
-            result = engine.run_sync(repaired, workflow_id="run", resume=True)
+            result = engine.run_sync(repaired(), run_id="run", resume=True)
         else:
-            result = asyncio.run(engine.run(repaired, workflow_id="run", resume=True))
+            result = asyncio.run(engine.run(repaired(), run_id="run", resume=True))
     except (hf.LeaseLostError, hf.RunActiveError) as error:  # another was faster
         note("lost", error=type(error).__name__)
     else:

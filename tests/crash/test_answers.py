@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine, ask, parallel, step, workflow
+from holdfast.engine.engine import Engine
+from holdfast.workflow import ask, parallel, step, workflow
 from tests.crash.harness import ROOT, url_of
 
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
@@ -49,7 +50,7 @@ def restless(sign: str) -> Any:
 
 
 async def _answer(url: str, n: int) -> str:
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         try:
@@ -60,10 +61,10 @@ async def _answer(url: str, n: int) -> str:
 
 
 async def _work(url: str, sign: str) -> str:
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         print("ready", flush=True)
         try:
-            result = await engine.run(restless, workflow_id="r", sign=sign, resume=True)
+            result = await engine.run(restless(sign=sign), run_id="r", resume=True)
         except hf.RunError as error:
             return type(error).__name__
         return str(result[0])
@@ -105,9 +106,9 @@ def test_of_eight_people_one_answers_and_seven_are_told_who_did(kind: str, tmp_p
     url = url_of(kind, tmp_path)
 
     async def begin() -> None:
-        async with WorkflowEngine(url) as engine:
+        async with Engine(url) as engine:
             with pytest.raises(hf.RunPausedError):
-                await engine.run(approval, workflow_id="r")
+                await engine.run(approval(), run_id="r")
 
     asyncio.run(begin())
     people = [_process("answer", url, str(n)) for n in range(PEOPLE)]
@@ -127,17 +128,17 @@ def test_of_eight_people_one_answers_and_seven_are_told_who_did(kind: str, tmp_p
         assert cp.verify("r").ok
 
     async def end() -> Any:
-        async with WorkflowEngine(url) as engine:
-            return await engine.run(approval, workflow_id="r", resume=True)
+        async with Engine(url) as engine:
+            return await engine.run(approval(), run_id="r", resume=True)
 
     assert asyncio.run(end()) == winner
 
 
-async def _asked(engine: WorkflowEngine) -> None:
+async def _asked(engine: Engine) -> None:
     """Wait until the worker has begun and asked."""
     for _ in range(10_000):
         try:
-            if await engine.questions("r"):
+            if [q async for q in engine.questions("r")]:
                 return
         except hf.CheckpointNotFoundError:
             pass
@@ -153,7 +154,7 @@ def test_an_answer_gets_through_to_a_worker_elsewhere_that_never_rests(
     worker = _process("work", url, str(sign))
 
     async def speak() -> None:
-        async with WorkflowEngine(url) as engine:
+        async with Engine(url) as engine:
             await _asked(engine)
             await engine.answer("r", "heard")
 
@@ -175,7 +176,7 @@ def test_a_worker_in_another_process_is_paused_and_cancelled(
     worker = _process("work", url, str(sign))
 
     async def speak() -> None:
-        async with WorkflowEngine(url) as engine:
+        async with Engine(url) as engine:
             await _asked(engine)
             await getattr(engine, action)("r")
 
@@ -196,8 +197,8 @@ def test_an_answer_gets_through_to_a_worker_right_here_that_never_rests(
 
     async def main() -> None:
         async with hf.Checkpointer(kept_url, durability=durability, deadline=60) as cp:
-            engine = WorkflowEngine(cp)
-            worker = asyncio.create_task(engine.run(restless, workflow_id="r", sign=str(sign)))
+            engine = Engine(cp)
+            worker = asyncio.create_task(engine.run(restless(sign=str(sign)), run_id="r"))
             await _asked(engine)
             await engine.answer("r", "heard")
             assert not worker.done(), "it was answered while the worker was at it"

@@ -14,8 +14,9 @@ import holdfast as hf
 import holdfast.events
 from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
+from holdfast.engine.engine import Engine
 from holdfast.events import Event, RunCompleted, RunFailed, StepCompleted
-from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from holdfast.workflow import ask, step, workflow
 from tests.strategies import same, values
 
 KINDS = [kind for kind in map(vars(holdfast.events).get, holdfast.events.__all__) if kind]
@@ -100,8 +101,8 @@ def test_the_events_of_a_run_are_lines_of_json() -> None:
         return (yield ask("Well?"))
 
     async def main() -> list[dict[str, Any]]:
-        async with WorkflowEngine("memory://") as engine:
-            stream = engine.execute(flow, workflow_id="r")
+        async with Engine("memory://") as engine:
+            stream = engine.stream(flow(), run_id="r")
             return [json.loads(json.dumps(event.to_dict())) async for event in stream]
 
     lines = asyncio.run(main())

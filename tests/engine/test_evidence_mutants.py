@@ -13,6 +13,7 @@ from holdfast.codec.meta import CALLED_WITH
 from holdfast.engine import claims as claims_module
 from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
+from holdfast.engine.engine import Engine
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
 from holdfast.engine.resume import takeover, trust
@@ -31,7 +32,6 @@ from holdfast.kernel import appending
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
-from holdfast.workflow import WorkflowEngine
 from holdfast.workflow.workflow_program import WorkflowProgram
 from tests.engine import test_hostile_evidence as hostile
 from tests.engine.desk import Desk
@@ -59,7 +59,7 @@ class Tools:
         place.mkdir()
         self.desk = Desk(place)
         self.store = hf.open_store("memory://")
-        self.engine = WorkflowEngine(self.store)
+        self.engine = Engine(self.store)
 
 
 # --- looking
@@ -372,11 +372,11 @@ def lost(tools: Tools) -> None:
     )
 
 
-def of_engine(test: Callable[[WorkflowEngine, Desk], None]) -> Test:
+def of_engine(test: Callable[[Engine, Desk], None]) -> Test:
     return lambda tools: test(tools.engine, tools.desk)
 
 
-def of_store(test: Callable[[WorkflowEngine, hf.Store, Desk], None]) -> Test:
+def of_store(test: Callable[[Engine, hf.Store, Desk], None]) -> Test:
     return lambda tools: test(tools.engine, tools.store, tools.desk)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import StepFailed, WorkflowEngine, step, workflow
+from holdfast.workflow import StepFailed, step, workflow
 
 
 def fails(*_: Any) -> None:
@@ -24,10 +25,10 @@ def test_a_failed_step_of_a_workflow_names_its_run(tmp_path: Any) -> None:
         yield step("bad").python(fails)
 
     with (
-        WorkflowEngine(tmp_path / "runs.db") as engine,
+        Engine(tmp_path / "runs.db") as engine,
         pytest.raises(hf.StepFailedError) as caught,
     ):
-        engine.run_sync(flow, workflow_id="r-1")
+        engine.run_sync(flow(), run_id="r-1")
     assert caught.value.run_id == "r-1"
 
 
@@ -61,10 +62,10 @@ def test_a_failure_read_back_from_the_journal_names_its_run(tmp_path: Any) -> No
             caught.append(error.run_id)
         yield step("worse").python(fails)
 
-    with WorkflowEngine(tmp_path / "runs.db") as engine:
+    with Engine(tmp_path / "runs.db") as engine:
         for resume in (False, True):
             with pytest.raises(hf.StepFailedError):
-                engine.run_sync(flow, workflow_id="r-1", resume=resume)
+                engine.run_sync(flow(), run_id="r-1", resume=resume)
     assert caught == ["r-1", "r-1"]
 
 
@@ -74,10 +75,10 @@ def test_a_failed_check_names_its_run(tmp_path: Any) -> None:
         yield step("odd").python(lambda: 2).validate(lambda n: n % 2 == 1)
 
     with (
-        WorkflowEngine(tmp_path / "runs.db") as engine,
+        Engine(tmp_path / "runs.db") as engine,
         pytest.raises(hf.StepFailedError) as caught,
     ):
-        engine.run_sync(flow, workflow_id="r-1")
+        engine.run_sync(flow(), run_id="r-1")
     assert caught.value.run_id == "r-1"
 
 
@@ -91,10 +92,10 @@ def test_the_failure_of_a_child_run_names_the_parent_and_its_cause_the_child() -
         yield step("part").subworkflow(inner)
 
     async def main() -> hf.StepFailedError:
-        async with WorkflowEngine("memory://") as engine:
+        async with Engine("memory://") as engine:
             failed = []
             with pytest.raises(hf.StepFailedError) as caught:
-                async for event in engine.execute(outer, workflow_id="r-1"):
+                async for event in engine.stream(outer(), run_id="r-1"):
                     failed += [event.run_id] if isinstance(event, StepFailed) else []
             assert failed == ["r-1//part", "r-1"]
             return caught.value

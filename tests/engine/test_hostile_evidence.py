@@ -17,6 +17,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import CHILD, dump_meta
+from holdfast.engine.engine import Engine
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
@@ -24,7 +25,7 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import StepCompleted, Workflow, WorkflowEngine, step, workflow
+from holdfast.workflow import StepCompleted, Workflow, step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.support import Flow, stop_at
 
@@ -37,8 +38,8 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def engine() -> WorkflowEngine:
-    return WorkflowEngine("memory://")
+def engine() -> Engine:
+    return Engine("memory://")
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +56,9 @@ def one(made: Any) -> Workflow[..., Any]:
     return flow
 
 
-def fails(engine: WorkflowEngine, made: Any, words: str) -> None:
+def fails(engine: Engine, made: Any, words: str) -> None:
     with pytest.raises(hf.StepFailedError, match=words):
-        engine.run_sync(one(made))
+        engine.run_sync(one(made)())
 
 
 # --- files
@@ -65,15 +66,13 @@ def fails(engine: WorkflowEngine, made: Any, words: str) -> None:
 
 def test_an_output_outside_the_roots_is_refused(desk: Desk, tmp_path: Path) -> None:
     (desk / "in").mkdir()
-    strict = WorkflowEngine(
-        "memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",)))
-    )
+    strict = Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     write = step("a").python(desk.write, args=("a",))
     for outside in (desk / "a", desk / "in" / ".." / "a", "../a"):
         fails(strict, write.outputs(outside), "EvidencePolicyError")
     desk.write("in/fine")
-    assert strict.run_sync(one(write.outputs(desk / "in/fine")))
-    assert strict.run_sync(one(write.outputs("fine"))), "relative to the root"
+    assert strict.run_sync(one(write.outputs(desk / "in/fine"))())
+    assert strict.run_sync(one(write.outputs("fine"))()), "relative to the root"
 
 
 def test_a_symlink_that_leads_out_of_the_roots_is_refused(desk: Desk) -> None:
@@ -81,9 +80,7 @@ def test_a_symlink_that_leads_out_of_the_roots_is_refused(desk: Desk) -> None:
     desk.write("secret")
     (desk / "in/link").symlink_to(desk / "secret")
     (desk / "in/dir").symlink_to(desk.place)
-    strict = WorkflowEngine(
-        "memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",)))
-    )
+    strict = Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     for path in ("link", "dir/secret", "dir"):
         fails(strict, step("a").python(int).outputs(desk / "in" / path), "EvidencePolicyError")
 
@@ -91,37 +88,37 @@ def test_a_symlink_that_leads_out_of_the_roots_is_refused(desk: Desk) -> None:
 def test_an_output_that_became_a_symlink_out_of_the_roots_is_never_trusted(desk: Desk) -> None:
     (desk / "in").mkdir()
     store = hf.open_store("memory://")
-    strict = WorkflowEngine(store, verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
+    strict = Engine(store, verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     flow = one(step("a").python(lambda: desk.write("in/a")).outputs(desk / "in/a"))
-    strict.run_sync(flow, workflow_id="r")
+    strict.run_sync(flow(), run_id="r")
     (desk / "in/a").rename(desk / "outside")
     (desk / "in/a").symlink_to(desk / "outside")
     with pytest.raises(hf.VerificationError):
-        strict.run_sync(flow, workflow_id="r", resume=True)
+        strict.run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["in/a"]
 
 
-def test_a_fifo_is_no_output_and_nobody_waits_for_it(engine: WorkflowEngine, desk: Desk) -> None:
+def test_a_fifo_is_no_output_and_nobody_waits_for_it(engine: Engine, desk: Desk) -> None:
     os.mkfifo(desk / "pipe")
     fails(engine, step("a").python(int).outputs(desk / "pipe"), "pipe")
     fails(engine, step("a").python(int).reads(desk / "pipe"), "pipe")
 
 
-def test_an_output_that_became_a_fifo_is_made_again(engine: WorkflowEngine, desk: Desk) -> None:
+def test_an_output_that_became_a_fifo_is_made_again(engine: Engine, desk: Desk) -> None:
     def write() -> str:
         (desk / "a").unlink(missing_ok=True)
         return desk.write("a")
 
     flow = one(step("a").python(write).outputs(desk / "a"))
-    engine.run_sync(flow, workflow_id="r")
+    engine.run_sync(flow(), run_id="r")
     (desk / "a").unlink()
     os.mkfifo(desk / "a")
-    assert engine.run_sync(flow, workflow_id="r", resume=True) == "this is a"
+    assert engine.run_sync(flow(), run_id="r", resume=True) == "this is a"
     assert desk.take() == ["a", "a"]
 
 
 def test_an_output_that_changes_while_it_is_read_fails_the_step(
-    engine: WorkflowEngine, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step left something behind that still writes to it."""
     real = os.readv
@@ -138,7 +135,7 @@ def test_an_output_that_changes_while_it_is_read_fails_the_step(
 
 
 def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     for n in range(900):
         (desk / f"{'x' * 200}-{n}").touch()
@@ -148,19 +145,17 @@ def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(
     fails(engine, step("a").python(int).outputs(desk.place), "claim one file that lists them")
 
 
-def test_claims_that_exclude_each_other_are_refused(engine: WorkflowEngine, desk: Desk) -> None:
+def test_claims_that_exclude_each_other_are_refused(engine: Engine, desk: Desk) -> None:
     desk.write("a")
     other = Evidence("file_sha256", "a is empty", {"path": str(desk / "a"), "sha256": "0" * 64})
     fails(engine, step("a").python(int).outputs(desk / "a").evidence(other), "two different")
 
 
-def test_the_callers_evidence_is_not_marked_and_not_shared(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_the_callers_evidence_is_not_marked_and_not_shared(engine: Engine, desk: Desk) -> None:
     desk.write("a")
     claim = there(desk / "a")
     pack = EvidencePack([there(desk / "a")])
-    engine.run_sync(one(step("a").python(int).evidence(claim, pack)))
+    engine.run_sync(one(step("a").python(int).evidence(claim, pack))())
     assert claim.verification_status == "pending"
     assert not pack.is_verified
 
@@ -182,14 +177,14 @@ def write_in_node(state: dict[str, Any]) -> None:
 
 
 def test_what_another_process_writes_is_claimed_here(
-    engine: WorkflowEngine, desk: Desk, pool: ProcessPoolExecutor
+    engine: Engine, desk: Desk, pool: ProcessPoolExecutor
 ) -> None:
     made = step("a").python(write_there, args=(str(desk / "a"),)).run_on(pool)
     flow = one(made.outputs(lambda path: path))
-    engine_run = engine.run(flow, workflow_id="r", resume=True)
+    engine_run = engine.run(flow(), run_id="r", resume=True)
     assert asyncio.run(engine_run) == str(desk / "a")
     (desk / "a").unlink()
-    asyncio.run(engine.run(flow, workflow_id="r", resume=True))
+    asyncio.run(engine.run(flow(), run_id="r", resume=True))
     assert (desk / "a").read_text() == "there"
     graph = Graph(dict[str, Any])
     graph.add_node("a", write_in_node, run_on=pool, outputs=desk / "b")
@@ -199,14 +194,14 @@ def test_what_another_process_writes_is_claimed_here(
 
 
 def test_another_process_is_told_that_it_can_not_claim(
-    engine: WorkflowEngine, desk: Desk, pool: ProcessPoolExecutor
+    engine: Engine, desk: Desk, pool: ProcessPoolExecutor
 ) -> None:
     made = step("a").python(claim_there, args=(str(desk / "a"),)).run_on(pool)
     with pytest.raises(hf.StepFailedError, match=r"\.evidence\(lambda result"):
-        asyncio.run(engine.run(one(made)))
+        asyncio.run(engine.run(one(made)()))
 
 
-def test_claims_of_another_thread_are_heard(engine: WorkflowEngine, desk: Desk) -> None:
+def test_claims_of_another_thread_are_heard(engine: Engine, desk: Desk) -> None:
     def work() -> None:
         desk.write("a")
         info = hf.current_step()
@@ -215,9 +210,9 @@ def test_claims_of_another_thread_are_heard(engine: WorkflowEngine, desk: Desk) 
         thread.join()
 
     flow = one(step("a").python(work))
-    asyncio.run(engine.run(flow, workflow_id="r"))
+    asyncio.run(engine.run(flow(), run_id="r"))
     (desk / "a").unlink()
-    asyncio.run(engine.run(flow, workflow_id="r", resume=True))
+    asyncio.run(engine.run(flow(), run_id="r", resume=True))
     assert desk.take() == ["a", "a"]
 
 
@@ -250,8 +245,8 @@ def test_claims_that_were_tampered_with_are_never_taken_for_none(
 
 
 async def _run(url: str, flow: Workflow[..., Any]) -> Any:
-    async with WorkflowEngine(url) as engine:
-        return await engine.run(flow, workflow_id="r", resume=True)
+    async with Engine(url) as engine:
+        return await engine.run(flow(), run_id="r", resume=True)
 
 
 def standing_for(cp: hf.SyncCheckpointer, run: str, *within: str) -> None:
@@ -301,26 +296,26 @@ def test_a_run_within_is_read_once_however_many_steps_stand_for_it() -> None:
 
 def test_a_stored_verdict_is_never_a_reason_to_trust(desk: Desk) -> None:
     """However often it was found to hold, what is gone is gone."""
-    engine = WorkflowEngine("memory://")
+    engine = Engine("memory://")
     flow = one(step("a").python(desk.write, args=("a",)).outputs(desk / "a"))
     for _ in range(3):
-        engine.run_sync(flow, workflow_id="r", resume=True)
+        engine.run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["a"]
     (desk / "a").unlink()
-    engine.run_sync(flow, workflow_id="r", resume=True)
+    engine.run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["a"]
 
 
 def test_nothing_claimed_is_never_called_verified(desk: Desk) -> None:
     with hf.SyncCheckpointer("memory://") as cp:
-        engine = WorkflowEngine(cp)
+        engine = Engine(cp)
 
         @workflow("two")
         def flow() -> Flow:
             yield step("a").python(desk.call, args=("a",))
             yield step("b").python(desk.write, args=("b",)).outputs(desk / "b")
 
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
         checker = Checker(cp.core, EvidenceVerifier())
         a, b = [e for e in cp.core.journals.entries("r", bodies=True) if e.kind == "result"]
         assert checker.check(a).status == "pending"
@@ -342,14 +337,14 @@ def test_a_claim_that_the_policy_can_not_allow_any_more_stops_the_resume(
         yield step("b").python(desk.call, args=("b",))
 
     async def dies() -> None:
-        stream = WorkflowEngine(store).execute(flow, workflow_id="r")
+        stream = Engine(store).stream(flow(), run_id="r")
         await stop_at(stream, StepCompleted, "a")
 
     asyncio.run(dies())
     strict = EvidenceVerifier(policy=Policy(roots=(tmp_path / "elsewhere",)))
     for _ in range(2):
         with pytest.raises(hf.VerificationError):
-            WorkflowEngine(store, verifier=strict).run_sync(flow, workflow_id="r", resume=True)
+            Engine(store, verifier=strict).run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["a"]
-    WorkflowEngine(store).run_sync(flow, workflow_id="r", resume=True)
+    Engine(store).run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["b"]

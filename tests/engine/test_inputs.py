@@ -12,10 +12,11 @@ from hypothesis import given
 
 import holdfast as hf
 from holdfast.codec.values import decode, encode
+from holdfast.engine.engine import Engine
 from holdfast.engine.inputs import differences, inputs_hash
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import WorkflowEngine, ask, workflow
+from holdfast.workflow import ask, workflow
 from tests.strategies import values
 
 
@@ -77,11 +78,11 @@ def asks(place: str, depth: int = 1) -> Generator[Any, Any, Any]:
 
 
 def test_a_workflow_names_the_input(tmp_path: Any) -> None:
-    with WorkflowEngine(tmp_path / "runs.db") as engine:
+    with Engine(tmp_path / "runs.db") as engine:
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(asks, workflow_id="r", place="Brest")
+            engine.run_sync(asks(place="Brest"), run_id="r")
         with pytest.raises(hf.InputMismatchError) as caught:
-            engine.run_sync(asks, workflow_id="r", place="Brest", depth=2, resume=True)
+            engine.run_sync(asks(place="Brest", depth=2), run_id="r", resume=True)
     assert caught.value.run_id == "r"
     assert caught.value.differences == ("depth was not given and is 2",)
     assert "run 'r' began with other inputs (depth was not given and is 2); call resume" in str(

@@ -11,20 +11,15 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
 from holdfast.graph import END, Graph
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import (
-    CheckpointSaved,
-    StepCompleted,
-    WorkflowEngine,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.workflow import CheckpointSaved, StepCompleted, parallel, step, workflow
 
 
 def _ask(url: str, run: str, action: str) -> None:
@@ -88,13 +83,13 @@ def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) ->
         yield step("sub").subworkflow(inner)
         yield step("last").python(act, ("last",))
 
-    engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.5))
+    engine = Engine(hf.Checkpointer(store, deadline=0.5))
     with pytest.raises(hf.CheckpointSaveError):
-        asyncio.run(engine.run(outer, workflow_id="run"))
+        asyncio.run(engine.run(outer(), run_id="run"))
     kinds = [entry.kind for entry in store.read("run")]
     assert Kind.FAIL not in kinds, "nothing is recorded against the step"
     store.of = ""
-    asyncio.run(engine.run(outer, workflow_id="run", resume=True))
+    asyncio.run(engine.run(outer(), run_id="run", resume=True))
     assert done == ["within", "within", "more", "last"]
     store.close()
 
@@ -104,7 +99,7 @@ def test_a_run_can_be_cancelled_while_it_notes_a_failed_attempt(
 ) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     store = hf.open_store(url)
-    engine = WorkflowEngine(store)
+    engine = Engine(store)
     acknowledged: list[str] = []
 
     async def flaky() -> None:
@@ -121,21 +116,21 @@ def test_a_run_can_be_cancelled_while_it_notes_a_failed_attempt(
     async def scenario() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(store, "read", _Interrupting(store, engine))
-            async for event in engine.execute(flow, workflow_id="run"):
+            async for event in engine.stream(flow(), run_id="run"):
                 if isinstance(event, StepCompleted):
                     acknowledged.append(event.step)
 
     asyncio.run(scenario())
     recorded = [entry.step for entry in store.read("run") if entry.kind == Kind.RESULT]
     assert acknowledged == recorded
-    assert engine.get_result("run").status == "cancelled"
+    assert result_of(engine.checkpointer.core, "run").status == "cancelled"
     store.close()
 
 
 class _Interrupting:
     """Cancels the run while it reads, for the first time, what pushed its entries aside."""
 
-    def __init__(self, store: hf.Store, engine: WorkflowEngine) -> None:
+    def __init__(self, store: hf.Store, engine: Engine) -> None:
         self._read = store.read
         self._engine = engine
         self._loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import WORKER, dump_meta
+from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.resume import holders, recovery
 from holdfast.engine.resume.holders import Holder, this_process
@@ -27,17 +28,16 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from holdfast.workflow import ask, step, workflow
 from tests.faults import FakeClock
 
 PROGRAM = """
 import asyncio, sys
 from tests.engine.test_recovering import STUCK, app, parent, slow
-from holdfast.workflow import WorkflowEngine
 
 async def main(url, kind):
     STUCK.append(True)
-    engine = WorkflowEngine(url)
+    engine = Engine(url)
     if kind == "graph":
         await app.run({"n": 0}, store=url, run_id="g")
     elif kind == "parent":
@@ -117,7 +117,7 @@ async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one
     url: str,
 ) -> None:
     worker = Stuck(url, lines=3)
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         assert await engine.orphans(silent=0) == [], "it is alive, however silent"
         assert await engine.recover(slow, silent=0) == {}
         worker.kill()
@@ -137,7 +137,7 @@ async def test_a_graph_is_recovered(url: str) -> None:
 @in_loop
 async def test_a_run_within_is_its_parents_matter(url: str) -> None:
     Stuck(url, "parent").kill()
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         assert [one.run_id for one in await engine.orphans()] == ["p"]
         assert await engine.recover(slow, parent) == {"p": 50}
 
@@ -145,7 +145,7 @@ async def test_a_run_within_is_its_parents_matter(url: str) -> None:
 @in_loop
 async def test_runs_of_other_flows_are_left_alone(url: str) -> None:
     Stuck(url, lines=3).kill()
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         assert await engine.recover(parent) == {}
         assert len(await engine.orphans()) == 3
 
@@ -159,17 +159,17 @@ async def test_a_failure_is_what_a_run_came_to(url: str) -> None:
         yield step("first").python(lambda: n + 1)
         raise ValueError(f"no {n}")
 
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         came = await engine.recover(breaks)
         assert sorted(map(repr, came.values())) == [f"ValueError('no {n}')" for n in range(3)]
 
 
 @in_loop
 async def test_paused_and_completed_runs_are_no_orphans_until_an_answer_comes(url: str) -> None:
-    async with WorkflowEngine(url) as engine:
-        await engine.run(slow, workflow_id="done", n=1)
+    async with Engine(url) as engine:
+        await engine.run(slow(n=1), run_id="done")
         with pytest.raises(hf.RunPausedError):
-            await engine.run(waits, workflow_id="w")
+            await engine.run(waits(), run_id="w")
         assert await engine.orphans(silent=0) == []
         await engine.answer("w", "yes")
         assert await engine.recover(waits) == {"w": "yes"}
@@ -181,7 +181,7 @@ async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
 ) -> None:
     Stuck(url, lines=3).kill()
     monkeypatch.setattr(Holder, "is_here", False)
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         assert await engine.orphans() == []
         assert len(await engine.orphans(silent=0)) == 3
 
@@ -190,8 +190,8 @@ async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
 async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_out_is_none(
     url: str,
 ) -> None:
-    async with WorkflowEngine(url) as engine:
-        stream = engine.execute(slow, workflow_id="r", n=1)
+    async with Engine(url) as engine:
+        stream = engine.stream(slow(n=1), run_id="r")
         async for event in stream:
             if getattr(event, "step", None) == "first":
                 assert await engine.orphans() == []
@@ -200,15 +200,15 @@ async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_ou
         assert [one.run_id for one in await engine.orphans()] == ["r"]
 
 
-def _put(engine: WorkflowEngine, run_id: str, draft: Draft) -> None:
-    engine._core.drive(append(engine._core, run_id, draft))
+def _put(engine: Engine, run_id: str, draft: Draft) -> None:
+    engine.checkpointer.core.drive(append(engine.checkpointer.core, run_id, draft))
 
 
 @in_loop
 async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str) -> None:
     Stuck(url, lines=3).kill()
     long = f"host|{this_process().place}|{'9' * 5000}|start"
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
         _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({WORKER: long})))
         assert await engine.recover(slow) == {"r2": 30}
@@ -221,7 +221,7 @@ async def test_whose_run_it_is_is_looked_for_only_so_far_back(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Stuck(url, "graph").kill()
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         for _ in range(3):
             _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
         assert len(await engine.orphans()) == 1
@@ -237,7 +237,7 @@ async def test_silence_is_measured_with_the_clock_that_signs_of_life_are(
     Stuck(url, lines=3).kill()
     monkeypatch.setattr(Holder, "is_here", False)
     clock = FakeClock(time.time_ns() // 1000)
-    async with WorkflowEngine(hf.Checkpointer(url, clock=clock)) as engine:
+    async with Engine(hf.Checkpointer(url, clock=clock)) as engine:
         assert await engine.orphans() == []
         clock.advance(1000)
         assert len(await engine.orphans()) == 3
@@ -248,18 +248,18 @@ class Watched(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.engine = WorkflowEngine(self)
+        self.engine = Engine(self)
         self.orphans: list[Orphan] = []
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
         written = super().append(entries)
-        self.orphans += recovery.orphans(self.engine._core, silent=0)
+        self.orphans += recovery.orphans(self.engine.checkpointer.core, silent=0)
         return written
 
 
 def test_a_run_that_is_just_being_started_is_no_orphan() -> None:
     store = Watched()
-    assert asyncio.run(store.engine.run(slow, workflow_id="r", n=1)) == 20
+    assert asyncio.run(store.engine.run(slow(n=1), run_id="r")) == 20
     assert store.orphans == []
 
 
@@ -271,12 +271,12 @@ async def test_deadlines_of_other_flows_are_left_alone(url: str) -> None:
     def hurries():  # type: ignore[no-untyped-def]
         return (yield ask("Now?", deadline=60, default="no"))
 
-    async with WorkflowEngine(hf.Checkpointer(url, clock=clock)) as engine:
+    async with Engine(hf.Checkpointer(url, clock=clock)) as engine:
         with pytest.raises(hf.RunPausedError):
-            await engine.run(hurries, workflow_id="h")
+            await engine.run(hurries(), run_id="h")
         clock.advance(100)
         assert await engine.recover(slow) == {}
-        assert len(await engine.questions("h")) == 1
+        assert len([q async for q in engine.questions("h")]) == 1
         assert await engine.recover(hurries) == {"h": "no"}
 
 
@@ -289,7 +289,7 @@ async def test_deadlines_that_can_not_be_looked_at_do_not_stop_recovering(
     def fail(*_: object, **__: object) -> None:
         raise hf.CheckpointLoadError("*", "no route to host")
 
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         monkeypatch.setattr(requests, "_all_open", fail)
         assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
 
@@ -347,17 +347,17 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
 @in_loop
 async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: str) -> None:
     worker = Stuck(url, lines=3)
-    async with WorkflowEngine(url) as engine:
+    async with Engine(url) as engine:
         with pytest.raises(
             hf.RunActiveError, match=f"being executed by process {worker.process.pid} on"
         ):
-            await engine.run(slow, workflow_id="r0", resume=True)
+            await engine.run(slow(), run_id="r0", resume=True)
         with pytest.raises(hf.RunActiveError, match="take_over=True"):
-            async for _ in engine.resume(slow, workflow_id="r0"):
+            async for _ in engine.resume_stream("r0", flow=slow):
                 pass
-        assert await engine.run(slow, workflow_id="r0", resume=True, take_over=True) == 10
+        assert await engine.run(slow(), run_id="r0", resume=True, take_over=True) == 10
         worker.kill()
-        assert await engine.run(slow, workflow_id="r1", resume=True) == 20
+        assert await engine.run(slow(), run_id="r1", resume=True) == 20
 
 
 @in_loop

@@ -15,22 +15,24 @@ import pytest
 import holdfast as hf
 from holdfast.codec import values
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
-from holdfast.workflow import WorkflowEngine, ask, for_each, parallel, step, workflow
+from holdfast.workflow import ask, for_each, parallel, step, workflow
 from tests.waiting import wait_until
 
 Flow = Generator[Any, Any, Any]
 
 
 @pytest.fixture
-def engine() -> WorkflowEngine:
-    return WorkflowEngine(False)
+def engine() -> Engine:
+    return Engine(False)
 
 
-def test_runs_within_never_share_an_id(engine: WorkflowEngine) -> None:
+def test_runs_within_never_share_an_id(engine: Engine) -> None:
     @workflow
     def refund(who: str) -> Flow:
         return (yield step("pay back").python(lambda: f"refund {who}"))
@@ -48,10 +50,10 @@ def test_runs_within_never_share_an_id(engine: WorkflowEngine) -> None:
         outer = step("refund").subworkflow(refund, who="outer")
         return (yield step("charge").subworkflow(pay).on_error(outer))
 
-    assert engine.run_sync(order, workflow_id="o") == "refund outer"
+    assert engine.run_sync(order(), run_id="o") == "refund outer"
 
 
-def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: WorkflowEngine) -> None:
+def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: Engine) -> None:
     @workflow
     def part() -> Flow:
         return (yield step("a").python(lambda: 1))
@@ -60,12 +62,12 @@ def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: WorkflowEngine) -
     def whole() -> Flow:
         return (yield step("sub").subworkflow(part))
 
-    engine.run_sync(part, workflow_id="w//sub")
+    engine.run_sync(part(), run_id="w//sub")
     with pytest.raises(hf.RunMismatchError, match="parent"):
-        engine.run_sync(whole, workflow_id="w")
+        engine.run_sync(whole(), run_id="w")
 
 
-def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: WorkflowEngine) -> None:
+def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: Engine) -> None:
     undone: list[str] = []
 
     @workflow
@@ -79,16 +81,16 @@ def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: WorkflowE
 
     async def main() -> None:
         with pytest.raises(hf.RunPausedError):
-            await engine.run(whole, workflow_id="w")
+            await engine.run(whole(), run_id="w")
         await engine.cancel("w")
         with pytest.raises(hf.RunCancelledError):
-            await engine.run(whole, workflow_id="w", resume=True)
+            await engine.run(whole(), run_id="w", resume=True)
 
     asyncio.run(main())
     assert undone == ["room"]
 
 
-def test_a_part_that_was_undone_is_begun_anew(engine: WorkflowEngine) -> None:
+def test_a_part_that_was_undone_is_begun_anew(engine: Engine) -> None:
     broken = True
 
     def pay() -> str:
@@ -106,9 +108,9 @@ def test_a_part_that_was_undone_is_begun_anew(engine: WorkflowEngine) -> None:
         return (yield step("sub").subworkflow(part))
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(whole, workflow_id="w")
+        engine.run_sync(whole(), run_id="w")
     broken = False
-    assert engine.run_sync(whole, workflow_id="w", resume=True) == "paid"
+    assert engine.run_sync(whole(), run_id="w", resume=True) == "paid"
 
 
 class OddError(Exception):
@@ -119,7 +121,7 @@ class OddError(Exception):
 
 
 @pytest.mark.parametrize("odd", ["fetch", object()])
-def test_what_a_users_error_carries_means_nothing_to_us(engine: WorkflowEngine, odd: Any) -> None:
+def test_what_a_users_error_carries_means_nothing_to_us(engine: Engine, odd: Any) -> None:
     calls: list[str] = []
     broken = True
 
@@ -133,15 +135,15 @@ def test_what_a_users_error_carries_means_nothing_to_us(engine: WorkflowEngine, 
         return "done"
 
     with pytest.raises(OddError):
-        engine.run_sync(flow, workflow_id="r")
-    assert engine.get_result("r").status == "failed"
+        engine.run_sync(flow(), run_id="r")
+    assert result_of(engine.checkpointer.core, "r").status == "failed"
     broken = False
-    assert engine.run_sync(flow, workflow_id="r", resume=True) == "done"
+    assert engine.run_sync(flow(), run_id="r", resume=True) == "done"
     assert calls == ["fetch"]
 
 
 def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     calls: list[str] = []
     broken = True
@@ -155,7 +157,7 @@ def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
 
     def nested() -> str:
         if broken:
-            WorkflowEngine(False).run_sync(elsewhere)
+            Engine(False).run_sync(elsewhere())
         return "fine"
 
     @workflow
@@ -164,20 +166,20 @@ def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
         return (yield step("nested").python(nested))
 
     with pytest.raises(hf.StepFailedError) as caught:
-        asyncio.run(engine.run(flow, workflow_id="r"))
+        asyncio.run(engine.run(flow(), run_id="r"))
     assert caught.value.step == "nested"
     broken = False
-    assert asyncio.run(engine.run(flow, workflow_id="r", resume=True)) == "fine"
+    assert asyncio.run(engine.run(flow(), run_id="r", resume=True)) == "fine"
     assert calls == ["fetch"]
 
 
-def test_a_stream_may_be_closed_by_another_task(engine: WorkflowEngine) -> None:
+def test_a_stream_may_be_closed_by_another_task(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("long").python(asyncio.sleep, args=(3600,))
 
     async def main() -> None:
-        stream = engine.execute(flow, workflow_id="r")
+        stream = engine.stream(flow(), run_id="r")
 
         async def follow() -> int:
             return len([event async for event in stream])
@@ -190,7 +192,7 @@ def test_a_stream_may_be_closed_by_another_task(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_a_run_is_cancelled_from_another_thread(engine: WorkflowEngine) -> None:
+def test_a_run_is_cancelled_from_another_thread(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("long").python(asyncio.sleep, args=(3600,))
@@ -199,7 +201,7 @@ def test_a_run_is_cancelled_from_another_thread(engine: WorkflowEngine) -> None:
 
     def carry_out() -> None:
         try:
-            asyncio.run(engine.run(flow, workflow_id="r"))
+            asyncio.run(engine.run(flow(), run_id="r"))
         except hf.RunCancelledError as error:
             outcome.append(error)
 
@@ -212,7 +214,7 @@ def test_a_run_is_cancelled_from_another_thread(engine: WorkflowEngine) -> None:
     assert len(outcome) == 1
 
 
-def test_run_sync_does_several_things_side_by_side(engine: WorkflowEngine) -> None:
+def test_run_sync_does_several_things_side_by_side(engine: Engine) -> None:
     meeting = threading.Barrier(3, timeout=10)
 
     def meet(number: int) -> int:
@@ -223,14 +225,14 @@ def test_run_sync_does_several_things_side_by_side(engine: WorkflowEngine) -> No
     def flow() -> Flow:
         return (yield for_each([1, 2, 3], meet, concurrency=3))
 
-    assert engine.run_sync(flow) == [1, 2, 3]
+    assert engine.run_sync(flow()) == [1, 2, 3]
 
 
 def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal, sys\n"
-        "from holdfast.workflow import WorkflowEngine, step, workflow\n"
+        "from holdfast.workflow import step, workflow\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored\n"
         "def act(n):\n"
         "    print(n, flush=True)\n"
@@ -238,7 +240,7 @@ def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
         "@workflow\n"
         "def flow():\n"
         "    for n in range(4): yield step('s').python(act, (n,))\n"
-        "WorkflowEngine(sys.argv[1]).run_sync(flow, workflow_id='r', resume=True)\n"
+        "Engine(sys.argv[1]).run_sync(flow, workflow_id='r', resume=True)\n"
     )
     command = [sys.executable, str(program), f"{tmp_path}/runs.db"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -254,7 +256,7 @@ def test_a_commit_can_not_be_async() -> None:
 
 
 def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     calls: list[str] = []
 
@@ -268,13 +270,13 @@ def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
         yield step("bill").python(lambda: calls.append("bill"))
 
     with pytest.raises(LookupError):
-        engine.run_sync(old, workflow_id="r")
+        engine.run_sync(old(), run_id="r")
     with pytest.raises(hf.FlowChangedError, match=r"run 'r' .*'bil'"):
-        engine.run_sync(new, workflow_id="r", resume=True)
+        engine.run_sync(new(), run_id="r", resume=True)
     assert calls == ["charge"]
 
 
-def test_what_was_undone_is_not_gone_on_from(engine: WorkflowEngine) -> None:
+def test_what_was_undone_is_not_gone_on_from(engine: Engine) -> None:
     def fails() -> None:
         raise ValueError("no money")
 
@@ -285,7 +287,7 @@ def test_what_was_undone_is_not_gone_on_from(engine: WorkflowEngine) -> None:
 
     async def main() -> None:
         with pytest.raises(hf.StepFailedError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         cp = engine.checkpointer
         assert isinstance(cp, hf.Checkpointer)
         with pytest.raises(hf.RunFinishedError, match="undone"):
@@ -296,7 +298,7 @@ def test_what_was_undone_is_not_gone_on_from(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_inputs_may_be_left_out_when_a_run_goes_on(engine: WorkflowEngine) -> None:
+def test_inputs_may_be_left_out_when_a_run_goes_on(engine: Engine) -> None:
     broken = True
 
     def work(x: int) -> int:
@@ -309,16 +311,16 @@ def test_inputs_may_be_left_out_when_a_run_goes_on(engine: WorkflowEngine) -> No
         return (yield step("work").python(work, args=(x,)))
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow, workflow_id="r", x=7)
+        engine.run_sync(flow(x=7), run_id="r")
     with pytest.raises(hf.InputMismatchError) as caught:
-        engine.run_sync(flow, workflow_id="r", resume=True, x=8)
+        engine.run_sync(flow(x=8), run_id="r", resume=True)
     assert caught.value.differences == ("x was 7 and is 8",)
     broken = False
-    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
-    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+    assert engine.run_sync(flow(), run_id="r", resume=True) == 7
+    assert engine.run_sync(flow(), run_id="r", resume=True) == 7
 
 
-def test_an_error_in_a_condition_reaches_the_flow(engine: WorkflowEngine) -> None:
+def test_an_error_in_a_condition_reaches_the_flow(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         try:
@@ -326,11 +328,11 @@ def test_an_error_in_a_condition_reaches_the_flow(engine: WorkflowEngine) -> Non
         except ZeroDivisionError:
             return "caught"
 
-    assert engine.run_sync(flow) == "caught"
+    assert engine.run_sync(flow()) == "caught"
 
 
 def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     calls: list[str] = []
 
@@ -349,13 +351,13 @@ def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
         )
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(whole, workflow_id="w", name="a")
+        engine.run_sync(whole(name="a"), run_id="w")
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(whole, workflow_id="w", resume=True)
+        engine.run_sync(whole(), run_id="w", resume=True)
     assert calls == ["work"]
 
 
-def _resumed_behind(engine: WorkflowEngine, kind: Kind, value: Any, facts: dict[str, Any]) -> None:
+def _resumed_behind(engine: Engine, kind: Kind, value: Any, facts: dict[str, Any]) -> None:
     """Resume a run behind whose end this stands."""
 
     @workflow
@@ -364,10 +366,10 @@ def _resumed_behind(engine: WorkflowEngine, kind: Kind, value: Any, facts: dict[
         raise LookupError
 
     with pytest.raises(LookupError):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
     draft = Draft(kind.value, "running", values.encode(value), step="b", meta=dump_meta(facts))
-    engine._core.drive(append(engine._core, "r", draft))
-    engine.run_sync(flow, workflow_id="r", resume=True)
+    engine.checkpointer.core.drive(append(engine.checkpointer.core, "r", draft))
+    engine.run_sync(flow(), run_id="r", resume=True)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +386,7 @@ def _resumed_behind(engine: WorkflowEngine, kind: Kind, value: Any, facts: dict[
 )
 @pytest.mark.parametrize("value", [5, [1], {}, {"type": 1}])
 def test_what_nobody_recorded_like_that_is_said_to_be_damaged(
-    engine: WorkflowEngine, kind: Kind, facts: dict[str, Any], value: Any
+    engine: Engine, kind: Kind, facts: dict[str, Any], value: Any
 ) -> None:
     with pytest.raises(hf.CheckpointCorruptedError, match=r"r@\d"):
         _resumed_behind(engine, kind, value, facts)
@@ -411,10 +413,10 @@ def test_a_state_of_a_graph_that_nobody_recorded_is_refused(facts: dict[str, Any
             app.resume_sync("g", store=cp)
 
 
-def test_only_what_can_be_asked_of_a_run_is_heard(engine: WorkflowEngine) -> None:
+def test_only_what_can_be_asked_of_a_run_is_heard(engine: Engine) -> None:
     def ask_for(action: str) -> None:
         draft = Draft(Kind.REQUEST.value, "running", meta=dump_meta({"action": action}))
-        engine._core.drive(append(engine._core, "r", draft))
+        engine.checkpointer.core.drive(append(engine.checkpointer.core, "r", draft))
 
     @workflow
     def flow() -> Flow:
@@ -422,24 +424,24 @@ def test_only_what_can_be_asked_of_a_run_is_heard(engine: WorkflowEngine) -> Non
             yield step(action or "nothing").python(ask_for, args=(action,))
         return "done"
 
-    assert engine.run_sync(flow, workflow_id="r") == "done"
+    assert engine.run_sync(flow(), run_id="r") == "done"
 
 
-def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: WorkflowEngine) -> None:
+def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: Engine) -> None:
     def answer() -> None:
         draft = Draft(Kind.ANSWER.value, "running", b"\xc1\xc1", step="ask")
-        engine._core.drive(append(engine._core, "r", draft))
+        engine.checkpointer.core.drive(append(engine.checkpointer.core, "r", draft))
 
     @workflow
     def flow() -> Flow:
         yield parallel(ask("Well?"), step("answer").python(answer))
 
     with pytest.raises(hf.CheckpointCorruptedError, match="decoded"):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
 
 
 def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     @workflow
     def part() -> Flow:
@@ -450,5 +452,5 @@ def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
         yield step("sub").subworkflow(part)
 
     for number in range(20):
-        engine.run_sync(whole, workflow_id=f"r{number}")
+        engine.run_sync(whole(), run_id=f"r{number}")
     assert len(whole.info.metas) + len(part.info.metas) < 5

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import RollbackStarted, WorkflowEngine, for_each, parallel, step, workflow
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.workflow import RollbackStarted, for_each, parallel, step, workflow
 
 
 def _undoable(name: str, undone: list[str]) -> Any:
@@ -27,10 +29,16 @@ def test_steps_that_finish_together_are_undone_backwards() -> None:
         yield parallel(*(_undoable(name, undone) for name in "abc"))
         yield step("fail").python(fail)
 
-    engine = WorkflowEngine(False)
+    engine = Engine(False)
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow)
-    finished = [result.name for result in engine.get_result().steps if result.success]
+        engine.run_sync(flow())
+    finished = [
+        result.name
+        for result in result_of(
+            engine.checkpointer.core,
+        ).steps
+        if result.success
+    ]
     assert undone == finished[::-1]
 
 
@@ -56,14 +64,14 @@ def test_items_begun_before_one_failed_are_undone_after_a_crash(kept_url: str) -
         yield for_each(range(4), item, concurrency=2)
 
     async def crash() -> None:
-        async with WorkflowEngine(kept_url) as engine:
-            async for event in engine.execute(flow, workflow_id="run"):
+        async with Engine(kept_url) as engine:
+            async for event in engine.stream(flow(), run_id="run"):
                 if isinstance(event, RollbackStarted):
                     break  # and never comes back
 
     async def resume() -> None:
-        async with WorkflowEngine(kept_url) as engine:
-            await engine.run(flow, workflow_id="run", resume=True)
+        async with Engine(kept_url) as engine:
+            await engine.run(flow(), run_id="run", resume=True)
 
     asyncio.run(crash())
     with pytest.raises(hf.StepFailedError):

@@ -315,7 +315,7 @@ def test_what_a_branch_is_given_cannot_be_overridden(cp: hf.SyncCheckpointer) ->
     app = forked(Calls(), WIDE).compile()
     run(app.run(State(), store=cp, run_id="run"))
     before = cp.run("run")
-    with pytest.raises(ValueError, match="after_node="):
+    with pytest.raises(ValueError, match="continue after the node that forks"):
         run(app.resume("run", store=cp, from_node="c", override={"n": 1}))
     assert cp.run("run") == before
     assert run(app.resume("run", store=cp, after_node="a", override={"log": ["x"]})).log == list(

@@ -467,7 +467,7 @@ def test_options_that_there_are_not_are_named_in_public_words() -> None:
         lambda: app.resume_stream("run", from_nod="a"),  # type: ignore[call-arg]
     ):
         with pytest.raises(
-            TypeError, match=r"(run|resume) has no option '.*; did you mean"
+            TypeError, match=r"(run|resume|resume_stream) has no option '.*; did you mean"
         ) as told:
             call()
         assert "._" not in str(told.value)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.model import Entry
 from holdfast.operations import forgetting, transfer
 from holdfast.store import RunFilter
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.workflow import step, workflow
 
 
 @workflow("inner")
@@ -29,7 +30,7 @@ def outer(n: int) -> Generator[Any, Any, Any]:
 
 
 def run(cp: hf.SyncCheckpointer, run_id: str, **link: str) -> None:
-    WorkflowEngine(cp, **link).run_sync(outer, workflow_id=run_id, n=1)  # type: ignore[arg-type]
+    Engine(cp, **link).run_sync(outer(n=1), run_id=run_id)  # type: ignore[arg-type]
 
 
 def test_the_runs_within_a_run_are_found_also_under_shortened_ids(cp: hf.SyncCheckpointer) -> None:
@@ -99,7 +100,7 @@ def test_live_runs_are_forgotten_only_by_force_and_before_anything_is_deleted(
 
     cp.save("a", 1, owner="ann")
     with pytest.raises(hf.RunPausedError):
-        WorkflowEngine(cp, owner="ann").run_sync(asks, workflow_id="b")
+        Engine(cp, owner="ann").run_sync(asks(), run_id="b")
     with pytest.raises(hf.RunActiveError):
         cp.forget(owner="ann")
     assert len(cp.runs()) == 2

@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.codec import chain, delta, envelope
+from holdfast.engine.engine import Engine
 from holdfast.kernel import reader
 from holdfast.model import Entry
 from holdfast.operations import iterating
 from holdfast.store import PAGE, RunFilter
 from holdfast.stores import MemoryStore
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.workflow import step, workflow
 from tests.conftest import Grow
 from tests.effort import examples
 
@@ -270,8 +271,8 @@ def test_the_states_of_a_workflow_are_the_results_so_far(url: str) -> None:
         return sum([len(await read(place)) for place in places])
 
     with hf.SyncCheckpointer(url) as cp:
-        engine = WorkflowEngine(cp)
-        engine.run_sync(tides, workflow_id="run", places=["Brest", "Vigo", "Brest"])
+        engine = Engine(cp)
+        engine.run_sync(tides(places=["Brest", "Vigo", "Brest"]), run_id="run")
         found = list(cp.iter_states("run"))
         assert len(found) == 3
         for checkpoint in found:

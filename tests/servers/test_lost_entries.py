@@ -16,9 +16,10 @@ import pytest
 from redis import Redis as Client
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.testing.contract import check_store
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.workflow import step, workflow
 from tests.servers import mariadb, postgres, redis
 from tests.servers.redis import VolatileRedis
 
@@ -180,18 +181,18 @@ def test_a_workflow_stops_and_a_resume_repeats_what_was_lost(
             found.append((yield step(f"s{n}").python(work, args=(n,))))
         return found
 
-    def go_on(engine: WorkflowEngine) -> None:
-        assert engine.run_sync(counting, workflow_id="w", most=5, resume=True) == [0, 1, 2, 3, 4]
+    def go_on(engine: Engine) -> None:
+        assert engine.run_sync(counting(most=5), run_id="w", resume=True) == [0, 1, 2, 3, 4]
 
-    engine = WorkflowEngine(url)
+    engine = Engine(url)
     with pytest.raises(hf.EntriesLostError, match="resume the run"):
-        engine.run_sync(counting, workflow_id="w", most=5)
+        engine.run_sync(counting(most=5), run_id="w")
     assert done == [0, 1, 2]
     if same_process:
         go_on(engine)
     engine.close_sync()
     if not same_process:
-        fresh = WorkflowEngine(url)
+        fresh = Engine(url)
         go_on(fresh)
         fresh.close_sync()
     kept = max(0, left - 1)  # results, behind the opening

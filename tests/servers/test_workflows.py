@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.engine.engine import Engine
+from holdfast.workflow import step, workflow
 from tests import faults
 from tests.servers import mariadb, postgres
 
@@ -43,11 +44,9 @@ def test_a_payment_is_booked_once(kind: str, where: str) -> None:
 
     async def pay(number: int) -> None:
         """Whichever of its commits it is that nobody hears of."""
-        engine = WorkflowEngine(url)
+        engine = Engine(url)
         with faults.at(f"{kind}.commit.{where}", faults.raising(trouble), nth=number):
-            assert (
-                await engine.run(booking, workflow_id=f"pay-{number}", amount=number) == 2 * number
-            )
+            assert await engine.run(booking(amount=number), run_id=f"pay-{number}") == 2 * number
         await engine.close()
 
     for number in range(1, 6):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.engine.run import live
-from holdfast.workflow import WorkflowEngine
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def store(url: str) -> Iterator[hf.Store]:
 
 
 @pytest.fixture
-def engine(store: hf.Store) -> WorkflowEngine:
-    return WorkflowEngine(store)
+def engine(store: hf.Store) -> Engine:
+    return Engine(store)
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import StepEvent
-from holdfast.workflow import Event, Workflow, WorkflowEngine
+from holdfast.workflow import Event, Workflow
 
 E = TypeVar("E", bound=Event)
 X = TypeVar("X", bound=Exception)
@@ -89,5 +90,5 @@ def other_tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def run_to_end(engine: WorkflowEngine, flow: Workflow[..., Any], run_id: str) -> Any:
-    return await engine.run(flow, workflow_id=run_id, resume=True)
+async def run_to_end(engine: Engine, flow: Workflow[..., Any], run_id: str) -> Any:
+    return await engine.run(flow(), run_id=run_id, resume=True)

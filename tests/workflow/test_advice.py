@@ -8,7 +8,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
-from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.workflow import ask, step, workflow
 from tests.workflow.support import Flow, collect
 
 
@@ -17,71 +19,71 @@ def asks(n: int) -> Flow:
     return n if (yield ask("Go on?", returns=bool)) else 0
 
 
-def paused(engine: WorkflowEngine) -> None:
+def paused(engine: Engine) -> None:
     with pytest.raises(hf.RunPausedError, match="answer it, then resume"):
-        engine.run_sync(asks, workflow_id="r", n=1)
+        engine.run_sync(asks(n=1), run_id="r")
 
 
-def test_a_paused_run_is_answered_and_resumed(engine: WorkflowEngine) -> None:
+def test_a_paused_run_is_answered_and_resumed(engine: Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
-    assert engine.run_sync(asks, workflow_id="r", resume=True) == 1
+    assert engine.run_sync(asks(), run_id="r", resume=True) == 1
 
 
-def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: WorkflowEngine) -> None:
+def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
     with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
-        engine.run_sync(asks, workflow_id="r", n=2, resume=True)
-    asyncio.run(collect(engine.resume(asks, workflow_id="r")))
-    assert engine.get_result("r").output == 1
+        engine.run_sync(asks(n=2), run_id="r", resume=True)
+    asyncio.run(collect(engine.resume_stream("r", flow=asks)))
+    assert result_of(engine.checkpointer.core, "r").output == 1
 
 
-def test_an_id_that_is_taken_can_be_resumed(engine: WorkflowEngine) -> None:
+def test_an_id_that_is_taken_can_be_resumed(engine: Engine) -> None:
     paused(engine)
     with pytest.raises(hf.RunExistsError, match="resume it, or choose another id"):
-        engine.run_sync(asks, workflow_id="r", n=1)
+        engine.run_sync(asks(n=1), run_id="r")
     with pytest.raises(hf.RunPausedError):
-        engine.run_sync(asks, workflow_id="r", n=1, resume=True)
+        engine.run_sync(asks(n=1), run_id="r", resume=True)
     with pytest.raises(hf.RunPausedError):
-        engine.run_sync(asks, workflow_id="another", n=1)
+        engine.run_sync(asks(n=1), run_id="another")
 
 
-def test_a_run_that_is_not_over_is_cleared_with_force(engine: WorkflowEngine) -> None:
+def test_a_run_that_is_not_over_is_cleared_with_force(engine: Engine) -> None:
     paused(engine)
     view = StoreView(engine.checkpointer)
     with pytest.raises(hf.RunActiveError, match="pass force=True to delete it anyway"):
         asyncio.run(view.clear("r"))
     asyncio.run(view.clear("r", force=True))
     with pytest.raises(hf.CheckpointNotFoundError, match="has no checkpoint"):
-        engine.get_result("r")
+        result_of(engine.checkpointer.core, "r")
 
 
-def test_a_step_without_a_function_gets_one(engine: WorkflowEngine) -> None:
+def test_a_step_without_a_function_gets_one(engine: Engine) -> None:
     @workflow("empty")
     def empty(n: int) -> Flow:
         made = step("made")
         return (yield made.python(abs, args=(n,)) if n else made)
 
     with pytest.raises(TypeError, match=r"has nothing to do; add \.python\(fn\)"):
-        engine.run_sync(empty, n=0)
-    assert engine.run_sync(empty, n=-3) == 3
+        engine.run_sync(empty(n=0))
+    assert engine.run_sync(empty(n=-3)) == 3
 
 
 def test_an_engine_that_has_executed_nothing_needs_an_id(store: hf.Store) -> None:
-    paused(WorkflowEngine(store))
-    fresh = WorkflowEngine(store)
+    paused(Engine(store))
+    fresh = Engine(store)
     for verb in (fresh.cancel_sync, fresh.pause_sync, fresh.get_result):
         with pytest.raises(ValueError, match="needs a workflow_id"):
             verb()
     fresh.cancel_sync("r")
-    assert fresh.get_result("r").status == "cancelled"
+    assert result_of(fresh.checkpointer.core, "r").status == "cancelled"
 
 
-def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: WorkflowEngine) -> None:
+def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: Engine) -> None:
     """An environment variable that is not set must not make `resume=True` start over."""
     with pytest.raises(hf.InvalidIdError):
-        engine.run_sync(asks, workflow_id="", n=1, resume=True)
+        engine.run_sync(asks(n=1), run_id="", resume=True)
     paused(engine)
     with pytest.raises(hf.InvalidIdError):
         engine.cancel_sync("")
@@ -89,11 +91,11 @@ def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: WorkflowEngine
 
 
 def test_other_inputs_for_a_completed_run_are_all_that_the_error_shows(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     paused(engine)
     engine.answer_sync("r", True)
-    engine.run_sync(asks, workflow_id="r", resume=True)
+    engine.run_sync(asks(), run_id="r", resume=True)
     with pytest.raises(hf.InputMismatchError) as refused:
-        engine.run_sync(asks, workflow_id="r", n=2, resume=True)
+        engine.run_sync(asks(n=2), run_id="r", resume=True)
     assert refused.value.__context__ is None

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
-from holdfast.workflow import Workflow, WorkflowEngine, command, for_each, step, workflow
+from holdfast.workflow import Workflow, command, for_each, step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.support import Flow
 
@@ -29,12 +30,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 @pytest.fixture
-def engine() -> WorkflowEngine:
-    return WorkflowEngine("memory://")
+def engine() -> Engine:
+    return Engine("memory://")
 
 
-def run(engine: WorkflowEngine, flow: Workflow[..., Any]) -> Any:
-    return asyncio.run(engine.run(flow, workflow_id="r", resume=True))
+def run(engine: Engine, flow: Workflow[..., Any]) -> Any:
+    return asyncio.run(engine.run(flow(), run_id="r", resume=True))
 
 
 # --- what is gone
@@ -63,9 +64,7 @@ def zipping(desk: Desk) -> Workflow[..., Any]:
     return flow
 
 
-def test_a_directory_that_a_step_consumes_is_not_made_again(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_directory_that_a_step_consumes_is_not_made_again(engine: Engine, desk: Desk) -> None:
     flow = zipping(desk)
     run(engine, flow)
     assert desk.take() == ["pages", "zip", "last"]
@@ -79,7 +78,7 @@ def test_a_directory_that_a_step_consumes_is_not_made_again(
     assert desk.take() == ["pages", "zip", "last"], "it takes the pages to make the archive"
 
 
-def test_what_is_there_again_is_not_gone(engine: WorkflowEngine, desk: Desk) -> None:
+def test_what_is_there_again_is_not_gone(engine: Engine, desk: Desk) -> None:
     flow = zipping(desk)
     run(engine, flow)
     desk.take()
@@ -88,9 +87,7 @@ def test_what_is_there_again_is_not_gone(engine: WorkflowEngine, desk: Desk) -> 
     assert desk.take() == ["pages", "zip", "last"]
 
 
-def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(engine: Engine, desk: Desk) -> None:
     @step(outputs=lambda _, n: f"model-{n}", removes=lambda _, n: f"model-{n - 1}")
     def train(n: int) -> None:
         desk.write(f"model-{n}")
@@ -108,7 +105,7 @@ def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(
 
 
 def test_what_is_made_anew_where_something_was_removed_is_no_failure(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     def make(text: str) -> None:
         desk.call(text)
@@ -128,7 +125,7 @@ def test_what_is_made_anew_where_something_was_removed_is_no_failure(
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
-    engine: WorkflowEngine, desk: Desk, kind: str
+    engine: Engine, desk: Desk, kind: str
 ) -> None:
     (desk / "x").mkdir() if kind == "directory" else (desk / "x").touch()
 
@@ -140,7 +137,7 @@ def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
         run(engine, flow)
 
 
-def test_a_command_can_remove_things(engine: WorkflowEngine, desk: Desk) -> None:
+def test_a_command_can_remove_things(engine: Engine, desk: Desk) -> None:
     @workflow("gzips")
     def flow() -> Flow:
         yield step("a").python(desk.write, args=("a",), outputs="a")
@@ -171,7 +168,7 @@ def relative(desk: Desk) -> Workflow[..., Any]:
 
 
 def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
-    engine: WorkflowEngine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)
     run(engine, flow)
@@ -189,7 +186,7 @@ def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
 
 
 def test_a_directory_that_was_moved_as_a_whole_is_fine(
-    engine: WorkflowEngine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)
     run(engine, flow)
@@ -205,12 +202,12 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
 ) -> None:
     store = hf.open_store("memory://")
     flow = relative(desk)
-    run(WorkflowEngine(store), flow)
+    run(Engine(store), flow)
     desk.take()
     (desk / "b").unlink()
     monkeypatch.chdir(tmp_path)
     for base, words in ((tmp_path, "was claimed in"), (desk.place, "b is there")):
-        checked = WorkflowEngine(store, verifier=EvidenceVerifier(base))
+        checked = Engine(store, verifier=EvidenceVerifier(base))
         with pytest.raises(hf.HoldfastError, match=words):  # at last b is written elsewhere
             run(checked, flow)
     assert desk.take() == ["b"]
@@ -235,7 +232,7 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
     ids=str,
 )
 def test_what_could_never_be_claimed_is_refused_before_the_step_is_called(
-    engine: WorkflowEngine, desk: Desk, said: dict[str, Any]
+    engine: Engine, desk: Desk, said: dict[str, Any]
 ) -> None:
     @step(retry=3, **said)
     def pay() -> None:
@@ -260,14 +257,14 @@ def test_a_path_outside_the_roots_is_refused_before_the_step_is_called(
         yield step("pay").python(desk.call, args=("pay",), outputs=tmp_path / "x")
 
     with pytest.raises(hf.StepFailedError, match="in none of the roots"):
-        run(WorkflowEngine("memory://", verifier=strict), flow)
+        run(Engine("memory://", verifier=strict), flow)
     assert desk.take() == []
 
 
 # --- functions of the result and the arguments
 
 
-def test_a_function_is_given_as_much_as_it_asks_for(engine: WorkflowEngine, desk: Desk) -> None:
+def test_a_function_is_given_as_much_as_it_asks_for(engine: Engine, desk: Desk) -> None:
     def work(name: str, *, ending: str = "out") -> dict[str, str]:
         desk.write(f"{name}.{ending}")
         return {"file": f"{name}.{ending}"}
@@ -295,7 +292,7 @@ def test_a_function_is_given_as_much_as_it_asks_for(engine: WorkflowEngine, desk
         assert desk.take() == names[names.index(gone) :]
 
 
-def test_the_items_of_a_for_each_name_their_files(engine: WorkflowEngine, desk: Desk) -> None:
+def test_the_items_of_a_for_each_name_their_files(engine: Engine, desk: Desk) -> None:
     @workflow("each")
     def flow() -> Flow:
         yield for_each("ab", desk.write, concurrency=1, outputs=lambda text, name: name)
@@ -306,7 +303,7 @@ def test_the_items_of_a_for_each_name_their_files(engine: WorkflowEngine, desk: 
     assert desk.take() == ["a", "b", "b"]
 
 
-def test_what_is_read_may_depend_on_the_arguments(engine: WorkflowEngine, desk: Desk) -> None:
+def test_what_is_read_may_depend_on_the_arguments(engine: Engine, desk: Desk) -> None:
     (desk / "a.in").write_text("1")
 
     @step(reads=lambda name: f"{name}.in")
@@ -324,7 +321,7 @@ def test_what_is_read_may_depend_on_the_arguments(engine: WorkflowEngine, desk: 
 
 
 def test_a_result_that_is_put_right_names_its_files_by_the_arguments_of_the_step(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     @workflow("checked")
     def flow() -> Flow:
@@ -341,7 +338,7 @@ def test_a_result_that_is_put_right_names_its_files_by_the_arguments_of_the_step
 
 
 def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     @workflow("stars")
     def flow() -> Flow:
@@ -351,9 +348,7 @@ def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
         run(engine, flow)
 
 
-def test_the_outputs_of_a_command_are_relative_to_the_program(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_the_outputs_of_a_command_are_relative_to_the_program(engine: Engine, desk: Desk) -> None:
     (desk / "work").mkdir()
     writes = [sys.executable, "-c", "open('out.txt', 'w').write('x')"]
 
@@ -361,6 +356,6 @@ def test_the_outputs_of_a_command_are_relative_to_the_program(
     def flow(path: str) -> Flow:
         yield command(writes, cwd="work", outputs=path)
 
-    engine.run_sync(flow, path="work/out.txt")
+    engine.run_sync(flow(path="work/out.txt"))
     with pytest.raises(hf.StepFailedError, match=r"it wrote .*out\.txt, but"):
-        engine.run_sync(flow, path="out.txt")
+        engine.run_sync(flow(path="out.txt"))

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunFailed,
     StepCompleted,
     StepStarted,
-    WorkflowEngine,
     branch,
     for_each,
     parallel,
@@ -20,7 +21,7 @@ from holdfast.workflow import (
 from tests.workflow.support import Calls, Flow, collect, collect_failure, of, steps, stop_at
 
 
-def test_a_branch_is_taken_once_and_for_all(engine: WorkflowEngine) -> None:
+def test_a_branch_is_taken_once_and_for_all(engine: Engine) -> None:
     world = {"open": True}
     calls = Calls()
 
@@ -35,15 +36,15 @@ def test_a_branch_is_taken_once_and_for_all(engine: WorkflowEngine) -> None:
         )
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "go in")
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "go in")
         world["open"] = False
-        assert await engine.run(flow, workflow_id="r", resume=True) == "in"
+        assert await engine.run(flow(), run_id="r", resume=True) == "in"
         assert calls.order == ["first", "in"]
 
     asyncio.run(main())
 
 
-def test_a_branch_without_a_true_condition_gives_none(engine: WorkflowEngine) -> None:
+def test_a_branch_without_a_true_condition_gives_none(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         nothing = yield branch((False, step("a").python(lambda: 1)))
@@ -54,10 +55,10 @@ def test_a_branch_without_a_true_condition_gives_none(engine: WorkflowEngine) ->
 
         return [nothing, value, (yield branch((lambda: True, nested), name="nested"))]
 
-    assert asyncio.run(engine.run(flow)) == [None, "just a value", 2]
+    assert asyncio.run(engine.run(flow())) == [None, "just a value", 2]
 
 
-def test_parts_give_a_list_and_named_ones_a_dict(engine: WorkflowEngine) -> None:
+def test_parts_give_a_list_and_named_ones_a_dict(engine: Engine) -> None:
     def nested(n: int) -> Flow:
         a = yield step("a").python(lambda: n)
         return (yield step("b").python(lambda: a + 1))
@@ -70,18 +71,18 @@ def test_parts_give_a_list_and_named_ones_a_dict(engine: WorkflowEngine) -> None
         return listed, named, empty
 
     async def main() -> None:
-        events = await collect(engine.execute(flow, workflow_id="r"))
+        events = await collect(engine.stream(flow(), run_id="r"))
         assert sorted(steps(events, StepCompleted)) == [
             "nested#2/a", "nested#2/b", "nested/a", "nested/b", "x", "x#2", "y",
         ]  # fmt: skip
 
     asyncio.run(main())
-    assert engine.get_result("r").output == ([1, 11, 21], {"x": 1, "y": 2}, [])
+    assert result_of(engine.checkpointer.core, "r").output == ([1, 11, 21], {"x": 1, "y": 2}, [])
     with pytest.raises(TypeError, match="not both"):
         parallel(step("a"), b=step("b"))
 
 
-def test_each_part_is_recorded_when_it_is_done(engine: WorkflowEngine) -> None:
+def test_each_part_is_recorded_when_it_is_done(engine: Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -100,15 +101,15 @@ def test_each_part_is_recorded_when_it_is_done(engine: WorkflowEngine) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, "quick")
+        await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, "quick")
         gate.set()
-        assert await engine.run(flow, workflow_id="r", resume=True) == ["slow", "quick"]
+        assert await engine.run(flow(), run_id="r", resume=True) == ["slow", "quick"]
         assert (calls.count("quick"), calls.count("slow")) == (1, 2)
 
     asyncio.run(main())
 
 
-def test_when_one_part_fails_the_others_are_finished_first(engine: WorkflowEngine) -> None:
+def test_when_one_part_fails_the_others_are_finished_first(engine: Engine) -> None:
     calls = Calls()
     broken = True
 
@@ -128,17 +129,17 @@ def test_when_one_part_fails_the_others_are_finished_first(engine: WorkflowEngin
     async def main() -> None:
         nonlocal broken
         with pytest.raises(hf.StepFailedError) as caught:
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         assert caught.value.step == "bad"
         assert caught.value.state == {"good": "longer"}
         broken = False
-        assert await engine.run(flow, workflow_id="r", resume=True) == ["mended", "longer"]
+        assert await engine.run(flow(), run_id="r", resume=True) == ["mended", "longer"]
         assert calls.order == ["longer"]
 
     asyncio.run(main())
 
 
-def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: WorkflowEngine) -> None:
+def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: Engine) -> None:
     broken = True
 
     async def work(n: int) -> int:
@@ -157,15 +158,15 @@ def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: WorkflowEng
     async def main() -> None:
         nonlocal broken
         with pytest.raises(hf.StepFailedError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         broken = False
-        result = await engine.run(flow, workflow_id="r", resume=True)
+        result = await engine.run(flow(), run_id="r", resume=True)
         assert result == [[0, 1, 2, 3, 4, 5], [7], [8]]
 
     asyncio.run(main())
 
 
-def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: WorkflowEngine) -> None:
+def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: Engine) -> None:
     calls = Calls()
     broken = True
 
@@ -186,15 +187,15 @@ def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: WorkflowE
     async def main() -> None:
         nonlocal broken
         with pytest.raises(hf.StepFailedError, match="'b'"):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         broken = False
-        assert await engine.run(flow, workflow_id="r", resume=True) == "done"
+        assert await engine.run(flow(), run_id="r", resume=True) == "done"
         assert calls.order == ["a", "b", "b"]
 
     asyncio.run(main())
 
 
-def test_so_many_items_at_once_and_no_more(engine: WorkflowEngine) -> None:
+def test_so_many_items_at_once_and_no_more(engine: Engine) -> None:
     running = most = 0
 
     async def work(n: int) -> int:
@@ -209,14 +210,14 @@ def test_so_many_items_at_once_and_no_more(engine: WorkflowEngine) -> None:
     def flow() -> Flow:
         return (yield for_each(range(12), work, concurrency=3))
 
-    assert asyncio.run(engine.run(flow)) == [n * n for n in range(12)]
+    assert asyncio.run(engine.run(flow())) == [n * n for n in range(12)]
     assert most == 3
     with pytest.raises(ValueError, match="at least 1"):
         for_each([], work, concurrency=0)
 
 
 @pytest.mark.parametrize("form", ["function", "builder", "step", "generator", "modified"])
-def test_only_unfinished_items_are_done_after_a_resume(engine: WorkflowEngine, form: str) -> None:
+def test_only_unfinished_items_are_done_after_a_resume(engine: Engine, form: str) -> None:
     calls = Calls()
 
     async def work(n: int) -> int:
@@ -241,14 +242,14 @@ def test_only_unfinished_items_are_done_after_a_resume(engine: WorkflowEngine, f
         return (yield for_each(range(5), bodies[form], concurrency=1))
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, nth=3)
-        assert await engine.run(flow, workflow_id="r", resume=True) == [0, 10, 20, 30, 40]
+        await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, nth=3)
+        assert await engine.run(flow(), run_id="r", resume=True) == [0, 10, 20, 30, 40]
         assert calls.order == ["0", "1", "2", "3", "4"]
 
     asyncio.run(main())
 
 
-def test_what_a_body_says_about_its_step_holds(engine: WorkflowEngine) -> None:
+def test_what_a_body_says_about_its_step_holds(engine: Engine) -> None:
     calls = Calls()
 
     def flaky(n: int) -> int:
@@ -271,16 +272,16 @@ def test_what_a_body_says_about_its_step_holds(engine: WorkflowEngine) -> None:
         return done
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "fail")
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "fail")
         with pytest.raises(hf.StepFailedError, match="'fail'"):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
         assert calls.order[-3:] == ["undo 2", "undo 1", "undo 0"]
         assert calls.order[:6] == ["0", "0", "1", "1", "2", "2"]
 
     asyncio.run(main())
 
 
-def test_items_can_be_retried_and_timed(engine: WorkflowEngine) -> None:
+def test_items_can_be_retried_and_timed(engine: Engine) -> None:
     calls = Calls()
 
     async def flaky(n: int) -> int:
@@ -301,10 +302,10 @@ def test_items_can_be_retried_and_timed(engine: WorkflowEngine) -> None:
         return done
 
     with pytest.raises(hf.StepFailedError, match=r"slow\[0\].*took longer"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
-def test_results_are_not_given_to_other_items_after_a_resume(engine: WorkflowEngine) -> None:
+def test_results_are_not_given_to_other_items_after_a_resume(engine: Engine) -> None:
     world = ["a", "b", "c"]
 
     @workflow
@@ -312,36 +313,36 @@ def test_results_are_not_given_to_other_items_after_a_resume(engine: WorkflowEng
         return (yield for_each(list(world), str.upper, name="upper", concurrency=1))
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, nth=2)
+        await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, nth=2)
         for changed in (["b", "c"], ["a", "b", "c", "d"], ["c", "b", "a"]):
             world[:] = changed
             with pytest.raises(hf.FlowChangedError, match="'upper for 3 items"):
-                await engine.run(flow, workflow_id="r", resume=True)
+                await engine.run(flow(), run_id="r", resume=True)
         world[:] = ["a", "b", "c"]
-        assert await engine.run(flow, workflow_id="r", resume=True) == ["A", "B", "C"]
+        assert await engine.run(flow(), run_id="r", resume=True) == ["A", "B", "C"]
 
     asyncio.run(main())
 
 
-def test_items_that_can_not_be_stored_are_counted(engine: WorkflowEngine) -> None:
+def test_items_that_can_not_be_stored_are_counted(engine: Engine) -> None:
     items = [lambda: 1, lambda: 2]
 
     @workflow
     def flow() -> Flow:
         return (yield for_each(items, lambda item: item(), name="call"))
 
-    assert asyncio.run(engine.run(flow)) == [1, 2]
+    assert asyncio.run(engine.run(flow())) == [1, 2]
 
 
-def test_no_items_is_an_empty_list(engine: WorkflowEngine) -> None:
+def test_no_items_is_an_empty_list(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         return (yield for_each([], str))
 
-    assert asyncio.run(engine.run(flow)) == []
+    assert asyncio.run(engine.run(flow())) == []
 
 
-def test_a_failed_item_stops_those_not_begun(engine: WorkflowEngine) -> None:
+def test_a_failed_item_stops_those_not_begun(engine: Engine) -> None:
     calls = Calls()
 
     async def work(n: int) -> None:
@@ -353,7 +354,7 @@ def test_a_failed_item_stops_those_not_begun(engine: WorkflowEngine) -> None:
         yield for_each(range(50), work, concurrency=2)
 
     async def main() -> None:
-        events, _ = await collect_failure(engine.execute(flow), hf.StepFailedError)
+        events, _ = await collect_failure(engine.stream(flow()), hf.StepFailedError)
         assert calls.order == ["0", "1"]
         assert of(events, RunFailed)[0].step == "work[0]"
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     CheckpointSaved,
     Event,
@@ -19,7 +21,6 @@ from holdfast.workflow import (
     StepFailed,
     StepProgress,
     StepStarted,
-    WorkflowEngine,
     parallel,
     step,
     workflow,
@@ -42,8 +43,8 @@ def two(n: int = 1) -> Flow:
     return (yield step("second").python(lambda: a + 1))
 
 
-def test_events_tell_the_run_in_order(engine: WorkflowEngine) -> None:
-    events = asyncio.run(collect(engine.execute(two, workflow_id="r")))
+def test_events_tell_the_run_in_order(engine: Engine) -> None:
+    events = asyncio.run(collect(engine.stream(two(), run_id="r")))
     assert [type(e) for e in events] == [
         RunStarted,
         StepStarted, StepCompleted, CheckpointSaved,
@@ -58,8 +59,8 @@ def test_events_tell_the_run_in_order(engine: WorkflowEngine) -> None:
 
 def test_a_saved_checkpoint_is_there_when_its_event_comes(store: hf.Store) -> None:
     async def main() -> None:
-        engine, reader = WorkflowEngine(store), hf.Checkpointer(store)
-        async for event in engine.execute(two, workflow_id="r"):
+        engine, reader = Engine(store), hf.Checkpointer(store)
+        async for event in engine.stream(two(), run_id="r"):
             if isinstance(event, CheckpointSaved):
                 found = await reader.load("r", checkpoint_id=event.checkpoint_id)
                 assert found is not None
@@ -69,19 +70,19 @@ def test_a_saved_checkpoint_is_there_when_its_event_comes(store: hf.Store) -> No
     asyncio.run(main())
 
 
-def test_an_id_is_made_and_carried_by_every_event(engine: WorkflowEngine) -> None:
+def test_an_id_is_made_and_carried_by_every_event(engine: Engine) -> None:
     async def main() -> None:
-        stream = engine.execute(two)
+        stream = engine.stream(two())
         made = engine.workflow_id
         assert made
         assert {e.run_id for e in await collect(stream)} == {made}
-        await collect(engine.execute(two))
+        await collect(engine.stream(two()))
         assert engine.workflow_id not in (None, made)
 
     asyncio.run(main())
 
 
-def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
+def test_a_failed_run_says_so_and_then_raises(engine: Engine) -> None:
     def fails() -> None:
         raise ValueError("no luck")
 
@@ -91,7 +92,7 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
         yield step("bad").python(fails)
 
     async def main() -> None:
-        stream = engine.execute(flow, workflow_id="r")
+        stream = engine.stream(flow(), run_id="r")
         events, error = await collect_failure(stream, hf.StepFailedError)
         failed, ended = events[-2:]
         assert isinstance(failed, StepFailed)
@@ -106,25 +107,25 @@ def test_a_failed_run_says_so_and_then_raises(engine: WorkflowEngine) -> None:
         assert str(Path(hf.__file__).parent) not in error.trace
 
     asyncio.run(main())
-    result = engine.get_result("r")
+    result = result_of(engine.checkpointer.core, "r")
     assert (result.success, result.status) == (False, "failed")
     assert result.error == "ValueError: no luck"
     assert [s.success for s in result.steps] == [True, False]
 
 
-def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: WorkflowEngine) -> None:
+def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: Engine) -> None:
     async def main() -> None:
         for event_kind in (RunStarted, StepStarted, StepCompleted, CheckpointSaved):
             run_id = event_kind.__name__
-            await stop_at(engine.execute(two, workflow_id=run_id), event_kind)
+            await stop_at(engine.stream(two(), run_id=run_id), event_kind)
             gc.collect()
             assert not other_tasks()
-            assert await engine.run(two, workflow_id=run_id, resume=True) == 2
+            assert await engine.run(two(), run_id=run_id, resume=True) == 2
 
     asyncio.run(main())
 
 
-def test_leaving_the_events_drops_the_steps_under_way(engine: WorkflowEngine) -> None:
+def test_leaving_the_events_drops_the_steps_under_way(engine: Engine) -> None:
     calls = Calls()
 
     async def forever(name: str) -> None:
@@ -142,7 +143,7 @@ def test_leaving_the_events_drops_the_steps_under_way(engine: WorkflowEngine) ->
         )
 
     async def main() -> None:
-        stream = engine.execute(flow, workflow_id="r")
+        stream = engine.stream(flow(), run_id="r")
         await stop_at(stream, StepProgress, "b")
         await stream.aclose()
         await until(lambda: not other_tasks())
@@ -153,7 +154,7 @@ def test_leaving_the_events_drops_the_steps_under_way(engine: WorkflowEngine) ->
     asyncio.run(main())
 
 
-def test_a_single_step_under_way_is_dropped_too(engine: WorkflowEngine) -> None:
+def test_a_single_step_under_way_is_dropped_too(engine: Engine) -> None:
     calls = Calls()
 
     async def reports() -> None:
@@ -168,7 +169,7 @@ def test_a_single_step_under_way_is_dropped_too(engine: WorkflowEngine) -> None:
         await step("a").python(reports)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepProgress)
+        await stop_at(engine.stream(flow(), run_id="r"), StepProgress)
         gc.collect()
         await until(lambda: calls.order == ["stopped"])
         assert not other_tasks()
@@ -176,24 +177,24 @@ def test_a_single_step_under_way_is_dropped_too(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_a_stream_is_a_context_that_closes_it(engine: WorkflowEngine) -> None:
+def test_a_stream_is_a_context_that_closes_it(engine: Engine) -> None:
     async def main() -> None:
-        async with engine.execute(two, workflow_id="r") as stream:
+        async with engine.stream(two(), run_id="r") as stream:
             await anext(stream)
-        assert await engine.run(two, workflow_id="r", resume=True) == 2
+        assert await engine.run(two(), run_id="r", resume=True) == 2
 
     asyncio.run(main())
 
 
-def test_a_stream_never_begun_begins_no_run(engine: WorkflowEngine) -> None:
-    engine.execute(two, workflow_id="r")
+def test_a_stream_never_begun_begins_no_run(engine: Engine) -> None:
+    engine.stream(two(), run_id="r")
     with pytest.raises(hf.CheckpointNotFoundError):
-        engine.get_result("r")
+        result_of(engine.checkpointer.core, "r")
 
 
-def test_many_runs_at_once_are_kept_apart(engine: WorkflowEngine) -> None:
+def test_many_runs_at_once_are_kept_apart(engine: Engine) -> None:
     async def one(n: int) -> None:
-        events = await collect(engine.execute(two, workflow_id=f"r{n}", n=n))
+        events = await collect(engine.stream(two(n=n), run_id=f"r{n}"))
         assert {e.run_id for e in events} == {f"r{n}"}
         assert of(events, RunCompleted)[0].result == n + 1
 
@@ -206,7 +207,7 @@ def test_many_runs_at_once_are_kept_apart(engine: WorkflowEngine) -> None:
 # --- progress is seen while the step runs: each step here waits for it to be seen
 
 
-def _reporting(flow_step: Any, engine: WorkflowEngine, seen: Any) -> list[StepProgress]:
+def _reporting(flow_step: Any, engine: Engine, seen: Any) -> list[StepProgress]:
     @workflow
     def flow() -> Flow:
         yield flow_step
@@ -214,7 +215,7 @@ def _reporting(flow_step: Any, engine: WorkflowEngine, seen: Any) -> list[StepPr
     async def main() -> list[StepProgress]:
         found = []
         async with asyncio.timeout(30):
-            async for event in engine.execute(flow):
+            async for event in engine.stream(flow()):
                 if isinstance(event, StepProgress):
                     found.append(event)
                     seen.set()
@@ -223,7 +224,7 @@ def _reporting(flow_step: Any, engine: WorkflowEngine, seen: Any) -> list[StepPr
     return asyncio.run(main())
 
 
-def test_progress_of_a_thread_is_seen_at_once(engine: WorkflowEngine) -> None:
+def test_progress_of_a_thread_is_seen_at_once(engine: Engine) -> None:
     seen = threading.Event()
 
     def work() -> None:
@@ -234,7 +235,7 @@ def test_progress_of_a_thread_is_seen_at_once(engine: WorkflowEngine) -> None:
     assert (event.step, event.fraction, event.message) == ("work", 0.25, "a quarter")
 
 
-def test_progress_of_an_async_step_is_seen_at_once(engine: WorkflowEngine) -> None:
+def test_progress_of_an_async_step_is_seen_at_once(engine: Engine) -> None:
     seen = asyncio.Event()
 
     async def work() -> None:
@@ -245,7 +246,7 @@ def test_progress_of_an_async_step_is_seen_at_once(engine: WorkflowEngine) -> No
     assert (event.fraction, event.message) == (None, "begun")
 
 
-def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: WorkflowEngine) -> None:
+def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: Engine) -> None:
     seen = asyncio.Event()
 
     async def part() -> None:
@@ -259,7 +260,7 @@ def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: WorkflowEngine
     assert len(_reporting(step("work").python(work), engine, seen)) == 1
 
 
-def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: WorkflowEngine) -> None:
+def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: Engine) -> None:
     seen = threading.Event()
 
     def part() -> None:
@@ -272,7 +273,7 @@ def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: Workf
     assert len(_reporting(step("work").python(work), engine, seen)) == 1
 
 
-def test_progress_of_parallel_steps_is_seen_at_once(engine: WorkflowEngine) -> None:
+def test_progress_of_parallel_steps_is_seen_at_once(engine: Engine) -> None:
     seen = threading.Event()
 
     def in_thread() -> None:
@@ -287,20 +288,20 @@ def test_progress_of_parallel_steps_is_seen_at_once(engine: WorkflowEngine) -> N
     assert [e.step for e in _reporting(both, engine, seen)] == ["a"]
 
 
-def test_progress_beyond_its_bounds_is_refused(engine: WorkflowEngine) -> None:
+def test_progress_beyond_its_bounds_is_refused(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("work").python(lambda: hf.current_step().progress(1.5))
 
     with pytest.raises(hf.StepFailedError, match="between 0 and 1"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
 # --- a consumer that takes its time
 
 
 def test_a_step_that_times_out_does_not_cancel_whoever_looks_at_the_events(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     async def slow() -> None:
         hf.current_step().progress(0.1)
@@ -315,14 +316,14 @@ def test_a_step_that_times_out_does_not_cancel_whoever_looks_at_the_events(
             if isinstance(event, StepProgress):
                 await asyncio.sleep(0.1)  # the step's time is over meanwhile
 
-        _, error = await collect_failure(engine.execute(flow), hf.StepFailedError, look)
+        _, error = await collect_failure(engine.stream(flow()), hf.StepFailedError, look)
         assert isinstance(error.__cause__, hf.StepTimeoutError)
 
     asyncio.run(main())
 
 
 def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     async def slow() -> str:
         hf.current_step().progress(0.1)
@@ -338,7 +339,7 @@ def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
         return (yield step("slow").python(slow))
 
     async def main() -> None:
-        async for event in engine.execute(flow):
+        async for event in engine.stream(flow()):
             if isinstance(event, StepProgress):
                 await asyncio.sleep(0.1)
         assert isinstance(event, RunCompleted)
@@ -348,7 +349,7 @@ def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
 
 
 def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store: hf.Store) -> None:
-    engine = WorkflowEngine(store, timeout=0.01)
+    engine = Engine(store, timeout=0.01)
 
     async def main() -> None:
         async def look(event: Event) -> None:
@@ -356,7 +357,7 @@ def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store:
                 await asyncio.sleep(0.1)
 
         events, error = await collect_failure(
-            engine.execute(two, workflow_id="r"), hf.RunTimeoutError, look
+            engine.stream(two(), run_id="r"), hf.RunTimeoutError, look
         )
         assert of(events, RunFailed)[-1].error is error
 
@@ -364,7 +365,7 @@ def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store:
 
 
 def test_cancelling_a_run_does_not_cancel_whoever_looks_at_the_events(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     async def slow() -> None:
         hf.current_step().progress(0.1)
@@ -376,7 +377,7 @@ def test_cancelling_a_run_does_not_cancel_whoever_looks_at_the_events(
 
     async def main() -> None:
         events = []
-        async for event in engine.execute(flow, workflow_id="r"):
+        async for event in engine.stream(flow(), run_id="r"):
             events.append(event)
             if isinstance(event, StepProgress):
                 await asyncio.create_task(engine.cancel("r"))

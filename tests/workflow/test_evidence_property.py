@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, Event, StepCompleted
 from holdfast.model import Kind
-from holdfast.workflow import Workflow, WorkflowEngine, parallel, step, workflow
+from holdfast.workflow import Workflow, parallel, step, workflow
 from tests.effort import examples
 from tests.workflow.support import Flow
 
@@ -137,7 +139,7 @@ def recorded(cp: hf.SyncCheckpointer) -> list[str]:
     return [str(entry.step) for entry in trail if entry.kind == Kind.RESULT]
 
 
-async def _follow(engine: WorkflowEngine, flow: Workflow[..., Any], stop: int) -> list[Event]:
+async def _follow(engine: Engine, flow: Workflow[..., Any], stop: int) -> list[Event]:
     """Start the run or go on with it, up to so many finished steps."""
     exists = engine.checkpointer.core.journals.head("r") is not None
     events: list[Event] = []
@@ -163,7 +165,7 @@ def test_a_run_ends_as_if_nobody_had_touched_its_files(
         hf.SyncCheckpointer("memory://") as cp,
     ):
         world = World(Path(place), plan)
-        flow, engine = world.flow(), WorkflowEngine(cp)
+        flow, engine = world.flow(), Engine(cp)
         for stop, done in [*rounds, (1000, [])]:
             before = recorded(cp)
             holds = world.holding(before)
@@ -175,7 +177,7 @@ def test_a_run_ends_as_if_nobody_had_touched_its_files(
             assert len(set(world.calls)) == len(world.calls), "nothing is run twice"
             for name, how in done:
                 world.harm(name, how)
-        assert engine.get_result("r").output == world.result
+        assert result_of(engine.checkpointer.core, "r").output == world.result
         final = {
             name: text(part.name, total) for part, total in world.expected() for name in part.files
         }

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import StepRetrying, StepStarted, WorkflowEngine, step, workflow
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.workflow import StepRetrying, StepStarted, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, stop_at
 
 calls = Calls()
@@ -43,7 +45,7 @@ async def seq_of(cp: hf.Checkpointer, run_id: str, name: str) -> int:
 def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        await WorkflowEngine(cp).run(total, workflow_id="r")
+        await Engine(cp).run(total(), run_id="r")
         found = await cp.load("r", step="b")
         assert found is not None
         assert found.state == {"a": 1, "b": 2}
@@ -54,16 +56,16 @@ def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
 def test_a_fork_continues_with_edited_results(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = WorkflowEngine(cp)
-        await engine.run(total, workflow_id="r")
+        engine = Engine(cp)
+        await engine.run(total(), run_id="r")
         calls.take()
         await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f", state={"a": 1, "b": 20})
-        assert await engine.run(total, workflow_id="f", resume=True) == [1, 20, 21]
+        assert await engine.run(total(), run_id="f", resume=True) == [1, 20, 21]
         assert calls.take() == ["c"]
         await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="g", state={"a": 10})
-        assert await engine.run(total, workflow_id="g", resume=True) == [10, 11, 12]
+        assert await engine.run(total(), run_id="g", resume=True) == [10, 11, 12]
         assert calls.take() == ["b", "c"]
-        assert (await engine.run(total, workflow_id="r", resume=True)) == [1, 2, 3]
+        assert (await engine.run(total(), run_id="r", resume=True)) == [1, 2, 3]
         assert keys["f c"] != keys["r c"]
 
     asyncio.run(main())
@@ -72,13 +74,13 @@ def test_a_fork_continues_with_edited_results(store: hf.Store) -> None:
 def test_the_first_attempt_after_a_fork_or_going_back_is_the_first(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = WorkflowEngine(cp)
-        await engine.run(total, workflow_id="r")
+        engine = Engine(cp)
+        await engine.run(total(), run_id="r")
         await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f")
-        events = await collect(engine.resume(total, workflow_id="f"))
+        events = await collect(engine.resume_stream("f", flow=total))
         assert [e.attempt for e in of(events, StepStarted)] == [1]
         await cp.rollback("r", seq=await seq_of(cp, "r", "b"))
-        events = await collect(engine.resume(total, workflow_id="r"))
+        events = await collect(engine.resume_stream("r", flow=total))
         assert [e.attempt for e in of(events, StepStarted)] == [1]
 
     asyncio.run(main())
@@ -87,15 +89,15 @@ def test_the_first_attempt_after_a_fork_or_going_back_is_the_first(store: hf.Sto
 def test_after_going_back_the_steps_behind_are_done_anew(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = WorkflowEngine(cp)
-        await engine.run(total, workflow_id="r")
+        engine = Engine(cp)
+        await engine.run(total(), run_id="r")
         calls.take()
         await cp.rollback("r", seq=await seq_of(cp, "r", "a"))
-        assert await engine.run(total, workflow_id="r", resume=True) == [1, 2, 3]
+        assert await engine.run(total(), run_id="r", resume=True) == [1, 2, 3]
         assert calls.take() == ["b", "c"]
         before, after = keys["r b"]
         assert before != after, "what it set off is to be set off again"
-        assert [s.name for s in engine.get_result("r").steps] == ["a", "b", "c"]
+        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == ["a", "b", "c"]
 
     asyncio.run(main())
 
@@ -115,9 +117,9 @@ def test_an_idempotency_key_stays_over_attempts_and_crashes(store: hf.Store) -> 
         yield step("b").python(flaky).retry(5, backoff=0)
 
     async def main() -> None:
-        engine = WorkflowEngine(store)
-        await stop_at(engine.execute(flow, workflow_id="r"), StepRetrying)
-        await engine.run(flow, workflow_id="r", resume=True)
+        engine = Engine(store)
+        await stop_at(engine.stream(flow(), run_id="r"), StepRetrying)
+        await engine.run(flow(), run_id="r", resume=True)
         assert len(seen) >= 3
         assert len(set(seen[1:])) == 1
         assert seen[0] != seen[1]
@@ -142,13 +144,13 @@ def test_a_failed_run_can_be_gone_back_and_forked(store: hf.Store) -> None:
     async def main() -> None:
         nonlocal broken
         cp = hf.Checkpointer(store)
-        engine = WorkflowEngine(cp)
+        engine = Engine(cp)
         with pytest.raises(hf.StepFailedError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         await cp.fork("r", run_id="f")
         broken = False
-        assert await engine.run(flow, workflow_id="f", resume=True) == (1, "yes")
-        assert await engine.run(flow, workflow_id="r", resume=True) == (1, "yes")
+        assert await engine.run(flow(), run_id="f", resume=True) == (1, "yes")
+        assert await engine.run(flow(), run_id="r", resume=True) == (1, "yes")
         assert calls.order == ["a"]
 
     asyncio.run(main())

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import StepCompleted, WorkflowEngine, step, workflow
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.workflow import StepCompleted, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of
 
 
@@ -56,9 +58,9 @@ async def coroutine(n: int) -> int:
 
 
 @pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
-def test_both_forms_do_the_same(flow: Any, engine: WorkflowEngine) -> None:
-    assert asyncio.run(engine.run(flow, workflow_id="r", n=1)) == 48
-    result = engine.get_result("r")
+def test_both_forms_do_the_same(flow: Any, engine: Engine) -> None:
+    assert asyncio.run(engine.run(flow(n=1), run_id="r")) == 48
+    result = result_of(engine.checkpointer.core, "r")
     assert result.success
     assert result.output == 48
     assert [(s.name, s.output) for s in result.steps] == [
@@ -67,16 +69,16 @@ def test_both_forms_do_the_same(flow: Any, engine: WorkflowEngine) -> None:
 
 
 @pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
-def test_run_sync_needs_no_event_loop(flow: Any, engine: WorkflowEngine) -> None:
-    assert engine.run_sync(flow, workflow_id="r", n=1) == 48
-    assert engine.run_sync(flow, workflow_id="s", n=2) == 96
-    assert engine.run_sync(flow, workflow_id="r", n=1, resume=True) == 48
+def test_run_sync_needs_no_event_loop(flow: Any, engine: Engine) -> None:
+    assert engine.run_sync(flow(n=1), run_id="r") == 48
+    assert engine.run_sync(flow(n=2), run_id="s") == 96
+    assert engine.run_sync(flow(n=1), run_id="r", resume=True) == 48
 
 
-def test_run_sync_in_an_event_loop_says_what_to_do(engine: WorkflowEngine) -> None:
+def test_run_sync_in_an_event_loop_says_what_to_do(engine: Engine) -> None:
     async def main() -> None:
         with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)`"):
-            engine.run_sync(generator, n=1)
+            engine.run_sync(generator(n=1))
 
     asyncio.run(main())
 
@@ -92,7 +94,7 @@ def test_a_step_function_is_itself_outside_of_workflows() -> None:
     assert asyncio.run(main()) == 8
 
 
-def test_a_step_function_called_by_another_step_is_a_plain_call(engine: WorkflowEngine) -> None:
+def test_a_step_function_called_by_another_step_is_a_plain_call(engine: Engine) -> None:
     async def outer() -> int:
         return int(tripled(1)) + int(await quadrupled(1))
 
@@ -100,11 +102,16 @@ def test_a_step_function_called_by_another_step_is_a_plain_call(engine: Workflow
     def flow() -> Flow:
         return (yield step("outer").python(outer))
 
-    assert asyncio.run(engine.run(flow, workflow_id="r")) == 7
-    assert [s.name for s in engine.get_result().steps] == ["outer"]
+    assert asyncio.run(engine.run(flow(), run_id="r")) == 7
+    assert [
+        s.name
+        for s in result_of(
+            engine.checkpointer.core,
+        ).steps
+    ] == ["outer"]
 
 
-def test_more_can_be_said_about_a_step_function(engine: WorkflowEngine) -> None:
+def test_more_can_be_said_about_a_step_function(engine: Engine) -> None:
     calls = Calls()
 
     @step(retry=1)
@@ -118,10 +125,10 @@ def test_more_can_be_said_about_a_step_function(engine: WorkflowEngine) -> None:
     def flow() -> Flow:
         return (yield flaky.step().retry(3, backoff=0))
 
-    assert asyncio.run(engine.run(flow)) == "done"
+    assert asyncio.run(engine.run(flow())) == "done"
 
 
-def test_sync_steps_do_not_block_the_event_loop(engine: WorkflowEngine) -> None:
+def test_sync_steps_do_not_block_the_event_loop(engine: Engine) -> None:
     ticked = threading.Event()
 
     def waits_for_the_loop() -> bool:
@@ -132,7 +139,7 @@ def test_sync_steps_do_not_block_the_event_loop(engine: WorkflowEngine) -> None:
         return (yield step("wait").python(waits_for_the_loop))
 
     async def main() -> None:
-        task = asyncio.create_task(engine.run(flow))
+        task = asyncio.create_task(engine.run(flow()))
         await asyncio.sleep(0.01)
         ticked.set()
         assert await task is True
@@ -140,7 +147,7 @@ def test_sync_steps_do_not_block_the_event_loop(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_where_a_sync_step_runs_can_be_said(engine: WorkflowEngine) -> None:
+def test_where_a_sync_step_runs_can_be_said(engine: Engine) -> None:
     with (
         ThreadPoolExecutor(1, thread_name_prefix="mine") as threads,
         ProcessPoolExecutor(1) as processes,
@@ -155,21 +162,21 @@ def test_where_a_sync_step_runs_can_be_said(engine: WorkflowEngine) -> None:
                 (yield step("process").python(double, args=(21,)).run_on(processes)),
             ]
 
-        default, inline, mine, process = asyncio.run(engine.run(flow))
+        default, inline, mine, process = asyncio.run(engine.run(flow()))
     assert default.startswith("holdfast-step")
     assert inline == threading.current_thread().name
     assert mine.startswith("mine")
     assert process == 42
 
 
-def test_a_step_in_another_process_knows_which_step_it_is(engine: WorkflowEngine) -> None:
+def test_a_step_in_another_process_knows_which_step_it_is(engine: Engine) -> None:
     with ProcessPoolExecutor(1) as processes:
 
         @workflow
         def flow() -> Flow:
             return (yield step("far").python(step_name).run_on(processes))
 
-        assert asyncio.run(engine.run(flow, workflow_id="r")) == ("r", "far", 1)
+        assert asyncio.run(engine.run(flow(), run_id="r")) == ("r", "far", 1)
 
 
 def step_name() -> tuple[str, str, int]:
@@ -178,15 +185,15 @@ def step_name() -> tuple[str, str, int]:
     return info.run_id, info.step, info.attempt
 
 
-def test_sync_steps_of_run_sync_are_called_right_here(engine: WorkflowEngine) -> None:
+def test_sync_steps_of_run_sync_are_called_right_here(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         return (yield step("where").python(where))
 
-    assert engine.run_sync(flow) == threading.current_thread().name
+    assert engine.run_sync(flow()) == threading.current_thread().name
 
 
-def test_partials_and_objects_are_functions_too(engine: WorkflowEngine) -> None:
+def test_partials_and_objects_are_functions_too(engine: Engine) -> None:
     class Doubler:
         async def __call__(self, n: int) -> int:
             return await double_async(n)
@@ -196,10 +203,10 @@ def test_partials_and_objects_are_functions_too(engine: WorkflowEngine) -> None:
         a = yield step("partial").python(partial(double_async, 1))
         return (yield step("object").python(Doubler(), args=(a,)))
 
-    assert asyncio.run(engine.run(flow)) == 4
+    assert asyncio.run(engine.run(flow())) == 4
 
 
-def test_steps_of_one_name_are_kept_apart(engine: WorkflowEngine) -> None:
+def test_steps_of_one_name_are_kept_apart(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         total = 0
@@ -208,7 +215,7 @@ def test_steps_of_one_name_are_kept_apart(engine: WorkflowEngine) -> None:
         return total
 
     async def main() -> None:
-        events = await collect(engine.execute(flow))
+        events = await collect(engine.stream(flow()))
         done = of(events, StepCompleted)
         assert [e.step for e in done] == ["add", "add#2", "add#3", "add#4"]
         assert {e.name for e in done} == {"add"}
@@ -216,7 +223,7 @@ def test_steps_of_one_name_are_kept_apart(engine: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def test_a_workflow_can_be_a_part_of_another(engine: WorkflowEngine) -> None:
+def test_a_workflow_can_be_a_part_of_another(engine: Engine) -> None:
     @workflow
     def outer() -> Flow:
         first = yield from generator(1)
@@ -226,84 +233,86 @@ def test_a_workflow_can_be_a_part_of_another(engine: WorkflowEngine) -> None:
     async def outer_async() -> Any:
         return await coroutine(1) + await tripled(1)
 
-    assert asyncio.run(engine.run(outer, workflow_id="a")) == 51
-    assert asyncio.run(engine.run(outer_async, workflow_id="b")) == 51
-    assert len(engine.get_result("a").steps) == len(engine.get_result("b").steps) == 5
+    assert asyncio.run(engine.run(outer(), run_id="a")) == 51
+    assert asyncio.run(engine.run(outer_async(), run_id="b")) == 51
+    assert (
+        len(result_of(engine.checkpointer.core, "a").steps)
+        == len(result_of(engine.checkpointer.core, "b").steps)
+        == 5
+    )
 
 
-def test_an_async_workflow_may_await_the_loop_itself(engine: WorkflowEngine) -> None:
+def test_an_async_workflow_may_await_the_loop_itself(engine: Engine) -> None:
     @workflow
     async def flow() -> Any:
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
         return await step("one").python(double, args=(1,))
 
-    assert asyncio.run(engine.run(flow)) == 2
-    assert engine.run_sync(flow) == 2
+    assert asyncio.run(engine.run(flow())) == 2
+    assert engine.run_sync(flow()) == 2
 
 
-def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: WorkflowEngine) -> None:
+def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: Engine) -> None:
     @workflow
     async def flow() -> Any:
         return await asyncio.gather(quadrupled(1), quadrupled(2))
 
     with pytest.raises(RuntimeError, match="parallel"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
 def test_what_is_no_workflow_is_refused() -> None:
     with pytest.raises(TypeError, match="must be a generator"):
         workflow("plain")(lambda: 1)
     with pytest.raises(TypeError, match="is not a workflow"):
-        WorkflowEngine(False).execute(double, n=1)  # type: ignore[arg-type]
+        Engine(False).stream(double(n=1))  # type: ignore[arg-type]
 
 
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_begun(store: hf.Store) -> None:
-    engine = WorkflowEngine(store)
+    engine = Engine(store)
     with pytest.raises(TypeError, match="it takes"):
-        engine.execute(generator, workflow_id="r", m=1)
-    with pytest.raises(TypeError, match="given twice"):
-        engine.execute(generator, workflow_id="r", inputs={"n": 1}, n=1)
+        engine.stream(generator(m=1), run_id="r")
     with hf.SyncCheckpointer(store) as cp:
         assert not cp.runs()
 
 
-def test_inputs_with_names_that_clash_go_into_inputs(engine: WorkflowEngine) -> None:
+def test_inputs_with_names_that_clash_go_into_inputs(engine: Engine) -> None:
     @workflow
     def flow(workflow_id: str, inputs: int) -> Flow:
         return (yield step("join").python(lambda: f"{workflow_id} {inputs}"))
 
     given = {"workflow_id": "mine", "inputs": 3}
-    assert asyncio.run(engine.run(flow, workflow_id="r", inputs=given)) == "mine 3"
+    assert asyncio.run(engine.run(flow(**given), run_id="r")) == "mine 3"
     assert engine.workflow_id == "r"
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "step"])
-def test_yielding_what_is_no_step_says_what_to_yield(engine: WorkflowEngine, wrong: Any) -> None:
+def test_yielding_what_is_no_step_says_what_to_yield(engine: Engine, wrong: Any) -> None:
     @workflow
     def flow() -> Flow:
         yield (wrong if wrong != "step" else generator(1))
 
     if wrong is None:
-        assert asyncio.run(engine.run(flow)) is None
+        assert asyncio.run(engine.run(flow())) is None
         return
     with pytest.raises(TypeError, match=r"yield step\(\.\.\.\)"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
-def test_a_step_with_nothing_to_do_says_so(engine: WorkflowEngine) -> None:
+def test_a_step_with_nothing_to_do_says_so(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("empty")
 
     with pytest.raises(TypeError, match=r"add \.python"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
-def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: WorkflowEngine) -> None:
+def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("builder").python(lambda: step("built").python(double, args=(1,)))
 
     with pytest.raises(hf.StepFailedError, match="yield it instead"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))

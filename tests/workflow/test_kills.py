@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine
+from holdfast.engine.engine import Engine
 
 _FLOW = """
     import os, signal
     from pathlib import Path
     import holdfast as hf
-    from holdfast.workflow import WorkflowEngine, for_each, parallel, step, workflow
+    from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.engine.engine import Engine
+from holdfast.workflow import for_each, parallel, step, workflow
 
     log, deadly = Path(os.environ["LOG"]), os.environ.get("DEADLY")
 
@@ -46,7 +49,7 @@ _FLOW = """
         return "done"
 
     def go():
-        return WorkflowEngine(os.environ["URL"]).run_sync(flow, workflow_id="r", resume=True)
+        return Engine(os.environ["URL"]).run_sync(flow, workflow_id="r", resume=True)
 """
 
 
@@ -85,7 +88,7 @@ def test_a_process_killed_while_undoing_is_resumed_by_the_next(
     assert "RunFinishedError" in again.stderr
 
     async def status() -> str:
-        async with WorkflowEngine(kept_url) as engine:
-            return (await asyncio.to_thread(engine.get_result, "r")).status
+        async with Engine(kept_url) as engine:
+            return (await engine.status("r")).value
 
     assert asyncio.run(status()) == hf.Status.FAILED

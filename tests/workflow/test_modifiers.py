@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     Retry,
     StepFailed,
     StepRetrying,
     StepSkipped,
     StepStarted,
-    WorkflowEngine,
     step,
     workflow,
 )
@@ -25,13 +26,13 @@ def fail(message: str = "no") -> None:
     raise ValueError(message)
 
 
-def carry_out(engine: WorkflowEngine, flow: Any, run_id: str, blocking: bool) -> Any:
+def carry_out(engine: Engine, flow: Any, run_id: str, blocking: bool) -> Any:
     if blocking:
-        return engine.run_sync(flow, workflow_id=run_id)
-    return asyncio.run(engine.run(flow, workflow_id=run_id))
+        return engine.run_sync(flow(), run_id=run_id)
+    return asyncio.run(engine.run(flow(), run_id=run_id))
 
 
-def test_a_step_is_left_out_unless_its_condition_is_true(engine: WorkflowEngine) -> None:
+def test_a_step_is_left_out_unless_its_condition_is_true(engine: Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -43,15 +44,15 @@ def test_a_step_is_left_out_unless_its_condition_is_true(engine: WorkflowEngine)
         ]
 
     async def main() -> None:
-        events = await collect(engine.execute(flow, workflow_id="r"))
+        events = await collect(engine.stream(flow(), run_id="r"))
         assert steps(events, StepSkipped) == ["a", "c"]
-        assert engine.get_result("r").output == [None, "b", None]
+        assert result_of(engine.checkpointer.core, "r").output == [None, "b", None]
         assert calls.order == ["b"]
 
     asyncio.run(main())
 
 
-def test_a_condition_is_asked_once(engine: WorkflowEngine) -> None:
+def test_a_condition_is_asked_once(engine: Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -62,17 +63,17 @@ def test_a_condition_is_asked_once(engine: WorkflowEngine) -> None:
         return a, b
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "a")
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "a")
         assert calls.take() == ["asked"]
-        await stop_at(engine.resume(flow, workflow_id="r"), StepStarted, "end")
+        await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "end")
         assert calls.take() == ["asked"]
-        assert await engine.run(flow, workflow_id="r", resume=True) == ("a", None)
+        assert await engine.run(flow(), run_id="r", resume=True) == ("a", None)
         assert calls.take() == []
 
     asyncio.run(main())
 
 
-def test_what_was_skipped_before_is_not_reported_again(engine: WorkflowEngine) -> None:
+def test_what_was_skipped_before_is_not_reported_again(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(lambda: 1).when(False)
@@ -80,14 +81,14 @@ def test_what_was_skipped_before_is_not_reported_again(engine: WorkflowEngine) -
         yield step("c").python(lambda: 1)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "c")
-        events = await collect(engine.resume(flow, workflow_id="r"))
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "c")
+        events = await collect(engine.resume_stream("r", flow=flow))
         assert not of(events, StepSkipped)
 
     asyncio.run(main())
 
 
-def test_a_failed_attempt_is_followed_by_another(engine: WorkflowEngine) -> None:
+def test_a_failed_attempt_is_followed_by_another(engine: Engine) -> None:
     calls = Calls()
 
     def flaky() -> str:
@@ -102,7 +103,7 @@ def test_a_failed_attempt_is_followed_by_another(engine: WorkflowEngine) -> None
         return (yield step("a").python(flaky).retry(3, backoff=0.002))
 
     async def main() -> None:
-        events = await collect(engine.execute(flow, workflow_id="r"))
+        events = await collect(engine.stream(flow(), run_id="r"))
         again = of(events, StepRetrying)
         assert [(e.attempt, e.error) for e in again] == [(1, "OSError: busy"), (2, "OSError: busy")]
         assert [e.attempt for e in of(events, StepStarted)] == [1, 2, 3]
@@ -111,17 +112,17 @@ def test_a_failed_attempt_is_followed_by_another(engine: WorkflowEngine) -> None
     assert calls.order == ["1", "2", "3"]
 
 
-def test_a_step_fails_after_its_last_attempt(engine: WorkflowEngine) -> None:
+def test_a_step_fails_after_its_last_attempt(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(fail).retry(3, backoff=0)
 
     with pytest.raises(hf.StepFailedError, match="after 3 attempts") as caught:
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
     assert caught.value.attempts == 3
 
 
-def test_only_the_errors_named_are_tried_again(engine: WorkflowEngine) -> None:
+def test_only_the_errors_named_are_tried_again(engine: Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -129,7 +130,7 @@ def test_only_the_errors_named_are_tried_again(engine: WorkflowEngine) -> None:
         yield step("a").python(lambda: fail(calls("a"))).retry(3, backoff=0, on=(OSError, KeyError))
 
     with pytest.raises(hf.StepFailedError):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
     assert calls.order == ["a"]
 
 
@@ -146,7 +147,7 @@ def test_pauses_double_up_to_a_limit_and_are_shortened_by_chance() -> None:
             Retry(**wrong)
 
 
-def test_attempts_are_counted_across_crashes(engine: WorkflowEngine) -> None:
+def test_attempts_are_counted_across_crashes(engine: Engine) -> None:
     calls = Calls()
 
     def always_fails() -> None:
@@ -158,9 +159,9 @@ def test_attempts_are_counted_across_crashes(engine: WorkflowEngine) -> None:
         yield step("a").python(always_fails).retry(4, backoff=0)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepRetrying)
+        await stop_at(engine.stream(flow(), run_id="r"), StepRetrying)
         with pytest.raises(hf.StepFailedError, match="after 4 attempts"):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
 
     asyncio.run(main())
     assert calls.order[0] == "1"
@@ -168,7 +169,7 @@ def test_attempts_are_counted_across_crashes(engine: WorkflowEngine) -> None:
 
 
 def test_a_step_that_kills_its_process_again_and_again_is_given_up(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     @workflow
     def flow() -> Flow:
@@ -176,21 +177,19 @@ def test_a_step_that_kills_its_process_again_and_again_is_given_up(
         yield step("deadly").python(lambda: 1).retry(2, crashes=1)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "deadly")
-        second = await stop_at(engine.resume(flow, workflow_id="r"), StepStarted, "deadly")
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "deadly")
+        second = await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "deadly")
         assert second.attempt == 2
         with pytest.raises(hf.StepFailedError, match="its process died 2 times"):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
         # a run that failed begins to count anew, as after any other failure
-        assert await engine.run(flow, workflow_id="r", resume=True) is None
+        assert await engine.run(flow(), run_id="r", resume=True) is None
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["run", "run_sync"])
-def test_a_step_that_takes_too_long_fails_with_the_state(
-    engine: WorkflowEngine, blocking: bool
-) -> None:
+def test_a_step_that_takes_too_long_fails_with_the_state(engine: Engine, blocking: bool) -> None:
     release = threading.Event()
 
     async def slow_async() -> None:
@@ -213,7 +212,7 @@ def test_a_step_that_takes_too_long_fails_with_the_state(
     release.set()
 
 
-def test_a_steps_own_timeout_error_is_its_failure(engine: WorkflowEngine) -> None:
+def test_a_steps_own_timeout_error_is_its_failure(engine: Engine) -> None:
     def times_out() -> None:
         raise TimeoutError("the server did not answer")
 
@@ -222,10 +221,10 @@ def test_a_steps_own_timeout_error_is_its_failure(engine: WorkflowEngine) -> Non
         yield step("a").python(times_out).timeout(60)
 
     with pytest.raises(hf.StepFailedError, match="did not answer"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
-def test_a_step_that_is_cancelled_from_within_fails(engine: WorkflowEngine) -> None:
+def test_a_step_that_is_cancelled_from_within_fails(engine: Engine) -> None:
     async def waits_for_a_cancelled_task() -> None:
         inner = asyncio.create_task(asyncio.sleep(3600))
         inner.cancel()
@@ -235,8 +234,8 @@ def test_a_step_that_is_cancelled_from_within_fails(engine: WorkflowEngine) -> N
     def flow() -> Flow:
         return (yield step("a").python(waits_for_a_cancelled_task).skip_on_error("passed over"))
 
-    assert asyncio.run(engine.run(flow)) == "passed over"
-    events = asyncio.run(collect(engine.execute(flow)))
+    assert asyncio.run(engine.run(flow())) == "passed over"
+    events = asyncio.run(collect(engine.stream(flow())))
     assert of(events, StepFailed)
 
 
@@ -256,17 +255,17 @@ def test_a_run_that_takes_too_long_can_be_resumed(store: hf.Store, blocking: boo
         first = yield step("first").python(work, args=("first",))
         return first, (yield step("second").python(work, args=("second",)))
 
-    hasty = WorkflowEngine(store, timeout=0.05)
+    hasty = Engine(store, timeout=0.05)
     with pytest.raises(hf.RunTimeoutError) as caught:
         carry_out(hasty, flow, "r", blocking)
     assert caught.value.state == {"first": "first"}
     release.set()
-    patient = WorkflowEngine(store)
-    assert asyncio.run(patient.run(flow, workflow_id="r", resume=True)) == ("first", "second")
+    patient = Engine(store)
+    assert asyncio.run(patient.run(flow(), run_id="r", resume=True)) == ("first", "second")
     assert calls.count("first") == 1
 
 
-def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: WorkflowEngine) -> None:
+def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: Engine) -> None:
     def explain(error: hf.StepFailedError) -> str:
         return f"{error.step}: {error.message}"
 
@@ -280,15 +279,15 @@ def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: WorkflowEngin
         ]
 
     async def main() -> None:
-        events = await collect(engine.execute(flow, workflow_id="r"))
-        assert engine.get_result("r").output == ["a: no", "b", "c", None]
+        events = await collect(engine.stream(flow(), run_id="r"))
+        assert result_of(engine.checkpointer.core, "r").output == ["a: no", "b", "c", None]
         assert steps(events, StepFailed) == ["a", "b", "c", "d"]
         assert steps(events, StepSkipped) == ["c", "d"]
 
     asyncio.run(main())
 
 
-def test_a_failure_that_was_answered_is_not_tried_again(engine: WorkflowEngine) -> None:
+def test_a_failure_that_was_answered_is_not_tried_again(engine: Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -297,14 +296,14 @@ def test_a_failure_that_was_answered_is_not_tried_again(engine: WorkflowEngine) 
         yield step("b").python(calls, args=("b",))
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "b")
-        await engine.run(flow, workflow_id="r", resume=True)
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "b")
+        await engine.run(flow(), run_id="r", resume=True)
         assert calls.order == ["a", "handled", "b"]
 
     asyncio.run(main())
 
 
-def test_a_result_that_fails_its_checks_is_fixed(engine: WorkflowEngine) -> None:
+def test_a_result_that_fails_its_checks_is_fixed(engine: Engine) -> None:
     def enough(value: int) -> str | None:
         return None if value >= 3 else f"{value} is too little"
 
@@ -319,11 +318,11 @@ def test_a_result_that_fails_its_checks_is_fixed(engine: WorkflowEngine) -> None
             .validate([enough, even], retry=5, on_failure=lambda value, problems: value + 1)
         )
 
-    assert asyncio.run(engine.run(flow)) == 4
+    assert asyncio.run(engine.run(flow())) == 4
 
 
 def test_a_step_whose_result_stays_wrong_fails_and_is_done_again_by_a_resume(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     calls = Calls()
     good = False
@@ -339,16 +338,16 @@ def test_a_step_whose_result_stays_wrong_fails_and_is_done_again_by_a_resume(
     async def main() -> None:
         nonlocal good
         with pytest.raises(hf.StepFailedError, match="is good said no"):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         assert calls.take() == ["make", "make"]
         good = True
-        assert await engine.run(flow, workflow_id="r", resume=True) is True
+        assert await engine.run(flow(), run_id="r", resume=True) is True
         assert calls.take() == ["make"]
 
     asyncio.run(main())
 
 
-def test_the_world_can_be_checked_and_mended(engine: WorkflowEngine) -> None:
+def test_the_world_can_be_checked_and_mended(engine: Engine) -> None:
     world: list[str] = []
 
     @workflow
@@ -358,7 +357,7 @@ def test_the_world_can_be_checked_and_mended(engine: WorkflowEngine) -> None:
             .validate(lambda: "tests" in world, retry=2, on_failure=lambda problems: world.append("tests"))
         )  # fmt: skip
 
-    asyncio.run(engine.run(flow))
+    asyncio.run(engine.run(flow()))
     assert world == ["tests"]
 
 

@@ -11,6 +11,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.requests import MAX_ANSWER_BYTES
@@ -21,7 +23,6 @@ from holdfast.workflow import (
     FAIL,
     Approval,
     Question,
-    WorkflowEngine,
     approve,
     ask,
     parallel,
@@ -42,9 +43,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def people(store: hf.Store, clock: FakeClock) -> WorkflowEngine:
+def people(store: hf.Store, clock: FakeClock) -> Engine:
     """An engine whose time stands still."""
-    return WorkflowEngine(hf.Checkpointer(store, clock=clock))
+    return Engine(hf.Checkpointer(store, clock=clock))
 
 
 def _flow(name: str = "flow", **options: Any) -> Any:
@@ -55,18 +56,20 @@ def _flow(name: str = "flow", **options: Any) -> Any:
     return flow
 
 
-async def _paused(engine: WorkflowEngine, flow: Any, run_id: str = "r") -> list[Question]:
+async def _paused(engine: Engine, flow: Any, run_id: str = "r") -> list[Question]:
     with pytest.raises(hf.RunPausedError):
-        await engine.run(flow, workflow_id=run_id)
-    return await engine.questions(run_id)
+        await engine.run(flow(), run_id=run_id)
+    return [q async for q in engine.questions(run_id)]
 
 
-async def _answers(engine: WorkflowEngine, run_id: str = "r") -> list[Mapping[str, Any]]:
-    entries = await engine._core.off_loop(lambda: engine._core.journals.trail(run_id))
+async def _answers(engine: Engine, run_id: str = "r") -> list[Mapping[str, Any]]:
+    entries = await engine.checkpointer.core.off_loop(
+        lambda: engine.checkpointer.core.journals.trail(run_id)
+    )
     return [hf.CheckpointInfo(e).meta.fields for e in entries if e.kind == Kind.ANSWER]
 
 
-def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: WorkflowEngine) -> None:
+def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: Engine) -> None:
     flow = _flow(
         returns=int, assignees=["ann", "bob"], deadline=timedelta(days=2), default=3,
         show={"sum": 10},
@@ -82,7 +85,7 @@ def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: Workf
     asyncio.run(main())
 
 
-def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: WorkflowEngine) -> None:
+def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: Engine) -> None:
     async def main() -> None:
         await _paused(people, _flow(assignees=["ann"]))
         with pytest.raises(hf.QuestionError, match="is for 'ann'; say who answers with by="):
@@ -100,7 +103,7 @@ def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: Workflo
 
 
 def test_a_default_is_the_answer_once_the_deadline_has_passed(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=HOUR, default="no")
 
@@ -108,19 +111,19 @@ def test_a_default_is_the_answer_once_the_deadline_has_passed(
         await _paused(people, flow)
         clock.advance(HOUR - 1)
         with pytest.raises(hf.RunPausedError):
-            await people.run(flow, workflow_id="r", resume=True)
+            await people.run(flow(), run_id="r", resume=True)
         assert await people.apply_deadlines() == []
         clock.advance(1)
-        assert len(await people.questions("r")) == 1, "looking writes nothing"
+        assert len([q async for q in people.questions("r")]) == 1, "looking writes nothing"
         assert await _answers(people) == []
-        assert await people.run(flow, workflow_id="r", resume=True) == "no"
+        assert await people.run(flow(), run_id="r", resume=True) == "no"
         assert await _answers(people) == [{"by": "deadline"}]
 
     asyncio.run(main())
 
 
 def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=MONDAY + timedelta(hours=1))
     late = _flow(returns=str, deadline=timedelta(hours=1))
@@ -130,23 +133,23 @@ def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
             await _paused(people, kind, run_id)
         clock.advance(HOUR)
         with pytest.raises(hf.UnansweredError, match="nobody answered 'ask'") as caught:
-            await people.run(late, workflow_id="r", resume=True)
+            await people.run(late(), run_id="r", resume=True)
         assert isinstance(caught.value, TimeoutError)
-        assert people.get_result("r").status == "failed"
+        assert result_of(people.checkpointer.core, "r").status == "failed"
         with pytest.raises(hf.RunPausedError):
-            await people.run(late, workflow_id="r", resume=True)
-        (asked,) = await people.questions("r")
+            await people.run(late(), run_id="r", resume=True)
+        (asked,) = [q async for q in people.questions("r")]
         assert asked.deadline == MONDAY + timedelta(hours=2)
         await people.answer("r", "yes")
-        assert await people.run(late, workflow_id="r", resume=True) == "yes"
+        assert await people.run(late(), run_id="r", resume=True) == "yes"
         with pytest.raises(hf.UnansweredError):
-            await people.run(flow, workflow_id="fixed", resume=True)
+            await people.run(flow(), run_id="fixed", resume=True)
 
     asyncio.run(main())
 
 
 def test_a_workflow_may_continue_when_nobody_answers_and_does_so_after_every_crash(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     fails = True
 
@@ -168,15 +171,15 @@ def test_a_workflow_may_continue_when_nobody_answers_and_does_so_after_every_cra
         await _paused(people, flow)
         clock.advance(HOUR)
         with pytest.raises(hf.StepFailedError):
-            await people.run(flow, workflow_id="r", resume=True)
+            await people.run(flow(), run_id="r", resume=True)
         fails = False
-        assert await people.run(flow, workflow_id="r", resume=True) == "published"
+        assert await people.run(flow(), run_id="r", resume=True) == "published"
 
     asyncio.run(main())
 
 
 def test_who_comes_after_the_deadline_is_told_and_changes_nothing(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=HOUR, default="no")
 
@@ -187,14 +190,14 @@ def test_who_comes_after_the_deadline_is_told_and_changes_nothing(
             await people.answer("r", "yes")
         with pytest.raises(hf.QuestionError, match="when its deadline had passed"):
             await people.answer("r", "yes")
-        assert await people.run(flow, workflow_id="r", resume=True) == "no"
+        assert await people.run(flow(), run_id="r", resume=True) == "no"
         assert await _answers(people) == [{"by": "deadline"}]
 
     asyncio.run(main())
 
 
 def test_deadlines_of_all_runs_are_applied_at_once_by_whoever_wants_to(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     async def main() -> None:
         soon, later = (_flow(f"{h}", deadline=h * HOUR, default=h) for h in (1, 5))
@@ -206,14 +209,14 @@ def test_deadlines_of_all_runs_are_applied_at_once_by_whoever_wants_to(
         done = await people.apply_deadlines()
         assert sorted(q.run_id for q in done) == ["soon-0", "soon-1", "soon-2"]
         assert await people.apply_deadlines() == []
-        assert [q.run_id for q in await people.open_questions()] == ["later", "never"]
-        assert await people.run(soon, workflow_id="soon-1", resume=True) == 1
+        assert [q.run_id for q in [q async for q in people.questions()]] == ["later", "never"]
+        assert await people.run(soon(), run_id="soon-1", resume=True) == 1
 
     asyncio.run(main())
 
 
 def test_all_open_questions_are_listed_page_by_page_those_due_first(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     async def main() -> None:
         whom = [["ann"], ["bob"], None]
@@ -224,22 +227,22 @@ def test_all_open_questions_are_listed_page_by_page_those_due_first(
         await people.answer("r3", True, by="ann")
         await people.cancel("r4")
         order = ["r8", "r6", "r2", "r0", "r1", "r5", "r7"]
-        assert [q.run_id for q in await people.open_questions()] == order
+        assert [q.run_id for q in [q async for q in people.questions()]] == order
         pages: list[str] = []
         last = None
-        while page := await people.open_questions(limit=2, after=last):
+        while page := [q async for q in people.questions(limit=2, after=last)]:
             pages += [q.run_id for q in page]
             last = page[-1]
         assert pages == order
-        mine = await people.open_questions(assignee="ann")
+        mine = [q async for q in people.questions(assignee="ann")]
         assert [q.run_id for q in mine] == ["r8", "r6", "r2", "r0", "r5"]
         clock.advance(5 * HOUR)
-        assert [q.run_id for q in await people.open_questions(overdue=True)] == ["r8", "r6"]
+        assert [q.run_id for q in [q async for q in people.questions(overdue=True)]] == ["r8", "r6"]
 
     asyncio.run(main())
 
 
-def test_an_approval_comes_with_its_comment(people: WorkflowEngine) -> None:
+def test_an_approval_comes_with_its_comment(people: Engine) -> None:
     @workflow
     async def flow() -> Any:
         said = await approve("Deploy?", assignees=["ann"])
@@ -250,12 +253,12 @@ def test_an_approval_comes_with_its_comment(people: WorkflowEngine) -> None:
         with pytest.raises(hf.InvalidAnswerError, match="lacks 'approved'"):
             await people.answer("r", {"comment": "?"}, by="ann")
         await people.answer("r", Approval(False, "not on a Friday"), by="ann")
-        assert await people.run(flow, workflow_id="r", resume=True) == (False, "not on a Friday")
+        assert await people.run(flow(), run_id="r", resume=True) == (False, "not on a Friday")
 
     asyncio.run(main())
 
 
-def test_each_answer_reaches_its_own_question_in_parallel_branches(people: WorkflowEngine) -> None:
+def test_each_answer_reaches_its_own_question_in_parallel_branches(people: Engine) -> None:
     def part(name: str, **options: Any) -> Flow:
         first = yield ask(f"{name} 1?", returns=int, name=name, **options)
         second = yield ask(f"{name} 2?", returns=int, name=name, show=first)
@@ -272,11 +275,11 @@ def test_each_answer_reaches_its_own_question_in_parallel_branches(people: Workf
         for question, number in ((asked[2], 3), (asked[0], 1), (asked[1], 2)):
             await people.answer("r", number, question=question.key, by="bob")
         with pytest.raises(hf.RunPausedError):
-            await people.run(flow, workflow_id="r", resume=True)
-        for question in reversed(await people.questions("r")):
+            await people.run(flow(), run_id="r", resume=True)
+        for question in reversed([q async for q in people.questions("r")]):
             assert question.prompt.endswith("2?")
             await people.answer("r", question.shown + 4, question=question.key)
-        result = await people.run(flow, workflow_id="r", resume=True)
+        result = await people.run(flow(), run_id="r", resume=True)
         assert result == {"a": 15, "b": 26, "c": 37}
 
     asyncio.run(main())
@@ -307,13 +310,13 @@ def _deep(levels: int) -> Any:
     ],
 )
 def test_a_hostile_answer_is_refused_and_the_question_stays_open(
-    engine: WorkflowEngine, options: Any, hostile: Any
+    engine: Engine, options: Any, hostile: Any
 ) -> None:
     async def main() -> None:
         await _paused(engine, _flow(**options))
         with pytest.raises((hf.InvalidAnswerError, hf.SerializeError)):
             await engine.answer("r", hostile)
-        assert len(await engine.questions("r")) == 1
+        assert len([q async for q in engine.questions("r")]) == 1
         assert await _answers(engine) == []
 
     asyncio.run(main())
@@ -347,15 +350,19 @@ def test_a_question_that_makes_no_sense_is_refused_where_it_is_written(
         ask(" ")
 
 
-def test_questions_of_older_journals_are_still_read(engine: WorkflowEngine) -> None:
+def test_questions_of_older_journals_are_still_read(engine: Engine) -> None:
     """They have a prompt and a schema, and nothing else."""
 
     async def main() -> None:
         checkpointer = engine.checkpointer
         assert isinstance(checkpointer, hf.Checkpointer)
         (asked,) = await _paused(engine, _flow(returns=bool))
-        stored = (await engine._core.off_loop(lambda: engine._core.journals.trail("r")))[-1]
-        core = engine._core
+        stored = (
+            await engine.checkpointer.core.off_loop(
+                lambda: engine.checkpointer.core.journals.trail("r")
+            )
+        )[-1]
+        core = engine.checkpointer.core
         body = core.journals.chain("r", stored.seq, stored).encoding
         assert core.journals.decode(body) == {"prompt": "Well?", "schema": {"type": "boolean"}}
         assert (asked.deadline, asked.default, asked.shown) == (None, FAIL, None)
@@ -364,7 +371,7 @@ def test_questions_of_older_journals_are_still_read(engine: WorkflowEngine) -> N
     asyncio.run(main())
 
 
-def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: WorkflowEngine) -> None:
+def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: Engine) -> None:
     @workflow
     def report() -> Flow:
         latest = yield read_run("prices")
@@ -379,14 +386,14 @@ def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: Work
         cp = engine.checkpointer
         assert isinstance(cp, hf.Checkpointer)
         with pytest.raises(hf.StepFailedError, match="CheckpointNotFoundError"):
-            await engine.run(report, workflow_id="too-early")
+            await engine.run(report(), run_id="too-early")
         await cp.save("prices", {"oil": 1}, step="a", thread_id="t")
         await _paused(engine, report)
         await cp.save("prices", {"oil": 2}, step="b")
         await engine.answer("r", True)
-        came = await engine.run(report, workflow_id="r", resume=True)
+        came = await engine.run(report(), run_id="r", resume=True)
         assert came == ({"oil": 1}, {"oil": 2}, {"oil": 1})
-        assert await engine.run(awaits, workflow_id="s") == {"oil": 2}
+        assert await engine.run(awaits(), run_id="s") == {"oil": 2}
 
     asyncio.run(main())
 
@@ -401,9 +408,9 @@ def test_a_thread_is_read_without_the_run_that_reads(store: hf.Store) -> None:
         return (yield step("after").python(lambda: [before and before["after"], "hello"]))
 
     async def main() -> None:
-        engine = WorkflowEngine(store, thread_id="t")
-        assert await engine.run(chat, workflow_id="1") == [None, "hello"]
-        assert await engine.run(chat, workflow_id="2") == [[None, "hello"], "hello"]
+        engine = Engine(store, thread_id="t")
+        assert await engine.run(chat(), run_id="1") == [None, "hello"]
+        assert await engine.run(chat(), run_id="2") == [[None, "hello"], "hello"]
         with pytest.raises(RuntimeError, match="outside a step"):
             hf.state_of("1")
 
@@ -417,11 +424,11 @@ def test_an_answer_survives_days_and_other_processes_that_resume(
 
     async def later() -> Any:
         async with hf.Checkpointer(kept_url, clock=clock) as kept:
-            return await WorkflowEngine(kept).run(flow, workflow_id="r", resume=True)
+            return await Engine(kept).run(flow(), run_id="r", resume=True)
 
     async def say() -> None:
         async with hf.Checkpointer(kept_url, clock=clock) as kept:
-            await WorkflowEngine(kept).answer("r", "yes")
+            await Engine(kept).answer("r", "yes")
 
     for _ in range(3):
         with pytest.raises(hf.RunPausedError):
@@ -462,7 +469,7 @@ def test_an_answer_in_the_place_of_what_was_only_queued_is_not_overlooked(kept_u
 
 async def _begin(url: str) -> None:
     async with hf.Checkpointer(url) as kept:
-        await _paused(WorkflowEngine(kept), _flow())
+        await _paused(Engine(kept), _flow())
 
 
 def test_a_damaged_question_hides_no_other(
@@ -470,7 +477,7 @@ def test_a_damaged_question_hides_no_other(
 ) -> None:
     async def main() -> None:
         async with hf.Checkpointer(store) as cp:
-            engine = WorkflowEngine(cp)
+            engine = Engine(cp)
             await _paused(engine, _flow(), "fine")
             draft = Draft("question", "paused", cp.core.journals.encode({"prompt": 3}), step="q")
             opening = Draft("open", "running", parent=None)
@@ -483,16 +490,16 @@ def test_a_damaged_question_hides_no_other(
             await engine.cancel("odd")
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: opening))
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: draft))
-            assert [q.run_id for q in await engine.open_questions()] == ["fine"]
+            assert [q.run_id for q in [q async for q in engine.questions()]] == ["fine"]
             with pytest.raises(hf.CheckpointCorruptedError, match="no question"):
-                await engine.questions("bad")
+                [q async for q in engine.questions("bad")]
 
     asyncio.run(main())
     assert "the questions of run bad" in caplog.text
 
 
 def test_recover_resumes_what_was_answered_and_what_is_overdue(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     """Though the process that asked is alive and well: it is this one."""
     flow = _flow(returns=str, deadline=HOUR, default="late")
@@ -504,21 +511,23 @@ def test_recover_resumes_what_was_answered_and_what_is_overdue(
         await people.answer("answered", "yes")
         await people.pause("held")
         await people.answer("held", "yes")
-        assert people.get_result("held").status == "paused", "someone wants it to be"
+        assert result_of(people.checkpointer.core, "held").status == "paused", (
+            "someone wants it to be"
+        )
         assert await people.recover(flow) == {"answered": "yes"}
         clock.advance(HOUR)
         assert await people.recover(flow) == {"overdue": "late"}
-        assert await people.run(flow, workflow_id="held", resume=True) == "yes"
+        assert await people.run(flow(), run_id="held", resume=True) == "yes"
 
     asyncio.run(main())
 
 
-def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:
+def test_events_tell_of_a_question_once(people: Engine) -> None:
     flow = _flow(deadline=HOUR, default=1)
 
     async def main() -> None:
-        first = await collect(people.execute(flow, workflow_id="r"))
-        again = await collect(people.resume(flow, workflow_id="r"))
+        first = await collect(people.stream(flow(), run_id="r"))
+        again = await collect(people.resume_stream("r", flow=flow))
         names = [[type(e).__name__ for e in events] for events in (first, again)]
         assert names[0].count("QuestionAsked") == 1
         assert "QuestionAsked" not in names[1]
@@ -526,12 +535,12 @@ def test_events_tell_of_a_question_once(people: WorkflowEngine) -> None:
     asyncio.run(main())
 
 
-def _put(engine: WorkflowEngine, run_id: str, draft: Draft) -> None:
-    engine._core.drive(append(engine._core, run_id, draft))
+def _put(engine: Engine, run_id: str, draft: Draft) -> None:
+    engine.checkpointer.core.drive(append(engine.checkpointer.core, run_id, draft))
 
 
 def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
-    people: WorkflowEngine, clock: FakeClock
+    people: Engine, clock: FakeClock
 ) -> None:
     bad = Draft(Kind.QUESTION.value, "paused", b"\xc1\xc1", step="x")
     meaningless = Draft(Kind.PAUSE.value, "paused", meta="[1]")
@@ -542,7 +551,7 @@ def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
             await _paused(people, flow, run_id)
         _put(people, "damaged", bad)
         _put(people, "senseless", meaningless)
-        core = people._core
+        core = people.checkpointer.core
         assert {found.run_id for found in requests.open_questions(core)} == {"other", "senseless"}
         for run_id in ("damaged", "senseless"):
             with pytest.raises(hf.CheckpointCorruptedError):
@@ -551,17 +560,17 @@ def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
         with pytest.raises(hf.CheckpointCorruptedError):
             await people.apply_deadlines("senseless")
         assert [found.run_id for found in await people.apply_deadlines()] == ["other"]
-        assert await people.run(flow, workflow_id="other", resume=True) == 1
+        assert await people.run(flow(), run_id="other", resume=True) == 1
 
     asyncio.run(main())
 
 
 def test_a_question_is_read_from_the_store_once(
-    people: WorkflowEngine, store: hf.Store, monkeypatch: pytest.MonkeyPatch
+    people: Engine, store: hf.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer is decided again while the run goes on, where nothing may block."""
     asyncio.run(_paused(people, _flow()))
-    core = people._core
+    core = people.checkpointer.core
     following = Dialog(core, "r")
     head = core.journals.checked_head("r")
     assert head is not None
@@ -573,25 +582,25 @@ def test_a_question_is_read_from_the_store_once(
 
 def test_a_plain_script_asks_answers_and_resumes(url: str) -> None:
     flow = _flow(returns=int)
-    engine = WorkflowEngine(url)
+    engine = Engine(url)
     with pytest.raises(hf.RunPausedError):
-        engine.run_sync(flow, workflow_id="r")
-    (asked,) = engine.questions_sync("r")
-    assert engine.open_questions_sync() == [asked]
+        engine.run_sync(flow(), run_id="r")
+    (asked,) = list(engine.questions_sync("r"))
+    assert list(engine.questions_sync()) == [asked]
     engine.pause_sync("r")
     engine.answer_sync("r", 7, by="ann")
     assert engine.recover_sync(flow) == {}
-    assert engine.run_sync(flow, workflow_id="r", resume=True) == 7
+    assert engine.run_sync(flow(), run_id="r", resume=True) == 7
     with pytest.raises(hf.RunPausedError):
-        engine.run_sync(flow, workflow_id="other")
+        engine.run_sync(flow(), run_id="other")
     engine.cancel_sync("other")
-    assert engine.get_result("other").status == "cancelled"
+    assert result_of(engine.checkpointer.core, "other").status == "cancelled"
     engine.close_sync()
 
 
 def test_where_a_loop_runs_the_blocking_twins_say_what_to_await() -> None:
     async def main() -> None:
-        WorkflowEngine(False).questions_sync("r")
+        list(Engine(False).questions_sync("r"))
 
     with pytest.raises(RuntimeError, match="await questions"):
         asyncio.run(main())

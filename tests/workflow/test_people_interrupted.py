@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.model import Kind
-from holdfast.workflow import WorkflowEngine, ask, parallel, step, workflow
+from holdfast.workflow import ask, parallel, step, workflow
 from tests.effort import examples
 from tests.workflow.support import Flow
 
@@ -65,7 +67,7 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
 
     async def main() -> Any:
         async with hf.Checkpointer("memory://") as cp:
-            engine = WorkflowEngine(cp)
+            engine = Engine(cp)
             began = False
             for left in (*deaths, *[0] * 40):  # after so many events the process dies; 0: it lives
                 stream = (engine.resume if began else engine.execute)(flow, workflow_id="r")
@@ -77,12 +79,12 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
                             break
                         await _maybe_answer(engine, data)
                 await _maybe_answer(engine, data, sure=True)
-                result = engine.get_result("r")
+                result = result_of(engine.checkpointer.core, "r")
                 if result.status == "completed":
                     kinds = Counter(e.kind for e in cp.core.journals.trail("r"))
                     asked = sum(part.count("ask") for parts in shape for part in parts)
                     assert kinds[Kind.QUESTION] == kinds[Kind.ANSWER] == asked
-                    return await engine.run(flow, workflow_id="r", resume=True)
+                    return await engine.run(flow(), run_id="r", resume=True)
         raise AssertionError("it never came to its end")
 
     assert asyncio.run(main()) == _expected(shape)
@@ -90,9 +92,9 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
     assert len(ran) == steps
 
 
-async def _maybe_answer(engine: WorkflowEngine, data: st.DataObject, sure: bool = False) -> None:
+async def _maybe_answer(engine: Engine, data: st.DataObject, sure: bool = False) -> None:
     try:
-        waiting = await engine.questions("r")
+        waiting = [q async for q in engine.questions("r")]
     except hf.CheckpointNotFoundError:
         return
     if waiting and (sure or data.draw(st.booleans())):

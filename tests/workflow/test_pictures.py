@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine, ask, for_each, read_run, step, workflow
+from holdfast.engine.engine import Engine
+from holdfast.workflow import ask, for_each, read_run, step, workflow
 
 from .support import Flow
 
@@ -24,9 +25,9 @@ def asks() -> Flow:
 
 
 def test_a_run_is_drawn_as_its_steps_one_after_the_other() -> None:
-    engine = WorkflowEngine("memory://")
-    engine.run_sync(drawn, workflow_id="r")
-    assert engine.mermaid("r") == (
+    engine = Engine("memory://")
+    engine.run_sync(drawn(), run_id="r")
+    assert engine.mermaid_sync("r") == (
         "flowchart TD\n"
         '    start(["start"])\n'
         '    n0["a #34;b#34;"]\n'
@@ -41,12 +42,12 @@ def test_a_run_is_drawn_as_its_steps_one_after_the_other() -> None:
 
 
 def test_a_run_that_has_done_nothing_yet_is_drawn_as_where_it_stands() -> None:
-    engine = WorkflowEngine("memory://")
+    engine = Engine("memory://")
     with pytest.raises(hf.RunPausedError):
-        engine.run_sync(asks, workflow_id="r")
-    assert '(["paused"])' in engine.mermaid("r")
+        engine.run_sync(asks(), run_id="r")
+    assert '(["paused"])' in engine.mermaid_sync("r")
     with pytest.raises(hf.CheckpointNotFoundError):
-        engine.mermaid("nothing")
+        engine.mermaid_sync("nothing")
 
 
 def test_a_step_reads_the_newest_state_of_another_run_that_holds(
@@ -68,14 +69,14 @@ def test_a_step_reads_the_newest_state_of_another_run_that_holds(
         return (yield read_run("o", verified=verified))
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await engine.run(other, workflow_id="o")
+        async with Engine("memory://") as engine:
+            await engine.run(other(), run_id="o")
             Path("b.txt").unlink()
             both = {"a": "a.txt", "b": "b.txt"}
-            assert await engine.run(reads, workflow_id="1", verified=False) == both
-            assert await engine.run(reads, workflow_id="2", verified=True) == {"a": "a.txt"}
+            assert await engine.run(reads(verified=False), run_id="1") == both
+            assert await engine.run(reads(verified=True), run_id="2") == {"a": "a.txt"}
             Path("a.txt").unlink()
             with pytest.raises(hf.StepFailedError, match="CheckpointNotFoundError"):
-                await engine.run(reads, workflow_id="3", verified=True)
+                await engine.run(reads(verified=True), run_id="3")
 
     asyncio.run(main())

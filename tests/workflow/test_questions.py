@@ -9,12 +9,13 @@ from typing import Any, Literal
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     QuestionAsked,
     RunCompleted,
     RunPaused,
     StepStarted,
-    WorkflowEngine,
     ask,
     parallel,
     step,
@@ -43,55 +44,55 @@ def approval() -> Flow:
 
 def test_a_run_pauses_for_an_answer_and_continues_with_it(store: hf.Store) -> None:
     async def main() -> None:
-        engine = WorkflowEngine(store)
-        events = await collect(engine.execute(approval, workflow_id="r"))
+        engine = Engine(store)
+        events = await collect(engine.stream(approval(), run_id="r"))
         assert [type(e) for e in events[-2:]] == [QuestionAsked, RunPaused]
         assert events[-2] == QuestionAsked("r", "approve", "Publish 'text'?")
         assert events[-1] == RunPaused("r", ("approve",))
-        assert engine.get_result("r").status == "paused"
-        other = WorkflowEngine(store)
-        (question,) = await other.questions("r")
+        assert result_of(engine.checkpointer.core, "r").status == "paused"
+        other = Engine(store)
+        (question,) = [q async for q in other.questions("r")]
         assert (question.key, question.prompt) == ("approve", "Publish 'text'?")
         assert question.schema == {"type": "boolean"}
         await other.answer("r", True)
-        assert await other.questions("r") == []
-        events = await collect(other.resume(approval, workflow_id="r"))
+        assert [q async for q in other.questions("r")] == []
+        events = await collect(other.resume_stream("r", flow=approval))
         assert of(events, RunCompleted)[0].result is True
         assert not of(events, QuestionAsked)
 
     asyncio.run(main())
 
 
-def test_without_an_answer_a_resumed_run_waits_on(engine: WorkflowEngine) -> None:
+def test_without_an_answer_a_resumed_run_waits_on(engine: Engine) -> None:
     async def main() -> None:
         for resume in (False, True, True):
             with pytest.raises(hf.RunPausedError, match="'approve'") as caught:
-                await engine.run(approval, workflow_id="r", resume=resume)
+                await engine.run(approval(), run_id="r", resume=resume)
             assert caught.value.state == {"draft": "text"}
-        assert [s.name for s in engine.get_result("r").steps] == ["draft"]
+        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == ["draft"]
 
     asyncio.run(main())
 
 
-def test_an_answer_that_does_not_fit_leaves_the_question_open(engine: WorkflowEngine) -> None:
+def test_an_answer_that_does_not_fit_leaves_the_question_open(engine: Engine) -> None:
     async def main() -> None:
-        await collect(engine.execute(approval, workflow_id="r"))
+        await collect(engine.stream(approval(), run_id="r"))
         for wrong in ("yes", 1, None):
             with pytest.raises(hf.InvalidAnswerError, match="boolean"):
                 await engine.answer("r", wrong)
         with pytest.raises(hf.QuestionError, match="open are 'approve'"):
             await engine.answer("r", True, question="aprove")
-        assert len(await engine.questions("r")) == 1
+        assert len([q async for q in engine.questions("r")]) == 1
         await engine.answer("r", False)
-        assert await engine.run(approval, workflow_id="r", resume=True) is False
+        assert await engine.run(approval(), run_id="r", resume=True) is False
 
     asyncio.run(main())
 
 
 def test_of_two_answers_one_wins(store: hf.Store) -> None:
     async def main() -> None:
-        engines = [WorkflowEngine(store) for _ in range(5)]
-        await collect(engines[0].execute(approval, workflow_id="r"))
+        engines = [Engine(store) for _ in range(5)]
+        await collect(engines[0].stream(approval(), run_id="r"))
         came = await asyncio.gather(
             *(engine.answer("r", n == 0) for n, engine in enumerate(engines)),
             return_exceptions=True,
@@ -99,16 +100,16 @@ def test_of_two_answers_one_wins(store: hf.Store) -> None:
         assert came.count(None) == 1
         assert sum(isinstance(error, hf.QuestionError) for error in came) == 4
         won = came.index(None) == 0
-        assert await engines[0].run(approval, workflow_id="r", resume=True) is won
+        assert await engines[0].run(approval(), run_id="r", resume=True) is won
 
     asyncio.run(main())
 
 
-def test_what_was_never_asked_can_not_be_answered(engine: WorkflowEngine) -> None:
+def test_what_was_never_asked_can_not_be_answered(engine: Engine) -> None:
     async def main() -> None:
         with pytest.raises(hf.CheckpointNotFoundError):
             await engine.answer("nobody", True)
-        await stop_at(engine.execute(approval, workflow_id="r"), StepStarted, "draft")
+        await stop_at(engine.stream(approval(), run_id="r"), StepStarted, "draft")
         with pytest.raises(hf.QuestionError, match="nothing is asked"):
             await engine.answer("r", True)
 
@@ -129,7 +130,7 @@ def test_what_was_never_asked_can_not_be_answered(engine: WorkflowEngine) -> Non
     ],
 )
 def test_answers_come_as_the_type_asked_for(
-    engine: WorkflowEngine, kind: Any, given: Any, handed: Any, wrong: Any
+    engine: Engine, kind: Any, given: Any, handed: Any, wrong: Any
 ) -> None:
     @workflow
     def flow() -> Flow:
@@ -137,31 +138,31 @@ def test_answers_come_as_the_type_asked_for(
         return answer == handed and type(answer) is type(handed)
 
     async def main() -> None:
-        await collect(engine.execute(flow, workflow_id="r"))
+        await collect(engine.stream(flow(), run_id="r"))
         with pytest.raises(hf.InvalidAnswerError):
             await engine.answer("r", wrong)
         await engine.answer("r", given)
-        assert await engine.run(flow, workflow_id="r", resume=True) is True
+        assert await engine.run(flow(), run_id="r", resume=True) is True
 
     asyncio.run(main())
 
 
-def test_one_of_several_choices_is_given(engine: WorkflowEngine) -> None:
+def test_one_of_several_choices_is_given(engine: Engine) -> None:
     @workflow
     async def flow() -> Any:
         return await ask("Which?", choices=["small", "large"])
 
     async def main() -> None:
-        await collect(engine.execute(flow, workflow_id="r"))
+        await collect(engine.stream(flow(), run_id="r"))
         with pytest.raises(hf.InvalidAnswerError, match="'small', 'large'"):
             await engine.answer("r", "medium")
         await engine.answer("r", "large")
-        assert await engine.run(flow, workflow_id="r", resume=True) == "large"
+        assert await engine.run(flow(), run_id="r", resume=True) == "large"
 
     asyncio.run(main())
 
 
-def test_several_questions_may_be_open_at_once(engine: WorkflowEngine) -> None:
+def test_several_questions_may_be_open_at_once(engine: Engine) -> None:
     calls = Calls()
 
     def part(name: str) -> Flow:
@@ -174,17 +175,17 @@ def test_several_questions_may_be_open_at_once(engine: WorkflowEngine) -> None:
         return (yield parallel(part("a"), part("b"), step("c").python(lambda: 3)))
 
     async def main() -> None:
-        events = await collect(engine.execute(flow, workflow_id="r"))
+        events = await collect(engine.stream(flow(), run_id="r"))
         asked = of(events, RunPaused)[0].questions
         assert len(asked) == 2
         with pytest.raises(hf.QuestionError, match="several"):
             await engine.answer("r", 1)
         await engine.answer("r", 2, question=asked[1])
-        events = await collect(engine.resume(flow, workflow_id="r"))
+        events = await collect(engine.resume_stream("r", flow=flow))
         assert of(events, RunPaused)[0].questions == asked[:1]
-        assert engine.get_result("r").status == "paused"
+        assert result_of(engine.checkpointer.core, "r").status == "paused"
         await engine.answer("r", 1)
-        assert await engine.run(flow, workflow_id="r", resume=True) == [2, 4, 3]
+        assert await engine.run(flow(), run_id="r", resume=True) == [2, 4, 3]
 
     asyncio.run(main())
 
@@ -207,10 +208,10 @@ def test_an_answer_that_comes_while_the_run_works_is_used_without_a_pause(store:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        engine, other = WorkflowEngine(store), WorkflowEngine(store)
-        task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        engine, other = Engine(store), Engine(store)
+        task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await until(lambda: calls.order == ["slow"])
-        (question,) = await other.questions("r")
+        (question,) = [q async for q in other.questions("r")]
         await other.answer("r", "well", question=question.key)
         gate.set()
         assert await task == ["well", None]
@@ -218,11 +219,11 @@ def test_an_answer_that_comes_while_the_run_works_is_used_without_a_pause(store:
     asyncio.run(main())
 
 
-def test_a_question_can_be_cancelled(engine: WorkflowEngine) -> None:
+def test_a_question_can_be_cancelled(engine: Engine) -> None:
     async def main() -> None:
-        await collect(engine.execute(approval, workflow_id="r"))
+        await collect(engine.stream(approval(), run_id="r"))
         await engine.cancel("r")
-        assert engine.get_result("r").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "r").status == "cancelled"
         with pytest.raises(hf.RunFinishedError):
             await engine.answer("r", True)
 
@@ -230,9 +231,7 @@ def test_a_question_can_be_cancelled(engine: WorkflowEngine) -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "cancelled", "failed and rolled back", "failed"])
-def test_a_second_answer_is_told_who_answered_also_after_the_end(
-    engine: WorkflowEngine, end: str
-) -> None:
+def test_a_second_answer_is_told_who_answered_also_after_the_end(engine: Engine, end: str) -> None:
     def bad() -> None:
         raise ValueError("no luck")
 
@@ -248,11 +247,11 @@ def test_a_second_answer_is_told_who_answered_also_after_the_end(
         return sure
 
     async def main() -> None:
-        await collect(engine.execute(flow, workflow_id="r"))
-        (question,) = await engine.questions("r")
+        await collect(engine.stream(flow(), run_id="r"))
+        (question,) = [q async for q in engine.questions("r")]
         await engine.answer("r", True, by="ann")
         with contextlib.suppress(hf.StepFailedError, hf.RunPausedError):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
         if end == "cancelled":
             await engine.cancel("r")
         with pytest.raises(hf.QuestionError, match="was answered already, by 'ann' at 20") as late:
@@ -269,10 +268,10 @@ def test_a_second_answer_is_told_who_answered_also_after_the_end(
 
 
 def test_an_answer_to_a_question_that_ended_with_its_run_says_that_the_run_is_over(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     async def main() -> None:
-        await collect(engine.execute(approval, workflow_id="r"))
+        await collect(engine.stream(approval(), run_id="r"))
         await engine.cancel("r")
         for question in (None, "nobody-asked-this"):
             with pytest.raises(hf.RunFinishedError):

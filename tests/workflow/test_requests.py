@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCancelled,
     RunCompleted,
     RunPaused,
-    WorkflowEngine,
     for_each,
     parallel,
     step,
@@ -21,7 +22,7 @@ from holdfast.workflow import (
 from tests.workflow.support import Calls, Flow, collect, of, until
 
 
-def test_cancelling_interrupts_an_async_step(engine: WorkflowEngine) -> None:
+def test_cancelling_interrupts_an_async_step(engine: Engine) -> None:
     calls = Calls()
 
     async def forever() -> None:
@@ -39,9 +40,9 @@ def test_cancelling_interrupts_an_async_step(engine: WorkflowEngine) -> None:
         for following in (False, True):
             run_id = f"r{following}"
             carried_out: Any = (
-                collect(engine.execute(flow, workflow_id=run_id))
+                collect(engine.stream(flow(), run_id=run_id))
                 if following
-                else engine.run(flow, workflow_id=run_id)
+                else engine.run(flow(), run_id=run_id)
             )
             task = asyncio.create_task(carried_out)
             await until(lambda: "begun" in calls.order)
@@ -53,12 +54,12 @@ def test_cancelling_interrupts_an_async_step(engine: WorkflowEngine) -> None:
                     await task
                 assert not task.cancelled()
             assert calls.take() == ["begun", "interrupted"]
-            assert engine.get_result(run_id).status == "cancelled"
+            assert result_of(engine.checkpointer.core, run_id).status == "cancelled"
 
     asyncio.run(main())
 
 
-def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: WorkflowEngine) -> None:
+def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: Engine) -> None:
     begun = threading.Event()
     looked = threading.Event()
 
@@ -73,7 +74,7 @@ def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: WorkflowEngin
         yield step("a").python(long)
 
     async def main() -> None:
-        task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await until(begun.is_set)
         await engine.cancel("r")
         with pytest.raises(hf.RunCancelledError):
@@ -83,7 +84,7 @@ def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: WorkflowEngin
     asyncio.run(main())
 
 
-def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: WorkflowEngine) -> None:
+def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -100,13 +101,13 @@ def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: WorkflowEn
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        task = asyncio.create_task(collect(engine.execute(flow, workflow_id="r")))
+        task = asyncio.create_task(collect(engine.stream(flow(), run_id="r")))
         await until(lambda: calls.order == ["a"])
         await engine.pause()
         gate.set()
         assert (await task)[-1] == RunPaused("r")
-        assert engine.get_result("r").status == "paused"
-        assert await engine.run(flow, workflow_id="r", resume=True) == "ab"
+        assert result_of(engine.checkpointer.core, "r").status == "paused"
+        assert await engine.run(flow(), run_id="r", resume=True) == "ab"
         assert calls.order == ["a", "b"]
 
     asyncio.run(main())
@@ -133,8 +134,8 @@ def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with WorkflowEngine(kept_url) as engine, WorkflowEngine(kept_url) as other:
-            task = asyncio.create_task(collect(engine.execute(flow, workflow_id="r")))
+        async with Engine(kept_url) as engine, Engine(kept_url) as other:
+            task = asyncio.create_task(collect(engine.stream(flow(), run_id="r")))
             await until(lambda: len(calls.order) == 5)
             await getattr(other, action)("r")
             gate.set()
@@ -146,7 +147,7 @@ def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
                 assert result.status == "cancelled"
             else:
                 assert of(events, RunPaused)
-                await other.run(flow, workflow_id="r", resume=True)
+                await other.run(flow(), run_id="r", resume=True)
                 assert sorted(calls.order, key=int) == ["0", "1", "2", "3", "9", "10"]
 
     asyncio.run(main())
@@ -166,7 +167,7 @@ def test_requests_raced_against_a_live_run_lose_no_step(tmp_path: Path) -> None:
         return (yield for_each(range(60), work, concurrency=4))
 
     async def main() -> None:
-        async with WorkflowEngine(url) as engine, WorkflowEngine(url) as other:
+        async with Engine(url) as engine, Engine(url) as other:
             over = False
 
             async def pester() -> None:
@@ -179,7 +180,7 @@ def test_requests_raced_against_a_live_run_lose_no_step(tmp_path: Path) -> None:
             pest = asyncio.create_task(pester())
             for _ in range(500):
                 try:
-                    result = await engine.run(flow, workflow_id="r", resume=True)
+                    result = await engine.run(flow(), run_id="r", resume=True)
                     break
                 except hf.RunPausedError:
                     continue
@@ -209,10 +210,10 @@ def test_whoever_resumes_a_run_takes_it_over(kept_url: str) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with WorkflowEngine(kept_url) as old, WorkflowEngine(kept_url) as new:
-            task = asyncio.create_task(old.run(flow, workflow_id="r"))
+        async with Engine(kept_url) as old, Engine(kept_url) as new:
+            task = asyncio.create_task(old.run(flow(), run_id="r"))
             await until(lambda: calls.order == ["a"])
-            events = await collect(new.resume(flow, workflow_id="r"))
+            events = await collect(new.resume_stream("r", flow=flow))
             assert of(events, RunCompleted)[0].result == "ab"
             gate.set()
             with pytest.raises(hf.LeaseLostError, match="this process lost run"):
@@ -242,8 +243,8 @@ def test_a_run_that_was_gone_back_is_lost_to_its_worker(kept_url: str) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with WorkflowEngine(kept_url) as engine, hf.Checkpointer(kept_url) as cp:
-            task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        async with Engine(kept_url) as engine, hf.Checkpointer(kept_url) as cp:
+            task = asyncio.create_task(engine.run(flow(), run_id="r"))
             await until(lambda: calls.order == ["a", "b"])
             first = await cp.load("r")
             assert first is not None
@@ -255,7 +256,7 @@ def test_a_run_that_was_gone_back_is_lost_to_its_worker(kept_url: str) -> None:
     asyncio.run(main())
 
 
-def test_requests_for_what_is_not_there_are_errors(engine: WorkflowEngine) -> None:
+def test_requests_for_what_is_not_there_are_errors(engine: Engine) -> None:
     async def main() -> None:
         for action in (engine.cancel, engine.pause):
             with pytest.raises(hf.CheckpointNotFoundError):
@@ -266,7 +267,7 @@ def test_requests_for_what_is_not_there_are_errors(engine: WorkflowEngine) -> No
     asyncio.run(main())
 
 
-def test_a_cancelled_task_leaves_the_run_to_be_resumed(engine: WorkflowEngine) -> None:
+def test_a_cancelled_task_leaves_the_run_to_be_resumed(engine: Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -283,13 +284,13 @@ def test_a_cancelled_task_leaves_the_run_to_be_resumed(engine: WorkflowEngine) -
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await until(lambda: calls.order == ["a", "b"])
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         gate.set()
-        await engine.run(flow, workflow_id="r", resume=True)
+        await engine.run(flow(), run_id="r", resume=True)
         assert calls.order == ["a", "b", "b"]
 
     asyncio.run(main())

@@ -10,7 +10,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
-from holdfast.workflow import WorkflowEngine, for_each, parallel, step, workflow
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
+from holdfast.workflow import for_each, parallel, step, workflow
 from tests.workflow.support import Flow
 
 
@@ -26,22 +28,22 @@ class Switch:
         return 1
 
 
-def failed_then_completed(engine: WorkflowEngine, make: Callable[[Switch], Any]) -> Any:
+def failed_then_completed(engine: Engine, make: Callable[[Switch], Any]) -> Any:
     """The result of a run that failed once and completed when it was resumed."""
     switch = Switch()
     flow = make(switch)
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow, workflow_id="r")
-    before = engine.get_result("r")
+        engine.run_sync(flow(), run_id="r")
+    before = result_of(engine.checkpointer.core, "r")
     assert before.error is not None
     assert not all(one.success for one in before.steps)
     switch.on = True
-    engine.run_sync(flow, workflow_id="r", resume=True)
-    return engine.get_result("r")
+    engine.run_sync(flow(), run_id="r", resume=True)
+    return result_of(engine.checkpointer.core, "r")
 
 
 def test_a_step_that_failed_before_the_resume_is_listed_once_as_what_became_of_it(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow
@@ -57,7 +59,7 @@ def test_a_step_that_failed_before_the_resume_is_listed_once_as_what_became_of_i
 
 
 def test_parallel_steps_that_failed_before_the_resume_are_listed_once(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow
@@ -71,7 +73,7 @@ def test_parallel_steps_that_failed_before_the_resume_are_listed_once(
 
 
 def test_a_failed_step_that_the_resumed_run_does_not_need_is_not_listed(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     switch = Switch()
 
@@ -82,13 +84,13 @@ def test_a_failed_step_that_the_resumed_run_does_not_need_is_not_listed(
         yield step("new").python(lambda: 1)
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
     switch.on = True
-    engine.run_sync(flow, workflow_id="r", resume=True)
-    assert [one.name for one in engine.get_result("r").steps] == ["new"]
+    engine.run_sync(flow(), run_id="r", resume=True)
+    assert [one.name for one in result_of(engine.checkpointer.core, "r").steps] == ["new"]
 
 
-def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: WorkflowEngine) -> None:
+def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: Engine) -> None:
     def make(switch: Switch) -> Any:
         @workflow
         def flow() -> Flow:
@@ -102,7 +104,7 @@ def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: WorkflowEngin
 
 
 def test_checks_that_failed_before_the_resume_are_listed_and_drawn_once(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     good = False
 
@@ -111,16 +113,16 @@ def test_checks_that_failed_before_the_resume_are_listed_and_drawn_once(
         yield for_each([1], lambda n: step("odd").python(lambda: n).validate(lambda _: good))
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
     good = True
-    engine.run_sync(flow, workflow_id="r", resume=True)
-    names = [one.name for one in engine.get_result("r").steps]
+    engine.run_sync(flow(), run_id="r", resume=True)
+    names = [one.name for one in result_of(engine.checkpointer.core, "r").steps]
     assert len(names) == len(set(names))
-    assert all(one.success for one in engine.get_result("r").steps)
-    assert "x 2" not in engine.mermaid("r")
+    assert all(one.success for one in result_of(engine.checkpointer.core, "r").steps)
+    assert "x 2" not in engine.mermaid_sync("r")
 
 
-def test_the_document_view_lists_a_step_once(engine: WorkflowEngine) -> None:
+def test_the_document_view_lists_a_step_once(engine: Engine) -> None:
     def make(switch: Switch) -> Any:
         @workflow
         def flow() -> Flow:
@@ -136,21 +138,21 @@ def test_the_document_view_lists_a_step_once(engine: WorkflowEngine) -> None:
 
 
 def test_a_failed_run_still_says_why_after_somebody_asked_it_to_pause(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     @workflow
     def flow() -> Flow:
         yield step("bad").python(Switch())
 
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
     engine.pause_sync("r")
-    result = engine.get_result("r")
+    result = result_of(engine.checkpointer.core, "r")
     assert (result.status, result.error) == ("failed", "ValueError: no luck")
 
 
 def test_the_timeline_tells_failed_attempts_from_the_failure_of_the_run(
-    engine: WorkflowEngine,
+    engine: Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCompleted,
     RunStarted,
     StepCompleted,
     StepStarted,
     Workflow,
-    WorkflowEngine,
     parallel,
     step,
     workflow,
@@ -43,9 +44,9 @@ def test_a_run_resumes_exactly_after_its_last_step(
     flow = flow_of("a", "b", "c", calls=calls)
 
     async def main() -> None:
-        await stop_at(WorkflowEngine(store).execute(flow, workflow_id="r"), kind, stop)
+        await stop_at(Engine(store).stream(flow(), run_id="r"), kind, stop)
         before = calls.take()
-        events = await collect(WorkflowEngine(store).resume(flow, workflow_id="r"))
+        events = await collect(Engine(store).resume_stream("r", flow=flow))
         (began,) = of(events, RunStarted)
         assert (began.resumed, began.restored) == (True, len(before))
         assert before + calls.take() == ["a", "b", "c"]
@@ -55,85 +56,83 @@ def test_a_run_resumes_exactly_after_its_last_step(
     asyncio.run(main())
 
 
-def test_resuming_what_does_not_exist_is_an_error(engine: WorkflowEngine) -> None:
+def test_resuming_what_does_not_exist_is_an_error(engine: Engine) -> None:
     async def main() -> None:
         with pytest.raises(hf.CheckpointNotFoundError, match="nobody"):
-            await collect(engine.resume(flow_of("a"), workflow_id="nobody"))
+            await collect(engine.resume_stream("nobody", flow=flow_of("a")))
 
     asyncio.run(main())
     with pytest.raises(hf.CheckpointNotFoundError):
-        engine.get_result("nobody")
+        result_of(engine.checkpointer.core, "nobody")
 
 
-def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: WorkflowEngine) -> None:
+def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: Engine) -> None:
     flow = flow_of("a")
 
     async def main() -> None:
-        await engine.run(flow, workflow_id="r")
+        await engine.run(flow(), run_id="r")
         with pytest.raises(hf.RunFinishedError):
-            await collect(engine.resume(flow, workflow_id="r"))
+            await collect(engine.resume_stream("r", flow=flow))
         with pytest.raises(hf.RunExistsError):
-            await collect(engine.execute(flow, workflow_id="r"))
+            await collect(engine.stream(flow(), run_id="r"))
         with pytest.raises(hf.RunExistsError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
 
     asyncio.run(main())
 
 
-def test_an_unfinished_run_can_not_be_begun_again(engine: WorkflowEngine) -> None:
+def test_an_unfinished_run_can_not_be_begun_again(engine: Engine) -> None:
     flow = flow_of("a")
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), RunStarted)
+        await stop_at(engine.stream(flow(), run_id="r"), RunStarted)
         with pytest.raises(hf.RunExistsError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
 
     asyncio.run(main())
 
 
-def test_run_with_resume_begins_resumes_or_looks_up(engine: WorkflowEngine) -> None:
+def test_run_with_resume_begins_resumes_or_looks_up(engine: Engine) -> None:
     calls = Calls()
     flow = flow_of("a", "b", calls=calls)
 
     async def main() -> None:
-        assert await engine.run(flow, workflow_id="new", resume=True) == ["a", "b"]
-        assert await engine.run(flow, workflow_id="new", resume=True) == ["a", "b"]
+        assert await engine.run(flow(), run_id="new", resume=True) == ["a", "b"]
+        assert await engine.run(flow(), run_id="new", resume=True) == ["a", "b"]
         assert calls.take() == ["a", "b"]
-        await stop_at(engine.execute(flow, workflow_id="old"), StepStarted, "b")
-        assert await engine.run(flow, workflow_id="old", resume=True) == ["a", "b"]
+        await stop_at(engine.stream(flow(), run_id="old"), StepStarted, "b")
+        assert await engine.run(flow(), run_id="old", resume=True) == ["a", "b"]
         assert calls.take() == ["a", "b"]
 
     asyncio.run(main())
 
 
-def test_other_inputs_are_refused_and_equal_ones_are_not(engine: WorkflowEngine) -> None:
+def test_other_inputs_are_refused_and_equal_ones_are_not(engine: Engine) -> None:
     flow = flow_of("a", "b")
 
     async def main() -> None:
         data = {"x": 1, "y": {1, 2, 3}}
-        await stop_at(
-            engine.execute(flow, workflow_id="r", data=data, more=(1, 2)), StepStarted, "b"
-        )
+        await stop_at(engine.stream(flow(data=data, more=(1, 2)), run_id="r"), StepStarted, "b")
         for other in ({"data": data}, {"data": data, "more": [1, 2]}, {"more": (1, 2), "data": {}}):
             with pytest.raises(hf.InputMismatchError) as caught:
-                await collect(engine.resume(flow, workflow_id="r", inputs=other))
+                await collect(engine.stream(flow(**other), run_id="r", resume=True))
             assert caught.value.expected_hash != caught.value.actual_hash
         same = {"y": {3, 2, 1}, "x": 1}
-        await collect(engine.resume(flow, workflow_id="r", more=(1, 2), data=same))
+        await collect(engine.stream(flow(more=(1, 2), data=same), run_id="r", resume=True))
 
     asyncio.run(main())
 
 
-def test_run_with_resume_checks_the_inputs_too(engine: WorkflowEngine) -> None:
+def test_run_with_resume_checks_the_inputs_too(engine: Engine) -> None:
     flow = flow_of("a", "b")
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r", data=1), StepStarted, "b")
+        await stop_at(engine.stream(flow(data=1), run_id="r"), StepStarted, "b")
         with pytest.raises(hf.InputMismatchError):
-            await engine.run(flow, workflow_id="r", data=2, resume=True)
-        await engine.run(flow, workflow_id="r", data=1, resume=True)
+            await engine.run(flow(data=2), run_id="r", resume=True)
+        await engine.run(flow(data=1), run_id="r", resume=True)
         with pytest.raises(hf.InputMismatchError):  # nor is another run's result handed out
-            await engine.run(flow, workflow_id="r", data=2, resume=True)
+            await engine.run(flow(data=2), run_id="r", resume=True)
 
     asyncio.run(main())
 
@@ -149,59 +148,59 @@ def test_run_with_resume_checks_the_inputs_too(engine: WorkflowEngine) -> None:
     ],
 )
 def test_a_changed_flow_is_refused_with_both_names(
-    engine: WorkflowEngine, new: tuple[str, ...], recorded: str, asked: str
+    engine: Engine, new: tuple[str, ...], recorded: str, asked: str
 ) -> None:
     calls = Calls()
 
     async def main() -> None:
         old = flow_of("a", "b", "c")
-        await stop_at(engine.execute(old, workflow_id="r"), StepStarted, "c")
+        await stop_at(engine.stream(old(), run_id="r"), StepStarted, "c")
         with pytest.raises(hf.FlowChangedError) as caught:
-            await engine.run(flow_of(*new, calls=calls), workflow_id="r", resume=True)
+            await engine.run(flow_of(*new, calls=calls)(), run_id="r", resume=True)
         assert repr(recorded) in str(caught.value)
         assert asked in str(caught.value)
         assert not calls.order, "nothing was run"
-        assert await engine.run(old, workflow_id="r", resume=True) == ["a", "b", "c"]
+        assert await engine.run(old(), run_id="r", resume=True) == ["a", "b", "c"]
 
     asyncio.run(main())
 
 
-def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: WorkflowEngine) -> None:
+def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: Engine) -> None:
     async def main() -> None:
-        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         new = flow_of("a", "b", "c")
-        assert await engine.run(new, workflow_id="r", resume=True) == ["a", "b", "c"]
+        assert await engine.run(new(), run_id="r", resume=True) == ["a", "b", "c"]
 
     asyncio.run(main())
 
 
-def test_a_step_of_another_kind_is_a_change(engine: WorkflowEngine) -> None:
+def test_a_step_of_another_kind_is_a_change(engine: Engine) -> None:
     @workflow("flow")
     def other() -> Flow:
         yield step("a").subworkflow(flow_of("x"))
 
     async def main() -> None:
-        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         with pytest.raises(hf.FlowChangedError, match="subworkflow"):
-            await engine.run(other, workflow_id="r", resume=True)
+            await engine.run(other(), run_id="r", resume=True)
 
     asyncio.run(main())
 
 
-def test_a_flow_of_another_name_is_refused(engine: WorkflowEngine) -> None:
+def test_a_flow_of_another_name_is_refused(engine: Engine) -> None:
     @workflow("other")
     def other() -> Flow:
         yield step("a").python(lambda: 1)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         with pytest.raises(hf.FlowChangedError, match="'flow', not 'other'"):
-            await engine.run(other, workflow_id="r", resume=True)
+            await engine.run(other(), run_id="r", resume=True)
 
     asyncio.run(main())
 
 
-def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: WorkflowEngine) -> None:
+def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: Engine) -> None:
     names = iter(("first", "second"))
 
     @workflow
@@ -210,16 +209,16 @@ def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: Workflo
         yield step("end").python(lambda: 1)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "end")
         with pytest.raises(hf.FlowChangedError, match=r"hf\.now\(\)") as caught:
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
         assert "'first'" in str(caught.value)
         assert "'second'" in str(caught.value)
 
     asyncio.run(main())
 
 
-def test_another_version_needs_a_migration(engine: WorkflowEngine) -> None:
+def test_another_version_needs_a_migration(engine: Engine) -> None:
     calls = Calls()
 
     def change(results: dict[str, Any]) -> dict[str, Any]:
@@ -228,27 +227,27 @@ def test_another_version_needs_a_migration(engine: WorkflowEngine) -> None:
 
     async def main() -> None:
         old = flow_of("a", "b", "c")
-        await stop_at(engine.execute(old, workflow_id="r"), StepStarted, "c")
+        await stop_at(engine.stream(old(), run_id="r"), StepStarted, "c")
         with pytest.raises(hf.FlowChangedError, match="version 1"):
-            await engine.run(flow_of("A", "c", version="2"), workflow_id="r", resume=True)
+            await engine.run(flow_of("A", "c", version="2")(), run_id="r", resume=True)
         new = flow_of("A", "c", "d", version="2", migrate={"1": change}, calls=calls)
-        await stop_at(engine.resume(new, workflow_id="r"), StepStarted, "d")
-        assert await engine.run(new, workflow_id="r", resume=True) == ["ab", "c", "d"]
+        await stop_at(engine.resume_stream("r", flow=new), StepStarted, "d")
+        assert await engine.run(new(), run_id="r", resume=True) == ["ab", "c", "d"]
         assert calls.order == ["c", "d"]
 
     asyncio.run(main())
 
 
-def test_a_version_that_takes_the_results_as_they_are(engine: WorkflowEngine) -> None:
+def test_a_version_that_takes_the_results_as_they_are(engine: Engine) -> None:
     async def main() -> None:
-        await stop_at(engine.execute(flow_of("a", "b"), workflow_id="r"), StepStarted, "b")
+        await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         new = flow_of("a", "b", "c", version="2", migrate={"1": None})
-        assert await engine.run(new, workflow_id="r", resume=True) == ["a", "b", "c"]
+        assert await engine.run(new(), run_id="r", resume=True) == ["a", "b", "c"]
 
     asyncio.run(main())
 
 
-def test_time_chance_and_ids_are_the_same_after_a_resume(engine: WorkflowEngine) -> None:
+def test_time_chance_and_ids_are_the_same_after_a_resume(engine: Engine) -> None:
     seen: list[Any] = []
 
     def nested() -> Flow:
@@ -265,8 +264,8 @@ def test_time_chance_and_ids_are_the_same_after_a_resume(engine: WorkflowEngine)
         return made
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
-        assert await engine.run(flow, workflow_id="r", resume=True) == seen[0]
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "end")
+        assert await engine.run(flow(), run_id="r", resume=True) == seen[0]
         assert seen[0] == seen[1]
         assert seen[0][0].tzinfo is not None
         assert len(set(seen[0])) == 6
@@ -282,13 +281,13 @@ def test_a_run_that_this_process_executes_can_not_be_resumed_here(store: hf.Stor
     flow = flow_of("a", "b", calls=calls)
 
     async def main() -> None:
-        engine = WorkflowEngine(store)
-        async with engine.execute(flow, workflow_id="r") as stream:
+        engine = Engine(store)
+        async with engine.stream(flow(), run_id="r") as stream:
             await anext(stream)
             with pytest.raises(hf.RunActiveError):
-                await engine.run(flow, workflow_id="r", resume=True)
+                await engine.run(flow(), run_id="r", resume=True)
         came = await asyncio.gather(
-            *(engine.run(flow, workflow_id="r", resume=True) for _ in range(5)),
+            *(engine.run(flow(), run_id="r", resume=True) for _ in range(5)),
             return_exceptions=True,
         )
         assert ["a", "b"] in came
@@ -303,10 +302,10 @@ def test_what_no_flow_began_can_not_be_resumed_by_one(store: hf.Store) -> None:
     with hf.SyncCheckpointer(store) as cp:
         cp.save("r", {"n": 1})
     with pytest.raises(hf.FlowChangedError, match="not started by a flow"):
-        asyncio.run(collect(WorkflowEngine(store).resume(flow_of("a"), workflow_id="r")))
+        asyncio.run(collect(Engine(store).resume_stream("r", flow=flow_of("a"))))
 
 
-def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: WorkflowEngine) -> None:
+def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: Engine) -> None:
     calls = Calls()
     broken = True
 
@@ -328,11 +327,11 @@ def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: WorkflowEng
         nonlocal broken
         for run_id, cleans_up in (("r", False), ("s", True)):
             with pytest.raises(LookupError, match="my own words"):
-                await engine.run(flow, workflow_id=run_id, cleans_up=cleans_up)
+                await engine.run(flow(cleans_up=cleans_up), run_id=run_id)
         broken = False
-        assert await engine.run(flow, workflow_id="r", cleans_up=False, resume=True) == "yes"
+        assert await engine.run(flow(cleans_up=False), run_id="r", resume=True) == "yes"
         # what was done about the failure was done, and does not stand in the way
-        assert await engine.run(flow, workflow_id="s", cleans_up=True, resume=True) == "yes"
+        assert await engine.run(flow(cleans_up=True), run_id="s", resume=True) == "yes"
         assert calls.order == ["clean up"]
 
     asyncio.run(main())

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RollbackCompleted,
     RollbackStarted,
@@ -12,7 +14,6 @@ from holdfast.workflow import (
     RunFailed,
     StepCompleted,
     StepStarted,
-    WorkflowEngine,
     parallel,
     step,
     workflow,
@@ -55,11 +56,11 @@ class Trip:
         raise ValueError("no money")
 
 
-def test_a_failed_run_is_undone_in_reverse(engine: WorkflowEngine) -> None:
+def test_a_failed_run_is_undone_in_reverse(engine: Engine) -> None:
     trip = Trip()
 
     async def main() -> None:
-        stream = engine.execute(trip.flow, workflow_id="r")
+        stream = engine.stream(trip.flow(), run_id="r")
         events, error = await collect_failure(stream, hf.StepFailedError)
         assert error.message == "no money"
         assert trip.calls.order[3:] == ["cancel car", "cancel hotel", "cancel flight"]
@@ -68,19 +69,19 @@ def test_a_failed_run_is_undone_in_reverse(engine: WorkflowEngine) -> None:
         assert ended.success
         assert isinstance(events[-1], RunFailed)
         with pytest.raises(hf.RunFinishedError, match="rolled back"):
-            await engine.run(trip.flow, workflow_id="r", resume=True)
+            await engine.run(trip.flow(), run_id="r", resume=True)
         with pytest.raises(hf.RunFinishedError):
             await engine.cancel("r")
 
     asyncio.run(main())
 
 
-def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: WorkflowEngine) -> None:
+def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: Engine) -> None:
     trip = Trip()
     trip.can_undo["hotel"] = False
 
     async def main() -> None:
-        stream = engine.execute(trip.flow, workflow_id="r")
+        stream = engine.stream(trip.flow(), run_id="r")
         events, error = await collect_failure(stream, hf.StepFailedError)
         assert error.message == "no money"
         (ended,) = of(events, RollbackCompleted)
@@ -96,12 +97,12 @@ def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: Workf
 
 @pytest.mark.parametrize("cut", ["begun", "first undone", "second under way"])
 def test_a_crash_in_the_middle_of_a_rollback_undoes_the_rest_and_nothing_twice(
-    engine: WorkflowEngine, cut: str
+    engine: Engine, cut: str
 ) -> None:
     trip = Trip()
 
     async def main() -> None:
-        stream = engine.execute(trip.flow, workflow_id="r")
+        stream = engine.stream(trip.flow(), run_id="r")
         if cut == "begun":
             await stop_at(stream, RollbackStarted)
         elif cut == "first undone":
@@ -110,29 +111,29 @@ def test_a_crash_in_the_middle_of_a_rollback_undoes_the_rest_and_nothing_twice(
             await stop_at(stream, StepStarted, "undo/flight")
         await stream.aclose()
         with pytest.raises(hf.StepFailedError, match="no money") as caught:
-            await engine.run(trip.flow, workflow_id="r", resume=True)
+            await engine.run(trip.flow(), run_id="r", resume=True)
         assert caught.value.step == "pay"
         assert trip.calls.order[3:] == ["cancel car", "cancel hotel", "cancel flight"]
-        assert engine.get_result("r").status == "failed"
+        assert result_of(engine.checkpointer.core, "r").status == "failed"
         with pytest.raises(hf.RunFinishedError):
-            await engine.run(trip.flow, workflow_id="r", resume=True)
+            await engine.run(trip.flow(), run_id="r", resume=True)
 
     asyncio.run(main())
 
 
-def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: WorkflowEngine) -> None:
+def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: Engine) -> None:
     trip = Trip()
 
     async def main() -> None:
-        await stop_at(engine.execute(trip.flow, workflow_id="r"), StepStarted, "car")
+        await stop_at(engine.stream(trip.flow(), run_id="r"), StepStarted, "car")
         with pytest.raises(hf.StepFailedError, match="no money"):
-            await engine.run(trip.flow, workflow_id="r", resume=True)
+            await engine.run(trip.flow(), run_id="r", resume=True)
         assert trip.calls.order[3:] == ["cancel car", "cancel hotel", "cancel flight"]
 
     asyncio.run(main())
 
 
-def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: WorkflowEngine) -> None:
+def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: Engine) -> None:
     calls = Calls()
     ended: list[str] = []
 
@@ -153,11 +154,11 @@ def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: Work
         yield step("fail").python(int, args=("x",))
 
     with pytest.raises(hf.StepFailedError):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
     assert calls.order == ended[::-1]
 
 
-def test_an_undo_may_do_without_the_result(engine: WorkflowEngine) -> None:
+def test_an_undo_may_do_without_the_result(engine: Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -166,11 +167,11 @@ def test_an_undo_may_do_without_the_result(engine: WorkflowEngine) -> None:
         raise ValueError("the flow itself fails")
 
     with pytest.raises(ValueError, match="the flow itself"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
     assert calls.order == ["undone"]
 
 
-def test_a_cancelled_run_is_undone(engine: WorkflowEngine) -> None:
+def test_a_cancelled_run_is_undone(engine: Engine) -> None:
     calls = Calls()
 
     async def forever() -> None:
@@ -183,7 +184,7 @@ def test_a_cancelled_run_is_undone(engine: WorkflowEngine) -> None:
         yield step("b").python(forever)
 
     async def main() -> None:
-        following = asyncio.create_task(collect(engine.execute(flow, workflow_id="r")))
+        following = asyncio.create_task(collect(engine.stream(flow(), run_id="r")))
         await until(lambda: calls.order == ["waiting"])
         await engine.cancel("r")
         events = await following
@@ -191,12 +192,12 @@ def test_a_cancelled_run_is_undone(engine: WorkflowEngine) -> None:
         assert isinstance(events[-1], RunCancelled)
         assert of(events, RollbackCompleted)
         with pytest.raises(hf.RunFinishedError):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
 
     asyncio.run(main())
 
 
-def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: WorkflowEngine) -> None:
+def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: Engine) -> None:
     calls = Calls()
     undoing: asyncio.Event
 
@@ -213,7 +214,7 @@ def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: Workfl
     async def main() -> None:
         nonlocal undoing
         undoing = asyncio.Event()
-        task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await undoing.wait()
         await engine.cancel("r")
         with pytest.raises(hf.StepFailedError):
@@ -234,12 +235,12 @@ def test_a_paused_run_with_something_to_undo_is_cancelled_by_whoever_resumes_it(
         yield step("b").python(calls, args=("b",))
 
     async def main() -> None:
-        engine = WorkflowEngine(store)
-        await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, "a")
-        await WorkflowEngine(store).cancel("r", reason="changed my mind")
+        engine = Engine(store)
+        await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, "a")
+        await Engine(store).cancel("r", reason="changed my mind")
         with pytest.raises(hf.RunCancelledError):
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.run(flow(), run_id="r", resume=True)
         assert calls.order == ["undone"]
-        assert engine.get_result("r").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "r").status == "cancelled"
 
     asyncio.run(main())

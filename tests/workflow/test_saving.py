@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import (
@@ -16,7 +18,6 @@ from holdfast.workflow import (
     RunCompleted,
     StepCompleted,
     StepStarted,
-    WorkflowEngine,
     step,
     workflow,
 )
@@ -71,9 +72,9 @@ def test_a_reply_that_was_lost_repeats_nothing() -> None:
     calls = Calls()
 
     async def main() -> None:
-        engine = WorkflowEngine(LosesReplies())
-        assert await engine.run(build(calls), workflow_id="r") == [*"abcd"]
-        assert [s.name for s in engine.get_result("r").steps] == [*"abcd"]
+        engine = Engine(LosesReplies())
+        assert await engine.run(build(calls)(), run_id="r") == [*"abcd"]
+        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == [*"abcd"]
 
     asyncio.run(main())
     assert calls.order == [*"abcd"]
@@ -84,12 +85,12 @@ def test_a_save_that_fails_stops_the_run_and_a_resume_continues() -> None:
     flow = build(calls, lambda name: setattr(store, "down", name == "b"))
 
     async def main() -> None:
-        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.3))
+        engine = Engine(hf.Checkpointer(store, deadline=0.3))
         with pytest.raises(hf.CheckpointSaveError, match="down"):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         assert calls.take() == ["a", "b"]
         store.down = False
-        assert await engine.run(build(calls), workflow_id="r", resume=True) == [*"abcd"]
+        assert await engine.run(build(calls)(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == ["b", "c", "d"]
 
     asyncio.run(main())
@@ -103,10 +104,10 @@ def test_a_run_that_is_told_to_continues_without_its_checkpoints(
 
     async def main() -> None:
         cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
-        engine = WorkflowEngine(cp)
+        engine = Engine(cp)
         seen_degraded = []
         events = []
-        async for event in engine.execute(flow, workflow_id="r"):
+        async for event in engine.stream(flow(), run_id="r"):
             events.append(event)
             if isinstance(event, StepCompleted):
                 seen_degraded.append(cp.degraded is not None)
@@ -114,7 +115,9 @@ def test_a_run_that_is_told_to_continues_without_its_checkpoints(
         assert seen_degraded == [False, True, True, False]
         assert cp.degraded is None
         assert of(events, RunCompleted)[0].result == [*"abcd"]
-        assert [s.name for s in engine.get_result("r").steps] == [*"abcd"], "nothing is lost"
+        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == [*"abcd"], (
+            "nothing is lost"
+        )
         assert "continues without its checkpoint" in caplog.text
 
     asyncio.run(main())
@@ -126,10 +129,10 @@ def test_what_a_degraded_run_saved_late_is_not_run_again() -> None:
 
     async def main() -> None:
         cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
-        await stop_at(WorkflowEngine(cp).execute(flow, workflow_id="r"), StepStarted, "d")
+        await stop_at(Engine(cp).stream(flow(), run_id="r"), StepStarted, "d")
         assert calls.take() == ["a", "b", "c"]
-        engine = WorkflowEngine(store)
-        assert await engine.run(build(calls), workflow_id="r", resume=True) == [*"abcd"]
+        engine = Engine(store)
+        assert await engine.run(build(calls)(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == ["d"]
 
     asyncio.run(main())
@@ -151,11 +154,11 @@ def test_a_crash_goes_back_to_what_the_strategy_saved(
     flow = build(calls)
 
     async def main() -> None:
-        engine = WorkflowEngine(store, checkpoint_after=strategy)
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "d")
-        assert [s.name for s in engine.get_result("r").steps] == kept
+        engine = Engine(store, checkpoint_after=strategy)
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "d")
+        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == kept
         calls.take()
-        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+        assert await engine.run(flow(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == [*"abcd"][len(kept) :]
 
     asyncio.run(main())
@@ -174,12 +177,12 @@ def test_a_failed_run_keeps_what_it_finished(store: hf.Store, strategy: str) -> 
 
     async def main() -> None:
         nonlocal broken
-        engine = WorkflowEngine(store, checkpoint_after=strategy)
+        engine = Engine(store, checkpoint_after=strategy)
         with pytest.raises(hf.StepFailedError):
-            await engine.run(flow, workflow_id="r")
+            await engine.run(flow(), run_id="r")
         calls.take()
         broken = False
-        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+        assert await engine.run(flow(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == ["d"]
 
     asyncio.run(main())
@@ -187,7 +190,7 @@ def test_a_failed_run_keeps_what_it_finished(store: hf.Store, strategy: str) -> 
 
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(ValueError, match="sometimes"):
-        WorkflowEngine(False, checkpoint_after="sometimes")
+        Engine(False, checkpoint_after="sometimes")
 
 
 @pytest.mark.parametrize("durability", ["async", "exit"])
@@ -199,21 +202,21 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
 
     async def main() -> None:
         cp = hf.Checkpointer(store, durability=durability)
-        engine = WorkflowEngine(cp)
-        events = await collect(engine.execute(flow, workflow_id="done"))
+        engine = Engine(cp)
+        events = await collect(engine.stream(flow(), run_id="done"))
         assert of(events, RunCompleted)[0].result == [*"abcd"]
         assert steps(events, StepCompleted) == [*"abcd"]
-        assert [s.name for s in engine.get_result("done").steps] == [*"abcd"]
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "c")
+        assert [s.name for s in result_of(engine.checkpointer.core, "done").steps] == [*"abcd"]
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "c")
         assert [(r.run_id, r.status) for r in await cp.runs(status="running")] == [("r", "running")]
-        assert await engine.run(flow, workflow_id="r", resume=True) == [*"abcd"]
+        assert await engine.run(flow(), run_id="r", resume=True) == [*"abcd"]
 
     asyncio.run(main())
 
 
 def test_a_decision_is_durable_before_anything_is_done_about_it(store: hf.Store) -> None:
     async def main() -> None:
-        engine = WorkflowEngine(hf.Checkpointer(store, durability="async"))
+        engine = Engine(hf.Checkpointer(store, durability="async"))
 
         @workflow
         def flow() -> Flow:
@@ -224,7 +227,7 @@ def test_a_decision_is_durable_before_anything_is_done_about_it(store: hf.Store)
         def decisions() -> int:
             return sum(entry.kind == "decision" for entry in store.read("r"))
 
-        await engine.run(flow, workflow_id="r")
+        await engine.run(flow(), run_id="r")
 
     asyncio.run(main())
 
@@ -234,7 +237,7 @@ def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
 
     async def main() -> None:
         cp = hf.Checkpointer(store, durability="exit")
-        engine = WorkflowEngine(cp, timeout=0.05)
+        engine = Engine(cp, timeout=0.05)
 
         calls_before_slow: list[int] = []
 
@@ -249,7 +252,7 @@ def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
 
         while len(calls_before_slow) < 2:  # a busy machine may time out in the first step
             with pytest.raises(hf.RunTimeoutError):
-                await engine.run(flow, workflow_id="r", resume=True)
+                await engine.run(flow(), run_id="r", resume=True)
         assert calls_before_slow[0] == calls_before_slow[1] == len(calls.order)
 
     asyncio.run(main())
@@ -258,7 +261,7 @@ def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
 def test_a_checkpoint_is_announced_when_it_is_durable(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store, durability="async")
-        events = await collect(WorkflowEngine(cp).execute(build(Calls()), workflow_id="r"))
+        events = await collect(Engine(cp).stream(build(Calls())(), run_id="r"))
         assert [e.step for e in of(events, CheckpointSaved)] == [*"abcd"]
 
     asyncio.run(main())

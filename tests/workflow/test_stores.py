@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import CheckpointSaved, RunCompleted, WorkflowEngine, step, workflow
+from holdfast.workflow import CheckpointSaved, RunCompleted, step, workflow
 from tests.workflow.support import Flow, collect, of
 
 
@@ -21,11 +23,16 @@ def one() -> Flow:
 
 def test_without_a_store_a_workflow_runs_unchanged() -> None:
     async def main() -> None:
-        engine = WorkflowEngine(checkpoint_store=False)
-        events = await collect(engine.execute(one))
+        engine = Engine(store=False)
+        events = await collect(engine.stream(one()))
         assert of(events, RunCompleted)[0].result == 1
         assert not of(events, CheckpointSaved)
-        assert engine.get_result().output == 1
+        assert (
+            result_of(
+                engine.checkpointer.core,
+            ).output
+            == 1
+        )
         await engine.close()
 
     asyncio.run(main())
@@ -37,8 +44,8 @@ def test_the_default_store_is_used_when_none_is_given(
     monkeypatch.setenv("HOLDFAST_STORE", f"sqlite:///{tmp_path}/default.db")
 
     async def main() -> None:
-        async with WorkflowEngine() as engine:
-            await engine.run(one, workflow_id="r")
+        async with Engine() as engine:
+            await engine.run(one(), run_id="r")
 
     asyncio.run(main())
     with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/default.db") as cp:
@@ -54,9 +61,9 @@ def test_whatever_stands_for_a_store_is_taken(tmp_path: Path) -> None:
                     f"sqlite:///{tmp_path}/u.db", tmp_path / "p.db", f"{tmp_path}/files/",
                     store, checkpointer, blocking,
                 ):  # fmt: skip
-                    async with WorkflowEngine(given) as engine:
-                        assert await engine.run(one, workflow_id="r") == 1
-                        assert len(await collect(engine.execute(one, workflow_id="s"))) == 5
+                    async with Engine(given) as engine:
+                        assert await engine.run(one(), run_id="r") == 1
+                        assert len(await collect(engine.stream(one(), run_id="s"))) == 5
                 assert blocking.load("r") is not None, "what was given stays open"
                 assert await checkpointer.load("r") is not None
                 assert store.last("r") is not None
@@ -67,15 +74,15 @@ def test_whatever_stands_for_a_store_is_taken(tmp_path: Path) -> None:
 def test_what_stands_for_no_store_is_refused() -> None:
     for wrong in (3, True, object()):
         with pytest.raises(TypeError, match="a store is given as"):
-            asyncio.run(WorkflowEngine(wrong).run(one))  # type: ignore[arg-type]
+            asyncio.run(Engine(wrong).run(one()))  # type: ignore[arg-type]
 
 
 def test_an_engine_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
     """An open connection that is collected is a ResourceWarning, and warnings are errors here."""
     before = threading.active_count()
     for n in range(5):
-        engine = WorkflowEngine(f"sqlite:///{tmp_path}/runs.db")
-        engine.run_sync(one, workflow_id=f"r{n}")
+        engine = Engine(f"sqlite:///{tmp_path}/runs.db")
+        engine.run_sync(one(), run_id=f"r{n}")
         del engine
         gc.collect()
     assert threading.active_count() <= before + 1
@@ -83,29 +90,29 @@ def test_an_engine_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
 
 def test_closing_twice_is_fine_and_using_it_then_is_not(tmp_path: Path) -> None:
     async def main() -> None:
-        engine = WorkflowEngine(tmp_path / "runs.db")
+        engine = Engine(tmp_path / "runs.db")
         await engine.close()
-        await engine.run(one)
+        await engine.run(one())
         await engine.close()
         await engine.close()
         with pytest.raises(hf.StoreClosedError):
-            await engine.run(one)
+            await engine.run(one())
 
     asyncio.run(main())
 
 
 def test_runs_belong_to_a_thread_and_an_owner(store: hf.Store) -> None:
-    engine = WorkflowEngine(store, thread_id="t", owner="ann")
-    asyncio.run(engine.run(one, workflow_id="r"))
+    engine = Engine(store, thread_id="t", owner="ann")
+    asyncio.run(engine.run(one(), run_id="r"))
     with hf.SyncCheckpointer(store) as cp:
         (run,) = cp.runs(thread_id="t")
         assert (run.run_id, run.owner, run.flow) == ("r", "ann", "one")
 
 
 def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
-    engine = WorkflowEngine(store)
-    asyncio.run(engine.run(one, workflow_id="r"))
-    result: Any = engine.get_result("r")
+    engine = Engine(store)
+    asyncio.run(engine.run(one(), run_id="r"))
+    result: Any = result_of(engine.checkpointer.core, "r")
     assert (result.workflow_id, result.workflow_name, result.status) == ("r", "one", "completed")
     (only,) = result.steps
     told = only.to_dict()
@@ -114,4 +121,6 @@ def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
         "name": "a", "step_type": "python", "success": True, "output": 1, "error": None,
     }  # fmt: skip
     with pytest.raises(ValueError, match="get_result needs a workflow_id"):
-        WorkflowEngine(store).get_result()
+        result_of(
+            Engine(store).checkpointer.core,
+        )

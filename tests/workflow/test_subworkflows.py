@@ -5,13 +5,14 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCompleted,
     RunPaused,
     RunStarted,
     StepCompleted,
     StepStarted,
-    WorkflowEngine,
     ask,
     parallel,
     step,
@@ -42,10 +43,10 @@ def parent() -> Flow:
 
 
 def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
-    engine = WorkflowEngine(store)
+    engine = Engine(store)
 
     async def main() -> None:
-        events = await collect(engine.execute(parent, workflow_id="p"))
+        events = await collect(engine.stream(parent(), run_id="p"))
         assert of(events, RunCompleted)[-1].result == "<a1b1>"
         assert [e.run_id for e in of(events, RunStarted)] == ["p", "p//sub"]
 
@@ -54,32 +55,32 @@ def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
         assert {(r.run_id, r.flow, r.status) for r in cp.runs()} == {
             ("p", "parent", "completed"), ("p//sub", "child", "completed"),
         }  # fmt: skip
-    assert engine.get_result("p//sub").output == "a1b1"
+    assert result_of(engine.checkpointer.core, "p//sub").output == "a1b1"
 
 
 @pytest.mark.parametrize("event", [StepStarted, StepCompleted])
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_a_crash_in_the_child_repeats_nothing(
-    engine: WorkflowEngine, event: type[StepStarted], where: str
+    engine: Engine, event: type[StepStarted], where: str
 ) -> None:
     async def main() -> None:
-        await stop_at(engine.execute(parent, workflow_id="p"), event, where)
-        assert await engine.run(parent, workflow_id="p", resume=True) == "<a1b1>"
+        await stop_at(engine.stream(parent(), run_id="p"), event, where)
+        assert await engine.run(parent(), run_id="p", resume=True) == "<a1b1>"
         assert calls.order == ["before", "a1", "b1"]
 
     asyncio.run(main())
 
 
-def test_a_child_that_ended_before_the_crash_is_looked_up(engine: WorkflowEngine) -> None:
+def test_a_child_that_ended_before_the_crash_is_looked_up(engine: Engine) -> None:
     async def main() -> None:
-        await stop_at(engine.execute(parent, workflow_id="p"), RunCompleted)
-        assert await engine.run(parent, workflow_id="p", resume=True) == "<a1b1>"
+        await stop_at(engine.stream(parent(), run_id="p"), RunCompleted)
+        assert await engine.run(parent(), run_id="p", resume=True) == "<a1b1>"
         assert calls.order == ["before", "a1", "b1"]
 
     asyncio.run(main())
 
 
-def test_a_parent_waits_with_its_child(engine: WorkflowEngine) -> None:
+def test_a_parent_waits_with_its_child(engine: Engine) -> None:
     @workflow
     def asks() -> Flow:
         return (yield ask("How many?", returns=int))
@@ -89,18 +90,18 @@ def test_a_parent_waits_with_its_child(engine: WorkflowEngine) -> None:
         return (yield parallel(step("x").subworkflow(asks), step("y").python(lambda: "y")))
 
     async def main() -> None:
-        events = await collect(engine.execute(outer, workflow_id="p"))
+        events = await collect(engine.stream(outer(), run_id="p"))
         assert [e.run_id for e in of(events, RunPaused)] == ["p//x", "p"]
-        assert engine.get_result("p").status == "paused"
+        assert result_of(engine.checkpointer.core, "p").status == "paused"
         with pytest.raises(hf.RunPausedError):
-            await engine.run(outer, workflow_id="p", resume=True)
+            await engine.run(outer(), run_id="p", resume=True)
         await engine.answer("p//x", 3)
-        assert await engine.run(outer, workflow_id="p", resume=True) == [3, "y"]
+        assert await engine.run(outer(), run_id="p", resume=True) == [3, "y"]
 
     asyncio.run(main())
 
 
-def test_a_child_that_fails_fails_its_step(engine: WorkflowEngine) -> None:
+def test_a_child_that_fails_fails_its_step(engine: Engine) -> None:
     broken = True
 
     def work() -> str:
@@ -120,17 +121,17 @@ def test_a_child_that_fails_fails_its_step(engine: WorkflowEngine) -> None:
     async def main() -> None:
         nonlocal broken
         with pytest.raises(hf.StepFailedError) as caught:
-            await engine.run(outer, workflow_id="p")
+            await engine.run(outer(), run_id="p")
         assert caught.value.step == "sub"
-        assert engine.get_result("p//sub").status == "failed"
+        assert result_of(engine.checkpointer.core, "p//sub").status == "failed"
         broken = False
-        assert await engine.run(outer, workflow_id="p", resume=True) == "yes"
+        assert await engine.run(outer(), run_id="p", resume=True) == "yes"
         assert calls.order == ["once"]
 
     asyncio.run(main())
 
 
-def test_cancelling_the_parent_cancels_its_child(engine: WorkflowEngine) -> None:
+def test_cancelling_the_parent_cancels_its_child(engine: Engine) -> None:
     async def forever() -> None:
         calls("forever")
         await asyncio.sleep(3600)
@@ -145,19 +146,19 @@ def test_cancelling_the_parent_cancels_its_child(engine: WorkflowEngine) -> None
         yield step("sub").subworkflow(inner)
 
     async def main() -> None:
-        task = asyncio.create_task(engine.run(outer, workflow_id="p"))
+        task = asyncio.create_task(engine.run(outer(), run_id="p"))
         await until(lambda: "forever" in calls.order)
         await engine.cancel("p")
         with pytest.raises(hf.RunCancelledError):
             await task
-        assert engine.get_result("p").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "p").status == "cancelled"
         assert calls.order == ["forever", "undone"]
-        assert engine.get_result("p//sub").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "p//sub").status == "cancelled"
 
     asyncio.run(main())
 
 
-def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: WorkflowEngine) -> None:
+def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: Engine) -> None:
     @workflow
     def inner() -> Flow:
         yield step("a").python(lambda: 1).with_rollback(lambda: calls("undone"))
@@ -169,18 +170,18 @@ def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: WorkflowEngi
         yield step("never").subworkflow(inner)
 
     async def main() -> None:
-        await stop_at(engine.execute(outer, workflow_id="p"), StepCompleted, "a")
+        await stop_at(engine.stream(outer(), run_id="p"), StepCompleted, "a")
         await engine.cancel("p")
         with pytest.raises(hf.RunCancelledError):
-            await engine.run(outer, workflow_id="p", resume=True)
+            await engine.run(outer(), run_id="p", resume=True)
         assert calls.order == ["undone"]
-        assert engine.get_result("p//sub").status == "cancelled"
-        assert engine.get_result("p").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "p//sub").status == "cancelled"
+        assert result_of(engine.checkpointer.core, "p").status == "cancelled"
 
     asyncio.run(main())
 
 
-def test_pausing_the_parent_pauses_its_child(engine: WorkflowEngine) -> None:
+def test_pausing_the_parent_pauses_its_child(engine: Engine) -> None:
     gate: asyncio.Event
 
     async def waits() -> None:
@@ -199,14 +200,14 @@ def test_pausing_the_parent_pauses_its_child(engine: WorkflowEngine) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        task = asyncio.create_task(engine.run(outer, workflow_id="p"))
+        task = asyncio.create_task(engine.run(outer(), run_id="p"))
         await until(lambda: calls.order == ["waits"])
         await engine.pause("p")
         gate.set()
         with pytest.raises(hf.RunPausedError):
             await task
         assert calls.order == ["waits"]
-        await engine.run(outer, workflow_id="p", resume=True)
+        await engine.run(outer(), run_id="p", resume=True)
         assert calls.order == ["waits", "next"]
 
     asyncio.run(main())
@@ -226,20 +227,20 @@ def test_a_run_that_takes_too_long_stops_its_child(store: hf.Store) -> None:
         yield step("sub").subworkflow(inner)
 
     async def main() -> None:
-        engine = WorkflowEngine(store, timeout=0.05)
+        engine = Engine(store, timeout=0.05)
         with pytest.raises(hf.RunTimeoutError, match="'p'"):
-            await engine.run(outer, workflow_id="p")
+            await engine.run(outer(), run_id="p")
         with pytest.raises(hf.RunTimeoutError, match="'p'"):
-            await collect(engine.resume(outer, workflow_id="p"))
+            await collect(engine.resume_stream("p", flow=outer))
         assert calls.order == ["a"]
 
     asyncio.run(main())
 
 
-def test_inputs_of_a_subworkflow_are_checked(engine: WorkflowEngine) -> None:
+def test_inputs_of_a_subworkflow_are_checked(engine: Engine) -> None:
     @workflow
     def outer() -> Flow:
         yield step("sub").subworkflow(child, m=1)
 
     with pytest.raises(TypeError, match="it takes"):
-        asyncio.run(engine.run(outer))
+        asyncio.run(engine.run(outer()))

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import Approval, StepStarted, WorkflowEngine, approve, flow, step, workflow
+from holdfast.workflow import Approval, StepStarted, approve, flow, step, workflow
 from tests import strategies
 from tests.effort import examples
 from tests.strategies import same
@@ -59,13 +61,13 @@ def test_live_and_resumed_runs_hand_on_the_same_values(value: Any) -> None:
         return made
 
     async def main() -> None:
-        engine = WorkflowEngine(MemoryStore())
-        await stop_at(engine.execute(flow, workflow_id="r", given=value), StepStarted, "end")
-        result = await engine.run(flow, workflow_id="r", inputs={"given": value}, resume=True)
+        engine = Engine(MemoryStore())
+        await stop_at(engine.stream(flow(given=value), run_id="r"), StepStarted, "end")
+        result = await engine.run(flow(given=value), run_id="r", resume=True)
         assert same(seen[0], seen[1])
         assert same(seen[0], (value, value))
         assert same(result, value)
-        again = await engine.run(flow, workflow_id="r", inputs={"given": value}, resume=True)
+        again = await engine.run(flow(given=value), run_id="r", resume=True)
         assert same(again, result)
 
     asyncio.run(main())
@@ -111,7 +113,7 @@ def typed_array() -> np.ndarray[Any, Any]:
     ],
 )  # fmt: skip
 def test_a_result_has_the_type_that_its_function_says(
-    engine: WorkflowEngine, make: Callable[[], Any]
+    engine: Engine, make: Callable[[], Any]
 ) -> None:
     seen: list[Any] = []
 
@@ -123,8 +125,8 @@ def test_a_result_has_the_type_that_its_function_says(
     async def main() -> None:
         made = make()
         expected = await made if asyncio.iscoroutine(made) else made
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
-        await engine.run(flow, workflow_id="r", resume=True)
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "end")
+        await engine.run(flow(), run_id="r", resume=True)
         for value in seen:
             assert type(value) is type(expected)
             assert np.array_equal(value, expected)
@@ -132,7 +134,7 @@ def test_a_result_has_the_type_that_its_function_says(
     asyncio.run(main())
 
 
-def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: WorkflowEngine) -> None:
+def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: Engine) -> None:
     seen: list[Any] = []
 
     @workflow
@@ -142,14 +144,14 @@ def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: WorkflowE
         yield step("end").python(lambda: 0)
 
     async def main() -> None:
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "end")
-        await engine.run(flow, workflow_id="r", resume=True)
+        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "end")
+        await engine.run(flow(), run_id="r", resume=True)
         assert seen == [{"x": 1, "y": Decimal(2)}, Point(1, Decimal(2))] * 2
 
     asyncio.run(main())
 
 
-def test_inputs_and_the_result_have_the_types_of_the_signature(engine: WorkflowEngine) -> None:
+def test_inputs_and_the_result_have_the_types_of_the_signature(engine: Engine) -> None:
     @workflow("typed")
     async def flow(point: Point, colour: Colour = Colour.RED) -> Point:
         assert isinstance(point, Point)
@@ -160,23 +162,23 @@ def test_inputs_and_the_result_have_the_types_of_the_signature(engine: WorkflowE
     async def main() -> None:
         point = Point(1, Decimal(2))
         for resume in (False, True):
-            result = await engine.run(flow, workflow_id="r", point=point, resume=resume)
+            result = await engine.run(flow(point=point), run_id="r", resume=resume)
             assert result == point
             assert isinstance(result, Point)
 
     asyncio.run(main())
 
 
-def test_a_result_that_is_not_of_its_type_fails_its_step(engine: WorkflowEngine) -> None:
+def test_a_result_that_is_not_of_its_type_fails_its_step(engine: Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(lambda: {"x": "one"}).returns(Point)
 
     with pytest.raises(hf.StepFailedError, match="result of a"):
-        asyncio.run(engine.run(flow))
+        asyncio.run(engine.run(flow()))
 
 
-def test_nothing_is_shared_with_what_a_step_returned(engine: WorkflowEngine) -> None:
+def test_nothing_is_shared_with_what_a_step_returned(engine: Engine) -> None:
     mine: list[int] = [1]
 
     @workflow
@@ -187,13 +189,13 @@ def test_nothing_is_shared_with_what_a_step_returned(engine: WorkflowEngine) -> 
         again = yield step("b").python(lambda: list(made))
         return again
 
-    assert asyncio.run(engine.run(flow, workflow_id="r")) == [1, 3]
-    assert engine.get_result("r").steps[0].output == [1]
+    assert asyncio.run(engine.run(flow(), run_id="r")) == [1, 3]
+    assert result_of(engine.checkpointer.core, "r").steps[0].output == [1]
 
 
 def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
     calls = Calls()
-    engine = WorkflowEngine(store)
+    engine = Engine(store)
 
     @workflow
     def flow(data: Any, bad: str) -> Flow:
@@ -204,16 +206,16 @@ def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
 
     async def main() -> None:
         with pytest.raises(hf.SerializeError, match=r"inputs\['data'\]\[0\]|inputs\.data\[0\]"):
-            await engine.run(flow, workflow_id="inputs", data=[print], bad="")
+            await engine.run(flow(data=[print], bad=""), run_id="inputs")
         with hf.SyncCheckpointer(store) as cp:
             assert cp.runs() == []
         with pytest.raises(hf.StepFailedError, match=r"result of make\.items\[1\]") as caught:
-            await engine.run(flow, workflow_id="step", data=1, bad="step")
+            await engine.run(flow(data=1, bad="step"), run_id="step")
         assert isinstance(caught.value.__cause__, hf.SerializeError)
         assert caught.value.attempts == 1, "it would be the same every time"
         with pytest.raises(hf.SerializeError, match=r"result\.deep\[0\]"):
-            await engine.run(flow, workflow_id="result", data=1, bad="result")
-        assert engine.get_result("result").status == "failed"
+            await engine.run(flow(data=1, bad="result"), run_id="result")
+        assert result_of(engine.checkpointer.core, "result").status == "failed"
 
     asyncio.run(main())
 
@@ -228,11 +230,11 @@ def test_a_generator_says_what_it_returns(url: str) -> None:
     def untyped() -> flow.Flow[Any]:
         return (yield approve("Go?"))
 
-    engine = WorkflowEngine(url)
+    engine = Engine(url)
     for one, result in ((typed, Approval(True)), (untyped, {"approved": True, "comment": ""})):
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(one, workflow_id=one.name)
+            engine.run_sync(one(), run_id=one.name)
         engine.answer_sync(one.name, {"approved": True})
-        assert engine.run_sync(one, workflow_id=one.name, resume=True) == result
-        assert engine.run_sync(one, workflow_id=one.name, resume=True) == result, "recorded"
+        assert engine.run_sync(one(), run_id=one.name, resume=True) == result
+        assert engine.run_sync(one(), run_id=one.name, resume=True) == result, "recorded"
     engine.close_sync()

@@ -170,21 +170,23 @@ class Engine:
 
     async def recover(
         self,
-        *,
+        *flows: Flow[Any],
         silent: float = SILENT_SECONDS,
         at_once: int = 10,
         progress: Callable[[str], object] | None = None,
     ) -> dict[str, Any]:
-        """Resume every orphaned run of the flows that this engine knows, up to `at_once` together.
+        """Resume every orphaned run of these flows, or of all that this engine knows.
 
         A run is orphaned when its holder is dead; a holder on another machine counts as dead
         after `silent` seconds without a record. Returns by run id the result, or the error.
         `progress` is called with the id of each run that has stopped.
         """
+        for flow in flows:
+            self._launcher.flows.add(flow)
         with self._opened.use() as core:
             return await recovery.recover(
                 core,
-                self._launcher.flows.names,
+                [flow.name for flow in flows] or self._launcher.flows.names,
                 partial(self._launcher.resume, core, flow=None, given={}),
                 silent=silent,
                 at_once=at_once,

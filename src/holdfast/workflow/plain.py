@@ -13,8 +13,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.engine.context import DECIDING
-from holdfast.engine.effects import Effect, Pending
+from holdfast.engine.context import DECIDING, Deciding
+from holdfast.engine.effects import Effect
 
 T = TypeVar("T")
 
@@ -43,8 +43,9 @@ class _Channel:
 
     task: asyncio.Task[Any] | None = None  # nothing can be awaited in the thread
 
-    def __init__(self, pending: Pending) -> None:
-        self.pending = pending
+    def __init__(self, flow: Deciding) -> None:
+        self.run_id = flow.run_id
+        self.pending = flow.pending
         self.turn: _Turn | None = None
         self.abandoned = False
         self._go_on = threading.Semaphore(0)
@@ -135,7 +136,7 @@ class PlainBody:
         if channel is None:
             flow = DECIDING.get()
             assert flow is not None, "the interpreter sets it"
-            channel = self._channel = _Channel(flow.pending)
+            channel = self._channel = _Channel(flow)
             arrival = channel.expect()
             threading.Thread(
                 target=contextvars.copy_context().run,

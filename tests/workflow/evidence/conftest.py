@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workflow import (
-    WorkflowEngine,
-)
+from holdfast.engine.engine import Engine
 from tests.engine.desk import Desk
 
 
@@ -25,6 +23,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def memory() -> WorkflowEngine:
+def memory() -> Engine:
     """For what the kind of store can't matter to."""
-    return WorkflowEngine("memory://")
+    return Engine("memory://")

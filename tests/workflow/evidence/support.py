@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     EvidenceVerifier,
     Policy,
 )
-from holdfast.workflow import (
-    StepCompleted,
-    Workflow,
-    WorkflowEngine,
-    step,
-    workflow,
-)
+from holdfast.workflow import StepCompleted, Workflow, step, workflow
 from tests.engine.desk import Desk
 from tests.evidence.support import reply
 from tests.workflow.support import Flow, collect, stop_at
@@ -58,30 +54,30 @@ def local() -> EvidenceVerifier:
 WHOLE = "this is a this is b this is c"
 
 
-def stopped(engine: WorkflowEngine, flow: Workflow[..., Any], desk: Desk, last: str) -> None:
+def stopped(engine: Engine, flow: Workflow[..., Any], desk: Desk, last: str) -> None:
     """Execute a run until a step is finished, and leave it there as a process that dies does."""
     asyncio.run(_stopped(engine, flow, last))
     desk.take()
 
 
-async def _stopped(engine: WorkflowEngine, flow: Workflow[..., Any], last: str) -> None:
-    await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, last)
+async def _stopped(engine: Engine, flow: Workflow[..., Any], last: str) -> None:
+    await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, last)
 
 
-Resume = Callable[[WorkflowEngine, Workflow[..., Any]], Any]
+Resume = Callable[[Engine, Workflow[..., Any]], Any]
 
 
-def by_run(engine: WorkflowEngine, flow: Workflow[..., Any]) -> Any:
-    return asyncio.run(engine.run(flow, workflow_id="r", resume=True))
+def by_run(engine: Engine, flow: Workflow[..., Any]) -> Any:
+    return asyncio.run(engine.run(flow(), run_id="r", resume=True))
 
 
-def by_run_sync(engine: WorkflowEngine, flow: Workflow[..., Any]) -> Any:
-    return engine.run_sync(flow, workflow_id="r", resume=True)
+def by_run_sync(engine: Engine, flow: Workflow[..., Any]) -> Any:
+    return engine.run_sync(flow(), run_id="r", resume=True)
 
 
-def by_stream(engine: WorkflowEngine, flow: Workflow[..., Any]) -> Any:
-    asyncio.run(collect(engine.resume(flow, workflow_id="r")))
-    return engine.get_result("r").output
+def by_stream(engine: Engine, flow: Workflow[..., Any]) -> Any:
+    asyncio.run(collect(engine.resume_stream("r", flow=flow)))
+    return result_of(engine.checkpointer.core, "r").output
 
 
 WAYS = [by_run, by_run_sync, by_stream]

@@ -8,18 +8,16 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
 from holdfast.engine import launch
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected
 from holdfast.evidence import (
     Evidence,
 )
 from holdfast.kernel import appending
 from holdfast.kernel.core import Core
-from holdfast.workflow import (
-    WorkflowEngine,
-    step,
-    workflow,
-)
+from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk, rejected
 from tests.evidence.support import Answer, http_server
 from tests.workflow.evidence.support import (
@@ -45,14 +43,14 @@ from tests.workflow.support import Flow, collect, of
     ],
 )
 def test_claims_of_child_runs_are_checked_and_repaired_there(
-    engine: WorkflowEngine, desk: Desk, gone: str, again: list[str]
+    engine: Engine, desk: Desk, gone: str, again: list[str]
 ) -> None:
     flow = nested(desk)
     result = by_run(engine, flow)
     desk.take()
     (desk / gone).unlink()
-    events = asyncio.run(collect(engine.resume(flow, workflow_id="r")))
-    assert engine.get_result("r").output == result
+    events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
+    assert result_of(engine.checkpointer.core, "r").output == result
     done = desk.take()
     if gone == "m1":  # the deep run is whole: it is looked up, not run again
         assert done == ["m1", "m2", "o2"]
@@ -66,7 +64,7 @@ def test_claims_of_child_runs_are_checked_and_repaired_there(
 
 @every_store
 def test_outputs_of_a_subworkflow_step_are_made_again_by_the_child_run(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     """The run within claims nothing itself: its step does, and it must not be believed blindly."""
 
@@ -93,7 +91,7 @@ def test_outputs_of_a_subworkflow_step_are_made_again_by_the_child_run(
 
 
 def test_a_child_run_starts_over_once_wherever_it_is_interrupted(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     @workflow("inner")
     def inner() -> Flow:
@@ -106,7 +104,7 @@ def test_a_child_run_starts_over_once_wherever_it_is_interrupted(
 
     async def follow(count: int) -> int:
         """Go on up to so many events; returns how many are left."""
-        async for _ in memory.resume(outer, workflow_id="r"):
+        async for _ in memory.resume_stream("r", flow=outer):
             count -= 1
             if not count:
                 break
@@ -127,7 +125,7 @@ def test_a_child_run_starts_over_once_wherever_it_is_interrupted(
 
 
 def test_a_child_run_with_other_inputs_after_a_repair_is_a_new_run(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     (desk / "input").write_text("1")
 
@@ -150,7 +148,7 @@ def test_a_child_run_with_other_inputs_after_a_repair_is_a_new_run(
 
 
 def test_a_claim_is_compared_with_the_result_of_its_own_step_at_any_depth(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     """What the steps above it came to is something else."""
     claim = Evidence("command_exit", "it was built", {"exit_code": 0}, {"command": ["make"]})
@@ -177,7 +175,7 @@ def test_a_claim_is_compared_with_the_result_of_its_own_step_at_any_depth(
 
 
 def test_claims_of_a_deleted_child_run_are_undecided(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("inner")
     def inner() -> Flow:
@@ -196,12 +194,12 @@ def test_claims_of_a_deleted_child_run_are_undecided(
         by_run(engine, outer)
     assert caught.value.checkpoint_id == "r@1"
     assert desk.take() == []
-    engine.run_sync(outer, workflow_id="r", resume=True, trust="stored")
+    engine.run_sync(outer(), run_id="r", resume=True, trust="stored")
     assert desk.take() == ["o"]
 
 
 def test_only_recorded_events_of_a_child_run_that_starts_over_are_reported(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another moves the run within just before that can be written."""
 
@@ -226,7 +224,7 @@ def test_only_recorded_events_of_a_child_run_that_starts_over_are_reported(
             return (yield from real(core, run, *rest))
 
         monkeypatch.setattr(launch, "append_at", append_at)
-        events = asyncio.run(collect(engine.resume(outer, workflow_id="r")))
+        events = asyncio.run(collect(engine.resume_stream("r", flow=outer)))
     assert [event.run_id for event in of(events, CheckpointRejected)] == ["r"]
     assert desk.holds("f")
 
@@ -235,7 +233,7 @@ def test_an_undecided_check_in_a_child_run_stops_the_resume_of_both(
     store: hf.Store, desk: Desk
 ) -> None:
     up: dict[str, Answer] = {"/": fine}
-    checked = WorkflowEngine(store, verifier=local())
+    checked = Engine(store, verifier=local())
     with http_server(up) as (port, _):
         claim = Evidence(
             "api_response", "it is up", {"url": f"http://127.0.0.1:{port}/", "status": 200}

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import StepRetrying
 from holdfast.evidence import (
     Evidence,
@@ -21,11 +23,7 @@ from holdfast.evidence import (
     Policy,
     process_evidence,
 )
-from holdfast.workflow import (
-    WorkflowEngine,
-    step,
-    workflow,
-)
+from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.evidence.support import (
     by_run,
@@ -34,9 +32,7 @@ from tests.workflow.evidence.support import (
 from tests.workflow.support import Flow, collect, of
 
 
-def test_a_declared_output_that_is_not_there_fails_the_step(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_declared_output_that_is_not_there_fails_the_step(engine: Engine, desk: Desk) -> None:
     @workflow("forgets")
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",), outputs=desk / "a")
@@ -46,7 +42,7 @@ def test_a_declared_output_that_is_not_there_fails_the_step(
 
 
 def test_a_file_to_be_read_that_is_not_there_fails_the_step_before_it_runs(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     @workflow("reads nothing")
     def flow() -> Flow:
@@ -58,7 +54,7 @@ def test_a_file_to_be_read_that_is_not_there_fails_the_step_before_it_runs(
 
 
 def test_a_claim_that_does_not_verify_fails_the_step_which_is_retried(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     def work() -> int:
         desk.call("a")
@@ -71,14 +67,14 @@ def test_a_claim_that_does_not_verify_fails_the_step_which_is_retried(
         made = step("a").python(work).retry(3, backoff=0.001).evidence(there(desk / "mark"))
         return (yield made)
 
-    events = asyncio.run(collect(engine.execute(flow, workflow_id="r")))
+    events = asyncio.run(collect(engine.stream(flow(), run_id="r")))
     assert len(of(events, StepRetrying)) == 2
     assert "mark is there" in of(events, StepRetrying)[0].error
-    assert engine.get_result("r").output == 3
+    assert result_of(engine.checkpointer.core, "r").output == 3
 
 
 def test_a_claim_that_never_verifies_fails_the_run_with_its_message(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     @workflow("claims")
     def flow() -> Flow:
@@ -91,9 +87,7 @@ def test_a_claim_that_never_verifies_fails_the_run_with_its_message(
     assert raised.value.error_type == "holdfast.errors.ClaimFailedError"
 
 
-def test_an_undecided_check_fails_the_step_with_another_message(
-    memory: WorkflowEngine, desk: Desk
-) -> None:
+def test_an_undecided_check_fails_the_step_with_another_message(memory: Engine, desk: Desk) -> None:
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
     @workflow("claims")
@@ -108,9 +102,7 @@ def test_an_undecided_check_fails_the_step_with_another_message(
     assert desk.take() == ["a", "a"]
 
 
-def test_a_partial_pack_is_not_satisfied_by_undecided_checks(
-    memory: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_partial_pack_is_not_satisfied_by_undecided_checks(memory: Engine, desk: Desk) -> None:
     untold = [Evidence("command_exit", f"part {n} went well", {"exit_code": 0}) for n in range(2)]
 
     @workflow("claims")
@@ -118,13 +110,13 @@ def test_a_partial_pack_is_not_satisfied_by_undecided_checks(
         pack = EvidencePack([there(desk / "a"), *untold], False, True, least)
         return (yield step("a").python(desk.write, args=("a",)).evidence(pack))
 
-    assert memory.run_sync(flow, least=1) == "this is a"
+    assert memory.run_sync(flow(least=1)) == "this is a"
     with pytest.raises(hf.StepFailedError, match=r"claims what can't be checked: .*part 0"):
-        memory.run_sync(flow, least=2)
+        memory.run_sync(flow(least=2))
 
 
 def test_a_claim_is_compared_with_the_result_of_its_step_then_and_later(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
@@ -145,10 +137,10 @@ def test_a_claim_is_compared_with_the_result_of_its_step_then_and_later(
     assert by_run(engine, flow) == "b"
     assert desk.take() == ["b"]
     with pytest.raises(hf.StepFailedError, match="it went well"):
-        asyncio.run(engine.run(false, workflow_id="false"))
+        asyncio.run(engine.run(false(), run_id="false"))
 
 
-def test_partial_packs_need_as_many_as_they_say(engine: WorkflowEngine, desk: Desk) -> None:
+def test_partial_packs_need_as_many_as_they_say(engine: Engine, desk: Desk) -> None:
     pack = EvidencePack([there(desk / name) for name in "xyz"], False, True, 2)
 
     def work() -> None:
@@ -171,7 +163,7 @@ def test_partial_packs_need_as_many_as_they_say(engine: WorkflowEngine, desk: De
     assert desk.take() == ["a", "b"]
 
 
-def test_a_running_step_can_claim_what_it_finds_out(engine: WorkflowEngine, desk: Desk) -> None:
+def test_a_running_step_can_claim_what_it_finds_out(engine: Engine, desk: Desk) -> None:
     def work() -> str:
         text = desk.write("a")
         hf.current_step().claim(there(desk / "a"))
@@ -197,7 +189,7 @@ def test_a_running_step_can_claim_what_it_finds_out(engine: WorkflowEngine, desk
     assert desk.take() == ["a", "b"]
 
 
-def test_a_failed_attempt_leaves_no_claim_behind(memory: WorkflowEngine, desk: Desk) -> None:
+def test_a_failed_attempt_leaves_no_claim_behind(memory: Engine, desk: Desk) -> None:
     def work() -> None:
         desk.call("a")
         name = f"try-{hf.current_step().attempt}"
@@ -217,7 +209,7 @@ def test_a_failed_attempt_leaves_no_claim_behind(memory: WorkflowEngine, desk: D
     assert desk.take() == []
 
 
-def test_only_evidence_can_be_claimed(memory: WorkflowEngine) -> None:
+def test_only_evidence_can_be_claimed(memory: Engine) -> None:
     @workflow("claims")
     def flow() -> Flow:
         yield step("a").python(lambda: None).evidence("it went well, believe me")
@@ -226,9 +218,7 @@ def test_only_evidence_can_be_claimed(memory: WorkflowEngine) -> None:
         by_run(memory, flow)
 
 
-def test_outputs_may_depend_on_the_result_and_be_directories(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_outputs_may_depend_on_the_result_and_be_directories(engine: Engine, desk: Desk) -> None:
     def work() -> list[str]:
         desk.call("a")
         for name in ("d/one", "d/e/two"):
@@ -254,13 +244,11 @@ def test_outputs_may_depend_on_the_result_and_be_directories(
     assert desk.take() == ["a"]
 
 
-def test_rows_and_processes_can_be_claimed(
-    engine: WorkflowEngine, desk: Desk, store: hf.Store
-) -> None:
+def test_rows_and_processes_can_be_claimed(engine: Engine, desk: Desk, store: hf.Store) -> None:
     database = desk / "shop.db"
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT)")
-    checked = WorkflowEngine(
+    checked = Engine(
         store,
         verifier=EvidenceVerifier(policy=Policy(connections={"shop": f"sqlite:///{database}"})),
     )
@@ -294,7 +282,7 @@ def test_with_a_transaction_evidence_is_checked_by_the_resume_only(
 ) -> None:
     """What the transaction is to write is not there yet when the step is finished."""
     path = tmp_path / "runs.db"
-    checked = WorkflowEngine(
+    checked = Engine(
         f"sqlite:///{path}",
         verifier=EvidenceVerifier(policy=Policy(connections={"default": f"sqlite:///{path}"})),
     )

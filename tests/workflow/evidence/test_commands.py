@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     CommandResult,
 )
-from holdfast.workflow import (
-    StepCompleted,
-    WorkflowEngine,
-    command,
-    step,
-    workflow,
-)
+from holdfast.workflow import StepCompleted, command, step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import (
     by_run,
@@ -26,9 +21,7 @@ from tests.workflow.evidence.support import (
 from tests.workflow.support import Flow, stop_at
 
 
-def test_a_command_is_a_step_whose_exit_code_is_evidence(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_command_is_a_step_whose_exit_code_is_evidence(engine: Engine, desk: Desk) -> None:
     program = f"print('made'); open({str(desk / 'report')!r}, 'a').write('x')"
 
     @workflow("builds")
@@ -39,7 +32,7 @@ def test_a_command_is_a_step_whose_exit_code_is_evidence(
         return (yield step("b").python(lambda: result.stdout.strip()))
 
     async def main() -> CommandResult:
-        event = await stop_at(engine.execute(flow, workflow_id="r"), StepCompleted, "make")
+        event = await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, "make")
         assert isinstance(event.value, CommandResult)
         return event.value
 
@@ -51,7 +44,7 @@ def test_a_command_is_a_step_whose_exit_code_is_evidence(
     assert (desk / "report").read_text() == "x"
 
 
-def test_a_command_with_another_exit_code_fails_its_step(memory: WorkflowEngine) -> None:
+def test_a_command_with_another_exit_code_fails_its_step(memory: Engine) -> None:
     @workflow("builds")
     def flow(code: int, fine: list[int] | None = None) -> Flow:
         program = f"import sys; print('oh no', file=sys.stderr); sys.exit({code})"
@@ -59,12 +52,12 @@ def test_a_command_with_another_exit_code_fails_its_step(memory: WorkflowEngine)
         return result.exit_code
 
     with pytest.raises(hf.StepFailedError, match="oh no"):
-        memory.run_sync(flow, code=3)
-    assert memory.run_sync(flow, workflow_id="r", code=3, fine=[0, 3]) == 3
-    assert memory.run_sync(flow, workflow_id="r", resume=True) == 3, "3 is what was expected"
+        memory.run_sync(flow(code=3))
+    assert memory.run_sync(flow(code=3, fine=[0, 3]), run_id="r") == 3
+    assert memory.run_sync(flow(), run_id="r", resume=True) == 3, "3 is what was expected"
 
 
-def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: WorkflowEngine) -> None:
+def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: Engine) -> None:
     @workflow("says")
     def flow() -> Flow:
         says = [sys.executable, "-c", "print('first'); print('last')"]
@@ -75,7 +68,7 @@ def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: WorkflowEngine
     assert by_run(memory, flow) == [("first\nlast\n", False), ("last\n", True)]
 
 
-def test_a_command_that_failed_is_tried_again(memory: WorkflowEngine, desk: Desk) -> None:
+def test_a_command_that_failed_is_tried_again(memory: Engine, desk: Desk) -> None:
     program = f"import os, sys; p = {str(desk / 'x')!r}; sys.exit(os.mkdir(p) or 1 if not os.path.exists(p) else 0)"
 
     @workflow("builds")

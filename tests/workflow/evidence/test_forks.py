@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, RunStarted
-from holdfast.workflow import (
-    StepStarted,
-    WorkflowEngine,
-    command,
-    step,
-    workflow,
-)
+from holdfast.workflow import StepStarted, command, step, workflow
 from tests.engine.desk import Desk, rejected
 from tests.workflow.evidence.support import (
     WHOLE,
@@ -31,7 +27,7 @@ from tests.workflow.support import Flow, collect, collect_failure, of, steps
 
 @every_store
 def test_a_fork_is_checked_for_the_claims_of_its_origin(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     by_run(engine, flow)
@@ -39,12 +35,12 @@ def test_a_fork_is_checked_for_the_claims_of_its_origin(
     with hf.SyncCheckpointer(store) as cp:
         cp.fork("r", run_id="fork", seq=2)
         (desk / "a").unlink()
-        assert asyncio.run(engine.run(flow, workflow_id="fork", resume=True)) == WHOLE
+        assert asyncio.run(engine.run(flow(), run_id="fork", resume=True)) == WHOLE
     assert desk.take() == ["a", "b", "c"]
 
 
 def test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("uses")
     def flow() -> Flow:
@@ -60,17 +56,17 @@ def test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again(
         assert loaded is not None
         cp.fork("r", run_id="fork", state={**loaded.state, "a": "edited"})
         cp.fork("r", run_id="same", state=loaded.state)
-        events = asyncio.run(collect(engine.resume(flow, workflow_id="fork")))
+        events = asyncio.run(collect(engine.resume_stream("fork", flow=flow)))
         assert rejected(events) == ["b"]
-        assert engine.get_result("fork").output == "c edited"
+        assert result_of(engine.checkpointer.core, "fork").output == "c edited"
         assert desk.take() == ["b", "c edited"]
         (desk / "b").write_text("a")
-        asyncio.run(collect(engine.resume(flow, workflow_id="same")))
+        asyncio.run(collect(engine.resume_stream("same", flow=flow)))
         assert desk.take() == []
 
 
 def test_a_command_of_a_fork_with_other_arguments_runs_again(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("uses")
     def flow() -> Flow:
@@ -83,11 +79,11 @@ def test_a_command_of_a_fork_with_other_arguments_runs_again(
         loaded = cp.load("r")
         assert loaded is not None
         cp.fork("r", run_id="fork", state={**loaded.state, "a": "edited"})
-        assert asyncio.run(engine.run(flow, workflow_id="fork", resume=True)) == "edited"
+        assert asyncio.run(engine.run(flow(), run_id="fork", resume=True)) == "edited"
 
 
 def test_a_fork_is_checked_for_the_child_runs_of_its_origin(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = nested(desk)
     result = by_run(engine, flow)
@@ -95,11 +91,11 @@ def test_a_fork_is_checked_for_the_child_runs_of_its_origin(
     with hf.SyncCheckpointer(store) as cp:
         cp.fork("r", run_id="fork")
         (desk / "i2").unlink()
-        assert asyncio.run(engine.run(flow, workflow_id="fork", resume=True)) == result
+        assert asyncio.run(engine.run(flow(), run_id="fork", resume=True)) == result
     assert desk.take() == ["m1", "i1", "i2", "m2", "o2"]
 
 
-def test_a_migrated_run_is_still_checked(memory: WorkflowEngine, desk: Desk) -> None:
+def test_a_migrated_run_is_still_checked(memory: Engine, desk: Desk) -> None:
     old = line(desk)
     stopped(memory, old, desk, "b")
 
@@ -122,7 +118,7 @@ def test_a_migrated_run_is_still_checked(memory: WorkflowEngine, desk: Desk) -> 
 
 
 def test_steps_with_changed_arguments_are_reported_in_the_events(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     """Only a step that claims something is held to what it was called with."""
     given = ["one"]
@@ -135,22 +131,22 @@ def test_steps_with_changed_arguments_are_reported_in_the_events(
 
     stopped(memory, flow, desk, "claims")
     given[0] = "two"
-    events = asyncio.run(collect(memory.resume(flow, workflow_id="r")))
+    events = asyncio.run(collect(memory.resume_stream("r", flow=flow)))
     assert steps(events, StepStarted) == ["claims", "after"]
     assert [e.reason for e in of(events, CheckpointRejected)] == [
         "its step is called with other arguments now"
     ]
     assert desk.take() == ["a", "after"]
-    assert memory.get_result("r").status == hf.Status.COMPLETED
+    assert result_of(memory.checkpointer.core, "r").status == hf.Status.COMPLETED
 
 
-def test_a_failure_is_also_reported_to_the_stream(memory: WorkflowEngine, desk: Desk) -> None:
+def test_a_failure_is_also_reported_to_the_stream(memory: Engine, desk: Desk) -> None:
     flow = line(desk)
     stopped(memory, flow, desk, "b")
     (desk / "b").unlink()
     desk.broken.add("b")
     events, _ = asyncio.run(
-        collect_failure(memory.resume(flow, workflow_id="r"), hf.StepFailedError)
+        collect_failure(memory.resume_stream("r", flow=flow), hf.StepFailedError)
     )
     assert rejected(events) == ["b"]
     desk.broken.clear()
@@ -167,7 +163,7 @@ class Ahead(asyncio.SelectorEventLoop):
 
 
 def test_a_run_that_goes_back_while_running_starts_once_and_keeps_its_timeout(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     spent = 0.0
     decided: list[Any] = []
@@ -193,12 +189,12 @@ def test_a_run_that_goes_back_while_running_starts_once_and_keeps_its_timeout(
         assert loaded is not None
         for name in ("fork", "late"):
             cp.fork("r", seq=3, run_id=name, state={**loaded.state, "a": "edited"})
-    events = asyncio.run(collect(engine.resume(flow, workflow_id="fork")))
+    events = asyncio.run(collect(engine.resume_stream("fork", flow=flow)))
     assert rejected(events) == ["b"]
     assert len(of(events, RunStarted)) == 1
     assert len(set(decided)) == 1, "what was decided before the step is not decided again"
     spent = 100.0
     (desk / "b").write_text("a")
-    impatient = WorkflowEngine(store, timeout=150)
+    impatient = Engine(store, timeout=150)
     with asyncio.Runner(loop_factory=Ahead) as runner, pytest.raises(hf.RunTimeoutError):
-        runner.run(impatient.run(flow, workflow_id="late", resume=True))
+        runner.run(impatient.run(flow(), run_id="late", resume=True))

@@ -7,13 +7,10 @@ import asyncio
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, RunStarted
 from holdfast.model import Kind
-from holdfast.workflow import (
-    WorkflowEngine,
-    step,
-    workflow,
-)
+from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected
 from tests.workflow.evidence.support import (
     WAYS,
@@ -29,7 +26,7 @@ from tests.workflow.support import Flow, collect, of
 
 @pytest.mark.parametrize("resume", WAYS)
 def test_a_run_whose_evidence_verifies_repeats_nothing(
-    engine: WorkflowEngine, desk: Desk, resume: Resume
+    engine: Engine, desk: Desk, resume: Resume
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
@@ -41,7 +38,7 @@ def test_a_run_whose_evidence_verifies_repeats_nothing(
 @pytest.mark.parametrize("resume", WAYS)
 @pytest.mark.parametrize(("gone", "again"), [("a", "abc"), ("b", "bc"), ("c", "c")])
 def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
-    engine: WorkflowEngine, desk: Desk, resume: Resume, gone: str, again: str
+    engine: Engine, desk: Desk, resume: Resume, gone: str, again: str
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")
@@ -52,12 +49,12 @@ def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
 
 
 def test_each_skipped_checkpoint_is_reported_with_its_reason(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")
     (desk / "b").write_text("something else")
-    events = asyncio.run(collect(engine.resume(flow, workflow_id="r")))
+    events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     assert [type(event) for event in events[:3]] == [
         RunStarted, CheckpointRejected, CheckpointRejected,
     ]  # fmt: skip
@@ -69,7 +66,7 @@ def test_each_skipped_checkpoint_is_reported_with_its_reason(
 
 
 def test_the_rollback_is_written_with_the_claim_before_anything_is_run_again(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     seen: list[list[str]] = []
 
@@ -89,9 +86,7 @@ def test_the_rollback_is_written_with_the_claim_before_anything_is_run_again(
     assert entries(store, "r")[3].parent == 1
 
 
-def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(engine: Engine, desk: Desk) -> None:
     @workflow("rewrites")
     def flow() -> Flow:
         for n in range(3):
@@ -105,7 +100,7 @@ def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(
     assert desk.take() == ["last"]
 
 
-def test_a_file_that_is_restored_verifies_again(memory: WorkflowEngine, desk: Desk) -> None:
+def test_a_file_that_is_restored_verifies_again(memory: Engine, desk: Desk) -> None:
     flow = line(desk)
     stopped(memory, flow, desk, "b")
     text = (desk / "a").read_text()
@@ -116,7 +111,7 @@ def test_a_file_that_is_restored_verifies_again(memory: WorkflowEngine, desk: De
 
 
 def test_what_a_step_reads_must_stay_as_it_was_when_the_step_began(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     (desk / "input").write_text("1")
 
@@ -136,7 +131,7 @@ def test_what_a_step_reads_must_stay_as_it_was_when_the_step_began(
 
 
 def test_a_file_that_is_read_and_written_is_claimed_as_it_was_written(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     (desk / "a").write_text("old")
 
@@ -152,7 +147,7 @@ def test_a_file_that_is_read_and_written_is_claimed_as_it_was_written(
 
 
 def test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it(
-    memory: WorkflowEngine, desk: Desk
+    memory: Engine, desk: Desk
 ) -> None:
     """The step did not say that it writes it: what it was given is not there any more."""
     (desk / "input").write_text("1")
@@ -168,7 +163,7 @@ def test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it(
     assert desk.take() == ["input", "b"]
 
 
-def test_checkpoints_without_claims_are_not_skipped(engine: WorkflowEngine, desk: Desk) -> None:
+def test_checkpoints_without_claims_are_not_skipped(engine: Engine, desk: Desk) -> None:
     @workflow("plain")
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",))
@@ -177,13 +172,13 @@ def test_checkpoints_without_claims_are_not_skipped(engine: WorkflowEngine, desk
 
     stopped(engine, flow, desk, "c")
     (desk / "b").unlink()
-    events = asyncio.run(collect(engine.resume(flow, workflow_id="r")))
+    events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     assert rejected(events) == ["c", "b"], "a is unverified, and accepted"
     assert desk.take() == ["b", "c"]
 
 
 def test_a_run_goes_back_as_often_as_its_files_are_lost(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    WorkflowEngine,
-    ask,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.engine.engine import Engine
+from holdfast.workflow import ask, parallel, step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import (
     WHOLE,
@@ -25,7 +20,7 @@ from tests.workflow.support import Flow
 
 
 def test_a_repair_keeps_what_was_decided_and_answered_before_the_step(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     decided: list[Any] = []
 
@@ -49,7 +44,7 @@ def test_a_repair_keeps_what_was_decided_and_answered_before_the_step(
 
 
 def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_step(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -67,7 +62,7 @@ def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_step(
 
 
 def test_a_question_that_was_asked_after_the_step_is_asked_again(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -84,7 +79,7 @@ def test_a_question_that_was_asked_after_the_step_is_asked_again(
     assert by_run(engine, flow) == "no"
 
 
-def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: WorkflowEngine, desk: Desk) -> None:
+def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: Engine, desk: Desk) -> None:
     desk.broken.add("x")
 
     @workflow("recovers")
@@ -102,7 +97,7 @@ def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: WorkflowEngine, 
 
 
 def test_a_step_that_failed_the_run_once_is_repaired_like_any_other(
-    engine: WorkflowEngine, desk: Desk
+    engine: Engine, desk: Desk
 ) -> None:
     flow = line(desk)
     desk.broken.add("b")

@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
+from holdfast.engine.engine import Engine
 from holdfast.model import Kind
-from holdfast.workflow import (
-    StepStarted,
-    WorkflowEngine,
-    ask,
-    step,
-    workflow,
-)
+from holdfast.workflow import StepStarted, ask, step, workflow
 from tests.engine.desk import Desk, kinds, rejected
 from tests.faults import FakeClock
 from tests.workflow.evidence.support import (
@@ -30,22 +26,22 @@ from tests.workflow.support import Flow, collect
 
 @every_store
 def test_a_completed_run_resumes_only_if_a_claim_does_not_verify_any_more(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     assert by_run(engine, flow) == WHOLE
     desk.take()
     before = kinds(store, "r")
     with pytest.raises(hf.RunFinishedError):
-        asyncio.run(collect(engine.resume(flow, workflow_id="r")))
+        asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     assert by_run(engine, flow) == WHOLE, "the recorded result"
     assert kinds(store, "r") == before
     assert desk.take() == []
     (desk / "c").unlink()
-    events = asyncio.run(collect(engine.resume(flow, workflow_id="r")))
+    events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     assert rejected(events) == ["c"]
     assert desk.take() == ["c"]
-    assert engine.get_result("r").status == hf.Status.COMPLETED
+    assert result_of(engine.checkpointer.core, "r").status == hf.Status.COMPLETED
 
 
 def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
@@ -64,30 +60,28 @@ def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
         return (yield step("a").python(lambda: 1))
 
     with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db", clock=clock) as cp:
-        engine = WorkflowEngine(cp)
+        engine = Engine(cp)
         with pytest.raises(hf.RunPausedError):
-            engine.run_sync(old, workflow_id="r")
-        assert engine.run_sync(new, workflow_id="r", resume=True) == 1
+            engine.run_sync(old(), run_id="r")
+        assert engine.run_sync(new(), run_id="r", resume=True) == 1
         clock.advance(3600)
-        assert engine.run_sync(new, workflow_id="r", resume=True) == 1
+        assert engine.run_sync(new(), run_id="r", resume=True) == 1
 
 
-def test_a_completed_run_is_not_resumed_with_other_inputs(
-    memory: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_completed_run_is_not_resumed_with_other_inputs(memory: Engine, desk: Desk) -> None:
     @workflow("inputs")
     def flow(n: int) -> Flow:
         return (yield step("a").python(desk.write, args=("a", str(n)), outputs=desk / "a"))
 
-    assert memory.run_sync(flow, workflow_id="r", n=1) == "1"
+    assert memory.run_sync(flow(n=1), run_id="r") == "1"
     (desk / "a").unlink()
     with pytest.raises(hf.InputMismatchError):
-        memory.run_sync(flow, workflow_id="r", n=2, resume=True)
-    assert memory.run_sync(flow, workflow_id="r", n=1, resume=True) == "1"
+        memory.run_sync(flow(n=2), run_id="r", resume=True)
+    assert memory.run_sync(flow(n=1), run_id="r", resume=True) == "1"
 
 
 def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -114,7 +108,7 @@ def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
 
 
 def test_a_cancelled_run_is_undone_without_checking_its_evidence(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("undoes")
     def flow() -> Flow:
@@ -133,9 +127,7 @@ def test_a_cancelled_run_is_undone_without_checking_its_evidence(
         by_run(engine, flow)
 
 
-def test_a_failed_run_that_is_being_undone_is_not_repaired(
-    memory: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_failed_run_that_is_being_undone_is_not_repaired(memory: Engine, desk: Desk) -> None:
     @workflow("undoes")
     def flow() -> Flow:
         made = step("a").python(desk.write, args=("a",), outputs=desk / "a")
@@ -146,7 +138,7 @@ def test_a_failed_run_that_is_being_undone_is_not_repaired(
     desk.broken.add("undo b")
 
     async def dies() -> None:
-        async for event in memory.execute(flow, workflow_id="r"):
+        async for event in memory.stream(flow(), run_id="r"):
             if isinstance(event, StepStarted) and event.step == "undo/b":
                 return
 
@@ -159,9 +151,7 @@ def test_a_failed_run_that_is_being_undone_is_not_repaired(
     assert desk.take() == ["undo b", "undo a"]
 
 
-def test_a_failed_run_is_repaired_before_it_is_tried_again(
-    engine: WorkflowEngine, desk: Desk
-) -> None:
+def test_a_failed_run_is_repaired_before_it_is_tried_again(engine: Engine, desk: Desk) -> None:
     flow = line(desk)
     desk.broken.add("c")
     with pytest.raises(hf.StepFailedError, match="c is broken"):

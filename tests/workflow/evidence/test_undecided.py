@@ -8,16 +8,13 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     Evidence,
     EvidenceVerifier,
 )
 from holdfast.model import verdict_journal
-from holdfast.workflow import (
-    WorkflowEngine,
-    step,
-    workflow,
-)
+from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk, entries, rejected
 from tests.evidence.support import Answer, http_server
 from tests.workflow.evidence.support import (
@@ -35,11 +32,11 @@ from tests.workflow.support import Flow, collect
 
 @every_store
 def test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     """A server that is down says nothing about the work: none of it is thrown away."""
     up: dict[str, Answer] = {"/": fine}
-    checked = WorkflowEngine(store, verifier=local())
+    checked = Engine(store, verifier=local())
     with http_server(up) as (port, _):
         claim = Evidence(
             "api_response", "the service is up", {"url": f"http://127.0.0.1:{port}/", "status": 200}
@@ -65,18 +62,18 @@ def test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried(
 
 @pytest.mark.parametrize("trust", ["stored", "skip"])
 def test_trust_stored_and_skip_do_not_check(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk, trust: Any
+    engine: Engine, store: hf.Store, desk: Desk, trust: Any
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
     (desk / "a").unlink()
-    assert asyncio.run(engine.run(flow, workflow_id="r", resume=True, trust=trust)) == WHOLE
+    assert asyncio.run(engine.run(flow(), run_id="r", resume=True, trust=trust)) == WHOLE
     assert desk.take() == ["c"]
     assert store.last(verdict_journal("r")) is None, "nothing was looked at"
 
 
 def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
-    engine: WorkflowEngine, store: hf.Store, desk: Desk
+    engine: Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
@@ -89,11 +86,11 @@ def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
         )
         desk.write("b")
         desk.take()
-        events = asyncio.run(collect(engine.resume(flow, workflow_id="r", trust="stored")))
+        events = asyncio.run(collect(engine.resume_stream("r", flow=flow, trust="stored")))
     assert rejected(events) == ["b"]
     assert desk.take() == ["b", "c"]
 
 
-def test_an_unknown_kind_of_trust_is_refused(memory: WorkflowEngine, desk: Desk) -> None:
+def test_an_unknown_kind_of_trust_is_refused(memory: Engine, desk: Desk) -> None:
     with pytest.raises(ValueError, match="'verify', 'stored' or 'skip'"):
-        memory.resume(line(desk), workflow_id="r", trust="blind")  # type: ignore[arg-type]
+        memory.resume_stream("r", flow=line(desk), trust="blind")  # type: ignore[arg-type]

@@ -81,8 +81,8 @@ def _drafts(core: Core, make: Make, plan: Plan, history: History, wanted: Wanted
     if wanted.override is not None:
         if place.within_branch:
             raise ValueError(
-                "what a node within parallel branches is given can't be overridden: go back to "
-                "the node that forks, with after_step="
+                "what a node within parallel branches is given can't be overridden: continue "
+                "after the node that forks instead"
             )
         state = _overridden(core, plan, history.run, state, wanted.override)
     if wanted.validate is not None:
