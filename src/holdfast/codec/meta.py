@@ -121,6 +121,7 @@ class Meta:
     built = Key(bool, False)  # the body of a `for_each` returned a step
     undo = Key(bool, False)  # the step says how to undo it
     called_with = Key(str, None)
+    args = Key(str, None)  # of a workflow's step: a short digest of its arguments
     failed = Key(bool, False)  # of a decision: it says how a failure is handled
     undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
     of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"
@@ -189,6 +190,16 @@ def plain_step(entry: Entry) -> str | None:
 def may_claim(text: str) -> bool:
     """Whether stored metadata may hold claims. Most holds none, and is not even parsed."""
     return EVIDENCE in text or INHERITED in text or CHILD in text
+
+
+def with_arguments(meta: str, digest: str | None) -> str:
+    """The metadata of a step's result, with the digest of its arguments.
+
+    Put into the text, which all runs of a flow share: they differ in this.
+    """
+    if digest is None:
+        return meta
+    return f'{meta[:-1]}{"," if len(meta) > 2 else ""}"args":"{digest}"}}'
 
 
 def dump_meta(meta: Mapping[str, Any]) -> str:

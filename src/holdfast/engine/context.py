@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import random as _random
 import uuid as _uuid
 from collections.abc import Callable, Iterator
@@ -53,6 +54,19 @@ class StepInfo:
 
             self._pending = Pending()
         return self._pending
+
+    def check_used(self, value: object) -> None:
+        """Raise `StepNotAwaitedError` if the step made other steps and did not use them.
+
+        `value` is what it returned: that one is used.
+        """
+        if self._pending is None:
+            return
+        from holdfast.engine.effects import Effect
+
+        if isinstance(value, Effect):
+            value.use()
+        self._pending.check(at_end=True)
 
     @property
     def idempotency_key(self) -> str:
@@ -205,7 +219,10 @@ def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: 
     """Call a step's function where an executor runs it: another thread, process or machine."""
     token = CURRENT_STEP.set(step)
     try:
-        return fn(*args, **kwargs)
+        value = fn(*args, **kwargs)
+        if not inspect.isawaitable(value):  # else it has hardly begun
+            step.check_used(value)
+        return value
     finally:
         CURRENT_STEP.reset(token)
 

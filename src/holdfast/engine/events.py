@@ -107,6 +107,11 @@ class StepSkipped(StepEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class StepArgumentsChanged(StepEvent):
+    """A recorded step is called with other arguments now. Its recorded result is used."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointSaved(Event):
     """A step's outcome is durable: it will not be executed again."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import logging
+import sys
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +22,31 @@ def is_async(fn: object) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(
         getattr(fn, "__call__", None)  # noqa: B004 - an object with `async def __call__`
     )
+
+
+@dataclass(frozen=True)
+class _ByName:
+    """A function that a decorator has replaced under its own name, for other processes."""
+
+    module: str
+    name: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return inspect.unwrap(found)(*args, **kwargs)
+
+
+def portable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function in a form that can be pickled, also if a decorator has replaced it."""
+    name, module = getattr(fn, "__qualname__", ""), sys.modules.get(getattr(fn, "__module__", ""))
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if module is None or found is fn or getattr(found, "__wrapped__", None) is not fn:
+        return fn
+    return _ByName(module.__name__, name)
 
 
 def hints_of(fn: Any) -> dict[str, Any]:

@@ -92,7 +92,7 @@ async def start(
 ) -> Prepared:
     """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
     check_id("run_id", run_id)
-    program = _by_clock(core, make)()
+    program = _equipped(core, make)()
     check_id("flow", program.flow.name)
     encoding = compose.encode(core, run_id, inputs, root="inputs")
     facts = {
@@ -143,7 +143,9 @@ async def resume(
     """
     check_id("run_id", run_id)
     with live.claiming(core, run_id):
-        return await _take_over(core, _by_clock(core, make), run_id, inputs, options, make_run)
+        return await _take_over(
+            core, _equipped(core, make, options), run_id, inputs, options, make_run
+        )
 
 
 async def _take_over(
@@ -172,12 +174,13 @@ async def _take_over(
     return Prepared(run, started, rejected + claimed.rejected, again)
 
 
-def _by_clock(core: Core, make: Make) -> Make:
-    """Programs that tell the time as the journals do."""
+def _equipped(core: Core, make: Make, options: Options | None = None) -> Make:
+    """Programs that tell the time as the journals do, and are as strict as the options say."""
 
     def made() -> Program:
         program = make()
         program.clock = core.journals.clock
+        program.strict = options is not None and options.strict
         return program
 
     return made
@@ -208,7 +211,7 @@ def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:
 
     Raises `RunActiveError` if another process has resumed it since.
     """
-    program = _by_clock(core, make)()
+    program = _equipped(core, make)()
     history = History(core, run_id, whole=program.flow.replays)
     if history.head.status != Status.COMPLETED:
         raise RunActiveError(run_id, history.head.status)

@@ -114,6 +114,7 @@ class Task:
     recorded: bool = True  # False: only waited for
     called_with: str | None = None  # a hash of its arguments, if that is to be recorded
     child_id: str | None = None  # of the child run that it waits for, once known
+    arguments: str | None = None  # a short digest of them, made before it could change them
 
     @property
     def is_async(self) -> bool:
@@ -136,6 +137,7 @@ class Record:
     index: int | None = None
     type: str | None = None
     status: Status = Status.RUNNING
+    arguments: str | None = None  # a digest of what the step was called with
 
 
 class Stored:
@@ -176,6 +178,7 @@ class Ready(NamedTuple):
     tasks: list[Task]  # to be executed now, each given out once
     records: Sequence[Record] = ()  # decisions and questions, to be recorded before anything else
     skipped: Sequence[tuple[str, str, str]] = ()  # steps: key, name and why
+    changed: Sequence[tuple[str, str]] = ()  # recorded steps called with other arguments: key, name
     done: bool = False  # the flow has ended, and `result` is its result
 
 
@@ -184,6 +187,7 @@ class Program(ABC):
 
     flow: FlowInfo
     clock: Clock = SYSTEM_CLOCK
+    strict: bool = False  # recorded steps must be called with the arguments they had
 
     @abstractmethod
     def check(self, history: History) -> None:

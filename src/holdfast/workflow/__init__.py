@@ -41,8 +41,10 @@ from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
 from holdfast.workflow.combinators import approve, ask, branch, for_each, parallel, read_run
+from holdfast.workflow.commands import command
+from holdfast.workflow.decorator import step
 from holdfast.workflow.flow import Flow, Workflow, workflow
-from holdfast.workflow.step import Step, Validation, command, step
+from holdfast.workflow.step import Step, Validation
 
 __all__ = [
     "FAIL",

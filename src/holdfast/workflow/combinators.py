@@ -15,7 +15,8 @@ from holdfast.engine.people.questions import Approval, Inquiry, inquiry_of
 from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.model import check_id
-from holdfast.workflow.step import name_of, step
+from holdfast.workflow.decorator import step
+from holdfast.workflow.step import name_of
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

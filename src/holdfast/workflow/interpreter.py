@@ -6,8 +6,8 @@ import asyncio
 import copy
 import inspect
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
@@ -16,15 +16,28 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Record, StaleStepError, Task
-from holdfast.errors import SerializeError, UnansweredError
+from holdfast.errors import FlowChangedError, SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel, has_steps
+from holdfast.workflow.decorator import StepFunction
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
+from holdfast.workflow.parts import (
+    arguments_of,
+    as_step,
+    code_of,
+    is_flow,
+    part_name,
+    starter,
+    typed,
+)
 from holdfast.workflow.plain import Decide, PlainBody
 from holdfast.workflow.replay import DECISION, QUESTION, Recorded, Replay
-from holdfast.workflow.step import Step, StepFunction
+from holdfast.workflow.step import Step
+
+_NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
+"""What no flow may catch: it ends the execution."""
 
 
 class Interpreter:
@@ -34,7 +47,8 @@ class Interpreter:
         self._name = name
         self.pending = Pending()  # effects that the flow has made and not used
         self.run_id = ""
-        self.wary = False  # recorded steps must be called as they were
+        self.wary = False  # recorded steps with claims must be called as they were
+        self.strict = False  # and so must all others
         self.task: asyncio.Task[Any] | None = None  # the one that the flow's code runs in
         self.replay = Replay()
         self.outcome: Outcome | None = None  # of the whole flow
@@ -43,6 +57,7 @@ class Interpreter:
         self.tasks: list[Task] = []  # to be executed
         self.notes: list[Record] = []  # decisions and questions that are to be recorded
         self.skipped: list[tuple[str, str, str]] = []  # steps: key, name and why
+        self.changed: list[tuple[str, str]] = []  # called with other arguments: key and name
         self.waiting: dict[str, tuple[Fiber, Step[Any] | None]] = {}  # for the task of this key
         self.questions: dict[str, tuple[Fiber, Ask[Any]]] = {}
         self._answers: dict[str, Any] = {}
@@ -72,7 +87,7 @@ class Interpreter:
         if outcome.error is None and self.unfolds(task.key, outcome.value):
             self._bodies.remove(task.key)
             self.built.add(task.key)
-            fiber.frames.append(Frame(_code(outcome.value, task.key), self._scope(task.key)))
+            fiber.frames.append(Frame(code_of(outcome.value, task.key), self._scope(task.key)))
             outcome = Outcome()
         elif outcome.error is None and task.recorded:
             self.replay.last += 1
@@ -106,7 +121,7 @@ class Interpreter:
                 if not fiber.frames:
                     frame.scope.end()
                     self.pending.check(at_end=fiber.group is None)
-            except (Mismatch, StaleStepError):
+            except _NOT_THE_FLOWS:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises
                 fiber.frames.pop()
@@ -117,7 +132,7 @@ class Interpreter:
                 self.pending.check(at_end=False)
                 try:
                     result = self._perform(fiber, frame, effect)
-                except (Mismatch, StaleStepError):
+                except _NOT_THE_FLOWS:
                     raise
                 except Exception as error:  # noqa: BLE001 - a condition or a part's function
                     result = Outcome(error=error)
@@ -181,6 +196,8 @@ class Interpreter:
                 asked = Task(key, step.name, step.fn, step.args, step.kwargs)
                 if inputs_of(asked) != known.called_with:
                     raise StaleStepError(key, known.order)
+            if known.arguments not in (None, arguments_of(step)):
+                self._differs(key, step.name)
             value = typed(step, key, known.outcome.value)
             self._note(key, step, value, known.order)
             return Outcome(value)
@@ -191,11 +208,22 @@ class Interpreter:
             return Outcome(
                 error=TypeError(f"step {step.name!r} has nothing to do; add .python(fn)")
             )
-        self.tasks.append(
-            Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
-        )
+        task = Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
+        task.arguments = arguments_of(step)
+        self.tasks.append(task)
         self.waiting[key] = (fiber, step)
         return None
+
+    def _differs(self, key: str, name: str) -> None:
+        """A recorded step is called with other arguments now."""
+        if self.strict:
+            raise FlowChangedError(
+                self.run_id,
+                (f"step {key!r} was recorded with other arguments than it is given now",),
+                "Give it the recorded ones, or resume without strict=True: then the recorded "
+                "result is used.",
+            )
+        self.changed.append((key, name))
 
     def _branch(self, fiber: Fiber, frame: Frame, effect: Branch[Any]) -> Outcome | None:
         def choose() -> int | None:
@@ -280,10 +308,10 @@ class Interpreter:
     # --- several at once
 
     def _parts(self, scope: Scope, effect: Parallel[Any]) -> Group:
-        names = effect.names or [_part_name(part, effect.name) for part in effect.parts]
+        names = effect.names or [part_name(part, effect.name) for part in effect.parts]
         keys = [scope.key(name) for name in names]
         scope.expect(keys)
-        starts = [_starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
+        starts = [starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
         return Group(starts, effect.names, effect.concurrency, self._begun(keys), fixed=True)
 
     def _items(self, scope: Scope, effect: ForEach[Any]) -> Group:
@@ -344,7 +372,7 @@ class Interpreter:
         while group.wants_more:
             index, start = group.take()
             key, part = start()
-            frame = Frame(_code(part, key), self._scope(key))
+            frame = Frame(code_of(part, key), self._scope(key))
             self._runnable.append(Fiber(frame, group, index))
 
     def _finish_part(self, fiber: Fiber, outcome: Outcome) -> None:
@@ -376,55 +404,3 @@ class Interpreter:
     def _resume(self, fiber: Fiber, outcome: Outcome) -> None:
         fiber.outcome = outcome
         self._runnable.append(fiber)
-
-
-def _code(part: Any, key: str) -> Any:
-    """What a fiber runs: the part's own generator or coroutine, or one for a single effect."""
-    if inspect.isgenerator(part) or inspect.iscoroutine(part):
-        return part
-    return _single(part, key)
-
-
-def _single(effect: Any, key: str) -> Generator[Any, Any, Any]:
-    """A part that is a single effect, under a key that was given out already."""
-    if isinstance(effect, Effect):
-        effect.use()
-    if isinstance(effect, Call):
-        effect = as_step(effect)
-    if isinstance(effect, Step) and effect.is_plain:
-        return (yield Bare(key, effect))
-    if isinstance(effect, Step):
-        return (yield from expand(effect, key))
-    return (yield effect)
-
-
-def as_step(call: Call[Any]) -> Step[Any]:
-    """A child run, as a step of its parent."""
-    return Step(call.flow.name, call=call)
-
-
-def is_flow(value: object) -> bool:
-    """Whether it is something to be done, rather than a result."""
-    return isinstance(value, Effect) or inspect.isgenerator(value)
-
-
-def _starter(part: Any, key: str) -> Callable[[], Any]:
-    return lambda: (key, part() if inspect.isgeneratorfunction(part) else part)
-
-
-def _part_name(part: Any, default: str) -> str:
-    if isinstance(part, Step):
-        return part.name
-    if isinstance(part, Call):
-        return part.flow.name
-    return getattr(part, "__name__", default)
-
-
-def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
-    """A recorded result with the type that the step says it has."""
-    if step is None:
-        return data
-    hint = step.result_hint
-    if hint is None and step.call is not None:
-        return step.call.flow.unpack(data)
-    return data if hint is None else revive(data, hint, root=f"result of {key}")

@@ -27,6 +27,7 @@ class Recorded(NamedTuple):
     order: int
     built: bool = False  # by the body of a for_each, which returned a step
     called_with: str | None = None  # what its step was called with, where that is known
+    arguments: str | None = None  # a short digest of that, where it is known
 
 
 class Replay:
@@ -75,7 +76,9 @@ class Replay:
         key, meta, found = str(entry.step), history.meta(entry), self.found
         if entry.kind == Kind.RESULT:
             value = Outcome(history.value(entry))
-            found[key] = Recorded(meta.kind, value, entry.seq, meta.built, meta.called_with)
+            found[key] = Recorded(
+                meta.kind, value, entry.seq, meta.built, meta.called_with, meta.args
+            )
         elif entry.kind == Kind.DECISION and meta.undone is None:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
         elif entry.kind == Kind.QUESTION:

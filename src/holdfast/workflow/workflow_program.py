@@ -15,8 +15,9 @@ from holdfast.errors import FlowChangedError, StepFailedError
 from holdfast.model import Kind
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.flow import Workflow
-from holdfast.workflow.interpreter import Interpreter, is_flow, typed
+from holdfast.workflow.interpreter import Interpreter
 from holdfast.workflow.keys import Mismatch
+from holdfast.workflow.parts import is_flow, typed
 
 
 class WorkflowProgram(Program):
@@ -56,7 +57,7 @@ class WorkflowProgram(Program):
         self._code.begin(self._flow.start(inputs.value()))
 
     def restore(self, history: History, *, wary: bool = False) -> int:
-        self._code.wary = wary
+        self._code.wary, self._code.strict = wary, self.strict
         recorded_code = history.meta(history.opening).structure.get("code")
         self._code_changed = recorded_code != self.flow.structure["code"]
         self._code.replay.read(history, self.flow.version, self._flow.migrate)
@@ -82,8 +83,8 @@ class WorkflowProgram(Program):
                 (f"migrate= returned a result for {unused[0]!r}, a step the flow did not ask for",),
                 "Name the steps in migrate= as the flow does.",
             )
-        ready = Ready(code.tasks, code.notes, code.skipped, code.outcome is not None)
-        code.tasks, code.notes, code.skipped = [], [], []
+        ready = Ready(code.tasks, code.notes, code.skipped, code.changed, code.outcome is not None)
+        code.tasks, code.notes, code.skipped, code.changed = [], [], [], []
         return ready
 
     def outcome_of(self, task: Task, value: Any) -> Any:
@@ -106,7 +107,7 @@ class WorkflowProgram(Program):
             facts["undo"] = True
         if task.key in self._code.built:
             facts["built"] = True
-        return Record(Kind.RESULT, task.key, value, facts, task.name)
+        return Record(Kind.RESULT, task.key, value, facts, task.name, arguments=task.arguments)
 
     def revive(self, task: Task, stored: Stored) -> Any:
         _, step = self._code.waiting[task.key]

@@ -19,6 +19,7 @@ from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
+from holdfast.engine.functions import portable
 from holdfast.engine.program import Task
 from holdfast.engine.run.failures import failure
 from holdfast.errors import (
@@ -305,12 +306,17 @@ class Steps:
             token = CURRENT_STEP.set(info)
             try:
                 value = task.fn(*task.args, **task.kwargs)
-                return await value if _is_pending(value) else value
+                if _is_pending(value):
+                    value = await value
+                info.check_used(value)
+                return value
             finally:
                 CURRENT_STEP.reset(token)
         executor = task.policy.executor
-        call: Callable[[], Any] = partial(call_in_step, info, task.fn, *task.args, **task.kwargs)
-        if executor is None or isinstance(executor, ThreadPoolExecutor):
+        shared = executor is None or isinstance(executor, ThreadPoolExecutor)
+        fn = task.fn if shared else portable(task.fn)
+        call: Callable[[], Any] = partial(call_in_step, info, fn, *task.args, **task.kwargs)
+        if shared:
             call = partial(contextvars.copy_context().run, call)
         value = await asyncio.wrap_future((executor or threads()).submit(call))
         return await value if _is_pending(value) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -32,6 +33,8 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind, Status
 from holdfast.store import Work
+
+log = logging.getLogger("holdfast")
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -189,7 +192,7 @@ class Run:
                     raise  # the flow changed, for example: nothing is recorded about that
                 return await self._end_with(error)
             tasks = ready.tasks
-            if ready.records or ready.skipped:
+            if ready.records or ready.skipped or ready.changed:
                 await self._note_decisions(ready)
             if self.hold.absorbed:
                 self._listen()
@@ -223,6 +226,9 @@ class Run:
         """Record decisions and questions before anything is done about them."""
         for key, name, reason in ready.skipped:
             self.emit(ev.StepSkipped(self.run_id, key, name, reason))
+        for key, name in ready.changed:
+            log.warning("run %s calls step %s with other arguments now", self.run_id, key)
+            self.emit(ev.StepArgumentsChanged(self.run_id, key, name))
         if not ready.records:
             return
         drafts = [self.recorder.draft(record) for record in ready.records]

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.codec.meta import CALLED_WITH, CHILD, EVIDENCE, dump_meta, may_claim
+from holdfast.codec.meta import CALLED_WITH, CHILD, EVIDENCE, dump_meta, may_claim, with_arguments
 from holdfast.engine import events as ev
 from holdfast.engine.options import Options
 from holdfast.engine.program import FlowInfo, Record
@@ -44,8 +44,9 @@ class Recorder:
         self._metas = {} if epoch else flow.metas
         self._kept: list[Draft] = []
         settings = hold.core.settings
-        self._waits = settings.durability == "sync"
-        self._keeps = settings.durability == "exit" or not options.strategy.saves_all
+        durability = options.durability or settings.durability
+        self._waits = durability == "sync"
+        self._keeps = durability == "exit" or not options.strategy.saves_all
         fatal = options.fatal
         self._fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
@@ -114,7 +115,7 @@ class Recorder:
             step_index=record.index,
             type=record.type,
             duration=duration,
-            meta=self._meta_of(record),
+            meta=with_arguments(self._meta_of(record), record.arguments),
         )
 
     def note(

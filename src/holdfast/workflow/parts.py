@@ -1,0 +1,70 @@
+"""What a workflow asks for, in the form in which a fiber runs it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Generator
+from typing import Any
+
+from holdfast.codec.revive import revive
+from holdfast.engine.arguments import digest
+from holdfast.engine.effects import Call, Effect
+from holdfast.workflow.modifiers import Bare, expand
+from holdfast.workflow.step import Step
+
+
+def code_of(part: Any, key: str) -> Any:
+    """What a fiber runs: the part's own generator or coroutine, or one for a single effect."""
+    if inspect.isgenerator(part) or inspect.iscoroutine(part):
+        return part
+    return _single(part, key)
+
+
+def _single(effect: Any, key: str) -> Generator[Any, Any, Any]:
+    """A part that is a single effect, under a key that was given out already."""
+    if isinstance(effect, Effect):
+        effect.use()
+    if isinstance(effect, Call):
+        effect = as_step(effect)
+    if isinstance(effect, Step) and effect.is_plain:
+        return (yield Bare(key, effect))
+    if isinstance(effect, Step):
+        return (yield from expand(effect, key))
+    return (yield effect)
+
+
+def arguments_of(step: Step[Any]) -> str:
+    """A digest of what a step or child run is called with."""
+    return digest(step.args, step.kwargs if step.call is None else {"": step.call.inputs})
+
+
+def as_step(call: Call[Any]) -> Step[Any]:
+    """A child run, as a step of its parent."""
+    return Step(call.flow.name, call=call)
+
+
+def is_flow(value: object) -> bool:
+    """Whether it is something to be done, rather than a result."""
+    return isinstance(value, Effect) or inspect.isgenerator(value)
+
+
+def starter(part: Any, key: str) -> Callable[[], Any]:
+    return lambda: (key, part() if inspect.isgeneratorfunction(part) else part)
+
+
+def part_name(part: Any, default: str) -> str:
+    if isinstance(part, Step):
+        return part.name
+    if isinstance(part, Call):
+        return part.flow.name
+    return getattr(part, "__name__", default)
+
+
+def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
+    """A recorded result with the type that the step says it has."""
+    if step is None:
+        return data
+    hint = step.result_hint
+    if hint is None and step.call is not None:
+        return step.call.flow.unpack(data)
+    return data if hint is None else revive(data, hint, root=f"result of {key}")
