@@ -15,3 +15,12 @@ def test_mypy_infers_what_the_sample_says(sample: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--no-error-summary", str(sample)]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_pyright_infers_what_the_samples_say() -> None:
+    config = Path(__file__).with_name("pyrightconfig.json")
+    command = [sys.executable, "-m", "basedpyright", "-p", str(config)]
+    command += ["--pythonpath", sys.executable]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "0 errors, 0 warnings" in checked.stdout

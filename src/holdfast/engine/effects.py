@@ -10,7 +10,7 @@ import asyncio
 import sys
 import warnings
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -143,6 +143,9 @@ class Effect(Generic[R_co]):
         if self.mark is not None:
             self.mark.use()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {getattr(self, 'name', '')!r}>"
+
     def __bool__(self) -> bool:
         raise TypeError(
             f"{self!r} has no truth value: `await` it first (`yield` in a generator, `.result()` "
@@ -158,7 +161,7 @@ class Effect(Generic[R_co]):
         raise RuntimeError(f"{type(self).__name__} was asked for its result outside a workflow")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Call(Effect[R_co]):
     """What to run: a flow and its inputs. `engine.run(call)` runs it.
 
@@ -167,8 +170,11 @@ class Call(Effect[R_co]):
 
     flow: Flow[R_co]
     inputs: Any  # as they are recorded
-    mark: Mark | None = field(default=None, repr=False)
-    source: str | None = field(default=None, repr=False)  # MODULE:NAME, only to be shown
+    mark: Mark | None = None
+    source: str | None = None  # MODULE:NAME, only to be shown
+
+    def __repr__(self) -> str:
+        return f"<call of {self.flow!r}>"
 
     async def _alone(self) -> Any:
         raise self._needs_engine()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -35,19 +35,22 @@ Part = Effect[R] | Coroutine[Any, Any, R] | Generator[Any, Any, R]
 `async def` that has steps of its own."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Branch(Effect[R_co]):
     """One of several cases."""
 
     cases: tuple[tuple[Any, Any], ...]
     name: str = "branch"
-    mark: Mark | None = field(default=None, repr=False)
+    mark: Mark | None = None
 
 
+@overload
 def branch(
-    *cases: tuple[bool | Callable[[], bool], Effect[R] | Callable[[], Any] | R],
-    name: str = "branch",
-) -> Branch[R | None]:
+    *cases: tuple[bool | Callable[[], bool], Effect[R]], name: str = "branch"
+) -> Branch[R | None]: ...
+@overload
+def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") -> Branch[Any]: ...
+def branch(*cases: tuple[bool | Callable[[], bool], Any], name: str = "branch") -> Branch[Any]:
     """Take the first case whose condition is true: `branch((n > 3, step(...)), (True, step(...)))`.
 
     The choice is recorded, and never made again. The result is that of the case; None if no
@@ -57,7 +60,7 @@ def branch(
     return Branch(tuple(cases), name, mark("branch", name))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Parallel(Effect[R_co]):
     """Several things at once."""
 
@@ -65,7 +68,7 @@ class Parallel(Effect[R_co]):
     names: tuple[str, ...] | None
     name: str = "parallel"
     concurrency: int | None = None
-    mark: Mark | None = field(default=None, repr=False)
+    mark: Mark | None = None
 
 
 class ParallelOptions(TypedDict, total=False):
@@ -139,7 +142,7 @@ def parallel(
     return Parallel(every, tuple(named) or None, name, concurrency, made)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ForEach(Effect[R_co]):
     """The same for every item."""
 
@@ -148,7 +151,7 @@ class ForEach(Effect[R_co]):
     name: str
     concurrency: int | None = None
     policy: StepPolicy = PLAIN
-    mark: Mark | None = field(default=None, repr=False)
+    mark: Mark | None = None
 
 
 class ForEachOptions(TypedDict, total=False):
@@ -163,19 +166,7 @@ class ForEachOptions(TypedDict, total=False):
 
 @overload
 def for_each(
-    items: Iterable[T], do: Callable[[T], Effect[R]], **options: Unpack[ForEachOptions]
-) -> ForEach[list[R]]: ...
-@overload
-def for_each(
-    items: Iterable[T],
-    do: Callable[[T], Coroutine[Any, Any, R]],
-    **options: Unpack[ForEachOptions],
-) -> ForEach[list[R]]: ...
-@overload
-def for_each(
-    items: Iterable[T],
-    do: Callable[[T], Generator[Any, Any, R]],
-    **options: Unpack[ForEachOptions],
+    items: Iterable[T], do: Callable[[T], Part[R]], **options: Unpack[ForEachOptions]
 ) -> ForEach[list[R]]: ...
 @overload
 def for_each(
@@ -215,14 +206,14 @@ def has_steps(do: Callable[..., Any]) -> bool:
     return inspect.isgeneratorfunction(do) or inspect.iscoroutinefunction(do)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Ask(Effect[R_co]):
     """A question to people."""
 
     inquiry: Inquiry
     returns: Any
     name: str
-    mark: Mark | None = field(default=None, repr=False)
+    mark: Mark | None = None
 
 
 class AskOptions(TypedDict, total=False):

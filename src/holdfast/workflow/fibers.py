@@ -52,6 +52,7 @@ class Group:
         fixed: bool = False,
     ) -> None:
         self.parent: Fiber | None = None
+        self.body: Callable[..., Any] | None = None  # an `async def` for each item
         self._begun = begun
         self._kind = tuple if fixed else list  # of the results: each part is its own, or all alike
         self._starts = starts

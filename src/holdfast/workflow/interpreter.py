@@ -9,14 +9,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from holdfast.codec import values
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
 from holdfast.engine.effects import Call, Effect, Pending
 from holdfast.engine.flow import Flow
+from holdfast.engine.functions import hints_of
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Record, StaleStepError, Task
-from holdfast.errors import FlowChangedError, SerializeError, UnansweredError
+from holdfast.errors import FlowChangedError, ReviveError, SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel, has_steps
 from holdfast.workflow.decorator import StepFunction
@@ -27,13 +29,14 @@ from holdfast.workflow.parts import (
     arguments_of,
     as_step,
     code_of,
+    given,
     is_flow,
     part_name,
     starter,
     typed,
 )
 from holdfast.workflow.plain import Decide, PlainBody
-from holdfast.workflow.replay import DECISION, QUESTION, Recorded, Replay
+from holdfast.workflow.replay import BODY, DECISION, QUESTION, Recorded, Replay
 from holdfast.workflow.step import Step
 
 _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
@@ -121,6 +124,7 @@ class Interpreter:
                 if not fiber.frames:
                     frame.scope.end()
                     self.pending.check(at_end=fiber.group is None)
+                    outcome = self._ended(fiber, frame.scope, outcome)
             except _NOT_THE_FLOWS:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises
@@ -143,6 +147,21 @@ class Interpreter:
             self.outcome = outcome
         else:
             self._finish_part(fiber, outcome)
+
+    def _ended(self, fiber: Fiber, scope: Scope, outcome: Outcome) -> Outcome:
+        """The outcome of a fiber. An item's `async def` without a step is recorded as one."""
+        body = None if fiber.group is None else fiber.group.body
+        if body is None or scope.asked or scope.path in self.replay.found:
+            return outcome
+        key, hint = scope.path, hints_of(body).get("return")
+        try:
+            data = values.decode(values.encode(outcome.value, root=f"result of {key}"))
+            value = data if hint is None else revive(data, hint, root=f"result of {key}")
+        except (SerializeError, ReviveError) as error:
+            return Outcome(error=error)
+        self.notes.append(Record(Kind.RESULT, key, outcome.value, {"kind": BODY}))
+        self.results[key] = value
+        return Outcome(value)
 
     def _perform(self, fiber: Fiber, frame: Frame, effect: Any) -> Outcome | None:
         """Do what the flow asks for; None if it has to wait for it."""
@@ -323,7 +342,10 @@ class Interpreter:
         starts = [
             self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
         ]
-        return Group(starts, None, effect.concurrency, self._begun(keys))
+        group_of_items = Group(starts, None, effect.concurrency, self._begun(keys))
+        if inspect.iscoroutinefunction(effect.body):
+            group_of_items.body = effect.body
+        return group_of_items
 
     def _begun(self, keys: Sequence[str]) -> int:
         """How many parts had begun before, at least: up to the last one with a record."""
@@ -349,13 +371,19 @@ class Interpreter:
 
     def _item(self, effect: ForEach[Any], key: str, item: Any) -> Callable[[], Any]:
         body = effect.body
+        known = self.replay.look_up(key)
+        if known is not None and known.kind == BODY:
+            hint = hints_of(body).get("return")
+            value = known.outcome.value
+            value = value if hint is None else revive(value, hint, root=f"result of {key}")
+            self._note(key, None, value, known.order)
+            return lambda: (key, given(value))
         if isinstance(body, StepFunction):
             claims = effect.policy.claims
             more = () if claims is None else claims.outputs
             return lambda: (key, body(item).outputs(*more))
         if has_steps(body) or isinstance(body, Flow):
             return lambda: (key, body(item))
-        known = self.replay.found.get(key)
         if key in self.replay.orders or (known is not None and known.built):
             self.built.add(key)
             return lambda: (key, body(item))

@@ -56,6 +56,11 @@ class Scope:
         if self._pending and new:
             raise Mismatch(self._pending[0], new[0])
 
+    @property
+    def asked(self) -> bool:
+        """Whether the flow has asked for anything here."""
+        return bool(self._counts)
+
     def end(self) -> None:
         """The flow asks for nothing more here. Raises `Mismatch` where something was recorded."""
         if self._pending:

@@ -49,10 +49,12 @@ def is_flow(value: object) -> bool:
 
 
 def starter(part: Any, key: str) -> Callable[[], Any]:
+    """Begins a part of a `parallel`."""
     return lambda: (key, part() if inspect.isgeneratorfunction(part) else part)
 
 
 def part_name(part: Any, default: str) -> str:
+    """What a part of a `parallel` is called."""
     if isinstance(part, Step):
         return part.name
     if isinstance(part, Call):
@@ -68,3 +70,9 @@ def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
     if hint is None and step.call is not None:
         return step.call.flow.unpack(data)
     return data if hint is None else revive(data, hint, root=f"result of {key}")
+
+
+def given(value: Any) -> Generator[Any, Any, Any]:
+    """A part that was done before."""
+    return value
+    yield

@@ -14,6 +14,7 @@ from holdfast.workflow.keys import orders
 
 DECISION: Final = "decision"
 QUESTION: Final = "question"
+BODY: Final = "body"  # of an item of a `for_each`: an `async def` without steps
 _CHECKED: Final = re.compile(r"(check|fix|again)(#\d+)?")
 
 Migrations = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]] | None]

@@ -48,7 +48,7 @@ class Validation(NamedTuple):
     on_failure: Callable[..., Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Step(Effect[R_co]):
     """One unit of work. Every method returns a new step with one more property."""
 
@@ -67,7 +67,7 @@ class Step(Effect[R_co]):
     checks: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     rounds: int = 0
     fix: Callable[..., Any] | None = None
-    mark: Mark | None = field(default=None, repr=False)
+    mark: Mark | None = None
 
     def __post_init__(self) -> None:
         check_id("step", self.name)
