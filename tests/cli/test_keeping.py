@@ -225,7 +225,7 @@ def test_whole_runs_go_when_nothing_was_saved_for_long(cli: Cli, tmp_path: Path)
     would = cli("prune", "--runs-older-than", "30d", "--dry-run", "--json").json
     assert [run["run_id"] for run in would["runs"]] == ["asks", "old"]
     assert cli("prune", "old", "--runs-older-than", "30d", "--json").json["runs"][0]["whole"]
-    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["asks", "waits"]
+    assert [run["run_id"] for run in cli("runs", "--json").lines] == ["waits", "asks"]
 
 
 def test_whole_runs_that_go_to_the_archive_can_be_imported_elsewhere(cli: Cli) -> None:

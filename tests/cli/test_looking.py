@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.workflow import WorkflowEngine, ask, parallel, workflow
 from tests.cli.conftest import Cli
 
 
@@ -32,11 +35,46 @@ def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckp
     assert cli("runs", "--owner", "bob").out == "no runs\n"
 
 
-def test_a_long_list_says_that_there_is_more(cli: Cli, cp: hf.SyncCheckpointer) -> None:
-    cp.save_many({"run_id": f"run-{n:03}", "state": n} for n in range(60))
-    assert len(cli("runs", "--json").lines) == 50
-    assert "--limit 0" in cli("runs").out
-    assert len(cli("runs", "--json", "--limit", "0").lines) == 60
+def test_a_long_list_says_how_much_of_it_is_shown(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    for n in random.Random(0).sample(range(1200), 1200):
+        cp.save(f"run-{n:04}", n)
+    cp.save("run-0007", "newer")
+    *shown, last = cli("runs").out.splitlines()
+    assert len(shown) == 1 + 50
+    assert shown[1].split()[0] == "run-0007"
+    assert last == "50 of 1,200, newest first; see all with --limit 0"
+    assert "of" not in cli("runs", "--limit", "0").out.splitlines()[-1]
+    assert "of" not in cli("runs", "run-001").out.splitlines()[-1], "there are ten of them"
+
+
+def test_json_has_the_whole_list_newest_first(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    order = random.Random(0).sample(range(60), 60)
+    for n in order:
+        cp.save(f"run-{n}", n)
+    newest_first = [f"run-{n}" for n in reversed(order)]
+    for arguments, expected in (
+        ([], newest_first),
+        (["--limit", "0"], newest_first),
+        (["--limit", "3"], newest_first[:3]),
+    ):
+        assert [run["run_id"] for run in cli("runs", "--json", *arguments).lines] == expected
+
+
+def test_a_long_list_of_questions_says_so_too(cli: Cli, cp: hf.SyncCheckpointer) -> None:
+    @workflow
+    def survey() -> Any:
+        return (yield parallel(*(ask(f"Question {n}?") for n in range(105))))
+
+    with pytest.raises(hf.RunPausedError):
+        WorkflowEngine(cp).run_sync(survey, workflow_id="survey")
+    *shown, last = cli("questions").out.splitlines()
+    assert len(shown) == 1 + 100
+    assert last == "100 of 105, the most urgent first; see all with --limit 0"
+    last = cli("questions", "survey", "--limit", "10").out.splitlines()[-1]
+    assert last == "10 of 105, in the order asked; see all with --limit 0"
+    assert len(cli("questions", "--json").lines) == 105
+    assert len(cli("questions", "--json", "--limit", "10").lines) == 10
+    assert len(cli("questions", "--limit", "0").out.splitlines()) == 1 + 105
 
 
 def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpointer) -> None:

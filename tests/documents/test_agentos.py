@@ -328,8 +328,15 @@ def test_a_checkpoint_stands_for_all_that_was_claimed_before_it(
         commit(manager, exists(name), name=name)
     Path("a").unlink()
     assert manager.get_last_verified_checkpoint("task") is None  # deviation: A8
-    newest = manager.list_checkpoints("task")[0]
+    newest = manager.list_checkpoints("task", limit=1)[0]
     assert manager.verify_checkpoint(newest.checkpoint_id) is False
+
+
+def test_a_list_has_every_checkpoint(manager: CheckpointManager) -> None:
+    committed = [commit(manager, exists("a"), n=n) for n in range(105)]
+    found = manager.list_checkpoints("task")
+    assert found == committed[::-1]  # deviation: A14
+    assert [one.snapshot_data for one in found] == [one.snapshot_data for one in committed[::-1]]
 
 
 def test_numbers_and_ids(manager: CheckpointManager) -> None:

@@ -308,8 +308,13 @@ def test_list_checkpoints(checkpointer: BaseCheckpointer) -> None:
     async def look() -> None:
         for n in range(15):
             await save(checkpointer, n=n)
-        page = await checkpointer.list_checkpoints("user-123")
-        assert [cp.step_index for cp in page] == list(range(14, 4, -1))
+        every = await checkpointer.list_checkpoints("user-123")
+        assert [cp.step_index for cp in every] == list(range(14, -1, -1))  # deviation: I17
+        assert await checkpointer.list_checkpoints("user-123", limit=10) == every[:10]
+        assert await checkpointer.list_checkpoints("user-123", offset=12) == every[12:]
+        for wrong in ({"limit": -1}, {"offset": -1}, {"offset": None}):
+            with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be an int"):
+                await checkpointer.list_checkpoints("user-123", **wrong)
         page = await checkpointer.list_checkpoints("user-123", limit=3, offset=10)
         assert [cp.step_index for cp in page] == [4, 3, 2]
         assert not hasattr(page[0], "state")  # deviation: I3

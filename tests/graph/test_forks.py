@@ -158,6 +158,8 @@ def test_each_branch_is_recorded_when_it_is_done(cp: hf.SyncCheckpointer) -> Non
     run(app.run(State(), store=cp, run_id="run"))
     found = run(app.checkpoints("run", store=cp))
     assert sorted(str(info.node_id) for info in found) == ["a", "a>merge", "b", "c", "d", "e"]
+    assert run(app.checkpoints("run", store=cp, oldest_first=True)) == found[::-1]
+    assert run(app.checkpoints("run", store=cp, limit=2)) == found[:2]
     by_node = {info.node_id: info for info in found}
     assert by_node["a"].next_steps == ("b", "c", "d")
     assert by_node["b"].step == "a>b/b"

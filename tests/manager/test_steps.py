@@ -192,7 +192,11 @@ def test_only_the_eight_types_are_taken(manager: CheckpointManager) -> None:
             call()
     found = manager.list_checkpoints("task", checkpoint_type="llm_response")
     assert numbers(found) == ["llm_response"]
+    assert len(manager.list_checkpoints("task")) == len(CheckpointType)
     assert len(manager.list_checkpoints("task", limit=3)) == 3
+    assert manager.list_checkpoints("task", limit=0) == []
+    with pytest.raises(ValueError, match="limit must be an int of 0 or more"):
+        manager.list_checkpoints("task", limit=-1)
     assert manager.list_checkpoints("nobody") == []
 
 

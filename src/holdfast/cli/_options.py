@@ -40,6 +40,12 @@ def age(text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
+def at_most(default: int) -> Decorator:
+    """How many things a list shows; see `Session.most`."""
+    text = f"List at most this many, 0 for all. By default {default}; with --json, all."
+    return option("--limit N", text, type=click.IntRange(0))
+
+
 dry_run: Final = option("--dry-run", "Only say what would be deleted.")
 flows: Final = option(
     "--flow MODULE:NAME",

@@ -1,6 +1,6 @@
 """Runs and checkpoints as they are named on the command line."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.model import checkpoint_id
 
 _CANDIDATES: Final = 10
-_PAGE: Final = 500
+_COMPLETED: Final = 500  # runs that a shell is given to choose from
 
 
 def run_argument(
@@ -30,7 +30,7 @@ def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     """The runs that may be meant; none where the store can't be looked at."""
     try:
         with Session(ctx.params.get("store"), False).opened() as cp:
-            runs = cp.runs(prefix=incomplete, limit=_PAGE)
+            runs = cp.runs(prefix=incomplete, limit=_COMPLETED)
     except (HoldfastError, click.ClickException, OSError):
         return []
     names = {run.run_id for run in runs if run.run_id.isprintable()}
@@ -49,7 +49,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     found: list[RunInfo] = []
     matches = (
         run
-        for run in all_runs(cp, prefix=text)
+        for run in cp.iter_runs(prefix=text)
         if not (found and run.run_id.startswith(f"{found[0].run_id}//"))
     )
     for run in islice(matches, _CANDIDATES + 1):
@@ -91,17 +91,9 @@ def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     return newest[0].checkpoint_id
 
 
-def all_runs(cp: SyncCheckpointer, **where: Any) -> Iterator[RunInfo]:
-    """Every run that matches, page by page."""
-    after = ""
-    while page := cp.runs(after=after, limit=_PAGE, **where):
-        yield from page
-        after = page[-1].run_id
-
-
 def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
     """The id of this run, or of all."""
-    return [find_run(cp, run).run_id] if run else [found.run_id for found in all_runs(cp)]
+    return [find_run(cp, run).run_id] if run else [found.run_id for found in cp.iter_runs()]
 
 
 def with_children(cp: SyncCheckpointer, runs: Sequence[RunInfo]) -> dict[str, RunInfo]:

@@ -112,6 +112,12 @@ class Session:
         else:
             draw()
 
+    def most(self, limit: int | None, default: int) -> int | None:
+        """How many things a list shows, given its --limit; None for all, as with --json."""
+        if limit is None:
+            return None if self.json else default
+        return limit or None
+
     def command(self, name: str, *arguments: str) -> str:
         """A command on the same store, as it is typed. No secret of its URL is shown for that."""
         where, note = [], ""

@@ -155,6 +155,12 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{value:,.1f} {unit}"
 
 
+def say_if_cut(shown: int, count: int, order: str) -> None:
+    """Say below a list that it does not have everything, and which part of it this is."""
+    if shown < count:
+        say(f"{shown:,} of {count:,}, {order}; see all with --limit 0", "dim")
+
+
 def plural(count: int, noun: str) -> str:
     """So many of something: "1 run", "1,000 runs"."""
     many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

@@ -12,7 +12,6 @@ from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._runs import all_runs
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.resume.recovery import orphans
 from holdfast.errors import CheckpointCorruptedError
@@ -23,7 +22,8 @@ from holdfast.urls import unknown_settings
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
 _MANY_BYTES: Final = 1_000_000_000
-_LISTED: Final = 20
+_LISTED: Final = 20  # orphans, and
+_NAMED: Final = 3  # problems of a damaged run; with --json all of them
 _SURVIVES: Final = {"power-loss": "a power loss", "process-crash": "a crash of the process"}
 
 
@@ -54,7 +54,7 @@ def command(session: Session, quick: bool, workers: int) -> None:
         findings += _settings()
         findings += _durability(cp)
         findings += _sqlite(cp)
-        findings += _orphans(cp)
+        findings += _orphans(session, cp)
         if not quick:
             findings += _damage(session, cp, workers)
         findings += _amount(cp)
@@ -113,12 +113,13 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
         yield Finding("SQLite", "ok", sqlite3.sqlite_version)
 
 
-def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
+def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
     found = orphans(cp.core)
     dead = [orphan for orphan in found if not orphan.answered]
     if not dead:
         yield Finding("orphans", "ok", "every running run has a living process")
-    for orphan in dead[:_LISTED]:
+    listed = dead if session.json else dead[:_LISTED]
+    for orphan in listed:
         yield Finding(
             "orphan",
             "error",
@@ -126,8 +127,8 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
             f"its last entry {_show.ago(orphan.since)}",
             "Continue it with: holdfast recover, or holdfast resume RUN.",
         )
-    if len(dead) > _LISTED:
-        yield Finding("orphans", "error", f"and {len(dead) - _LISTED:,} more")
+    if len(dead) > len(listed):
+        yield Finding("orphans", "error", f"and {len(dead) - len(listed):,} more")
     if len(dead) < len(found):
         yield Finding(
             "answers",
@@ -138,7 +139,7 @@ def _orphans(cp: SyncCheckpointer) -> Iterator[Finding]:
 
 
 def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
-    names = [run.run_id for run in all_runs(cp)]
+    names = [run.run_id for run in cp.iter_runs()]
     checked = side_by_side("reading", cp.verify, names, workers=workers)
     damaged = [integrity for integrity in checked if not integrity.ok]
     if not damaged:
@@ -146,7 +147,9 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
             "damage", "ok", f"{_show.plural(len(names), 'run')}, every byte as it was written"
         )
     for integrity in damaged:
-        problems = "; ".join(map(str, integrity.problems[:3]))
+        named = integrity.problems[: None if session.json else _NAMED]
+        more = len(integrity.problems) - len(named)
+        problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
         yield Finding("damage", "error", problems, _rescue(session, cp, integrity))
 
 
@@ -155,7 +158,7 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
     run_id = integrity.run_id
     readable = ""
     with suppress(CheckpointCorruptedError):  # some damage hides the list
-        for info in cp.list_checkpoints(run_id, limit=1000):
+        for info in cp.iter_checkpoints(run_id):
             with suppress(CheckpointCorruptedError):
                 found = cp.load(run_id, seq=info.seq)
                 if found is None:
@@ -173,7 +176,7 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
 
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
-    runs = sum(1 for _ in all_runs(cp))  # also those that have no checkpoint yet
+    runs = sum(1 for _ in cp.iter_runs())  # also those that have no checkpoint yet
     counts = (_show.plural(runs, "run"), _show.plural(totals.checkpoints, "checkpoint"))
     found = ", ".join((*counts, _show.size(totals.stored_bytes)))
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:

@@ -10,7 +10,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import all_runs, find_run, run_argument, with_children
+from holdfast.cli._runs import find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.operations.retention import archive_name
 
@@ -66,7 +66,7 @@ def command(
         if runs:
             chosen = [find_run(cp, run) for run in runs]
         else:
-            chosen = list(all_runs(cp, thread_id=thread_id, owner=owner))
+            chosen = cp.runs(thread_id=thread_id, owner=owner)
         names = list(with_children(cp, chosen))
         files = {}
         with progress("exporting", len(names)) as advance:

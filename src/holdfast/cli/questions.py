@@ -1,18 +1,20 @@
 """`holdfast questions`: what runs wait for people to answer."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from holdfast.cli import _show
 from holdfast.cli._execution import plain
-from holdfast.cli._options import option
+from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli._show import ago, moment
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import FAIL, Question
+
+_LISTED: Final = 100
 
 
 @as_command(
@@ -23,27 +25,26 @@ from holdfast.engine.people.questions import FAIL, Question
 @run_argument(required=False)
 @option("--assignee NAME", "Only questions that this person may answer.")
 @option("--overdue", "Only those whose deadline has passed.")
-@option("--limit", "List at most this many.", default=100, type=click.IntRange(1))
+@at_most(_LISTED)
 def command(
-    session: Session, run: str | None, assignee: str | None, overdue: bool, limit: int
+    session: Session, run: str | None, assignee: str | None, overdue: bool, limit: int | None
 ) -> None:
-    """List open questions, of RUN or of all runs, the most urgent first.
+    """List open questions: of all runs, the most urgent first, or of RUN, in the order asked.
 
-    With --json, one object per line, with the schema of the answer.
+    With --json, all of them, one object per line, with the schema of the answer.
     """
     with session.opened() as cp:
         if run is None:
-            found = requests.open_questions(
-                cp.core, assignee=assignee, overdue=overdue, limit=limit
-            )
+            every = requests.open_questions(cp.core, assignee=assignee, overdue=overdue)
         else:
             now = datetime.now(UTC)
-            found = [
+            every = [
                 question
                 for question in requests.questions(cp.core, find_run(cp, run).run_id)
                 if (assignee is None or question.is_for(assignee))
                 and (not overdue or question.is_overdue(now))
-            ][:limit]
+            ]
+    found = every[: session.most(limit, _LISTED)]
     if session.json:
         for question in found:
             click.echo(_show.to_json(to_dict(question)))
@@ -64,6 +65,8 @@ def command(
                 for q in found
             ],
         )
+        order = "the most urgent first" if run is None else "in the order asked"
+        _show.say_if_cut(len(found), len(every), order)
 
 
 def to_dict(question: Question) -> dict[str, Any]:

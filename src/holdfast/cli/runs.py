@@ -1,16 +1,21 @@
 """`holdfast runs`: the runs of a store."""
 
-from itertools import islice
+from collections.abc import Iterable
+from heapq import nlargest
+from itertools import count
+from operator import attrgetter
 from typing import Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show
-from holdfast.cli._options import option
-from holdfast.cli._runs import all_runs, doing
+from holdfast.cli._options import at_most, option
+from holdfast.cli._runs import doing
 from holdfast.cli._session import Session, as_command
 
 _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "completed")
+_LISTED: Final = 50
 
 
 @as_command(
@@ -24,7 +29,7 @@ _STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "complet
 @option("--thread ID", "Only runs of this thread.", to="thread_id")
 @option("--owner ID", "Only runs of this owner.")
 @option("--children", "List child runs, too.")
-@option("--limit", "List at most this many; 0 for all.", default=50, type=click.IntRange(0))
+@at_most(_LISTED)
 def command(
     session: Session,
     prefix: str,
@@ -33,28 +38,27 @@ def command(
     thread_id: str | None,
     owner: str | None,
     children: bool,
-    limit: int,
+    limit: int | None,
 ) -> None:
-    """List runs, by id: all, or those whose id begins with PREFIX.
+    """List runs, those saved last first: all, or those whose id begins with PREFIX.
 
     A running run is shown as `orphaned` if its process is dead, and as `answered` if it waited for
-    an answer that it has now: `holdfast recover` resumes both. With --json, one object per line;
-    `status` is then the recorded status, beside `holder`, `orphaned` and `answered`.
+    an answer that it has now: `holdfast recover` resumes both. With --json, all of them, one object
+    per line; `status` is then the recorded status, beside `holder`, `orphaned` and `answered`.
     """
     with session.opened() as cp:
-        where = {"status": status, "flow": flow, "thread_id": thread_id, "owner": owner}
-        found = (
-            run
-            for run in all_runs(cp, prefix=prefix, **where)
-            if children or cp.parent_of(run.run_id) is None
+        runs = cp.iter_runs(
+            prefix=prefix, status=status, flow=flow, thread_id=thread_id, owner=owner
         )
-        shown = list(islice(found, limit or None))
-        more = next(found, None) is not None
-        now = [doing(cp, run) for run in shown]
-    if session.json:
-        for run, (_, facts) in zip(shown, now, strict=True):
-            click.echo(_show.to_json(run._asdict() | facts))
-        return
+        found = (run for run in runs if children or cp.parent_of(run.run_id) is None)
+        counter = count()
+        counted = (run for run, _ in zip(found, counter, strict=False))
+        shown = _newest(counted, session.most(limit, _LISTED))
+        if session.json:
+            for run in shown:
+                click.echo(_show.to_json(run._asdict() | doing(cp, run)[1]))
+            return
+        words = [doing(cp, run)[0] for run in shown]
     if not shown:
         _show.say("no runs")
         return
@@ -71,9 +75,14 @@ def command(
                 run.seq,
                 _show.ago(run.updated_at),
             )
-            for run, (word, _) in zip(shown, now, strict=True)
+            for run, word in zip(shown, words, strict=True)
         ],
         right=("SEQ",),
     )
-    if more:
-        _show.say("… and more; see them with --limit 0, or name a PREFIX", "dim")
+    _show.say_if_cut(len(shown), next(counter), "newest first")
+
+
+def _newest(runs: Iterable[RunInfo], most: int | None) -> list[RunInfo]:
+    """The runs that were saved last, by their clocks: of a million, no more than `most` are kept."""
+    saved = attrgetter("updated_at")
+    return sorted(runs, key=saved, reverse=True) if most is None else nlargest(most, runs, saved)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from holdfast.cli import _show
-from holdfast.cli._runs import all_runs, find_run, run_argument
+from holdfast.cli._runs import find_run, run_argument
 from holdfast.cli._session import Session, as_command
 
 
@@ -17,7 +17,7 @@ def command(session: Session, run: str | None) -> None:
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
         totals = cp.stats(None if info is None else info.run_id)
-        statuses = Counter([info.status] if info else (found.status for found in all_runs(cp)))
+        statuses = Counter([info.status] if info else (found.status for found in cp.iter_runs()))
         url = cp.store.url
     runs = statuses.total()
     document = totals._asdict() | {"runs": runs, "store": url, "statuses": dict(statuses)}

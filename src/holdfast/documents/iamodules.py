@@ -31,7 +31,6 @@ from holdfast.model import (
 )
 from holdfast.operations import deleting, reading, saving
 from holdfast.pipeline.going_to import name_of, state_and_outputs
-from holdfast.store import PAGE
 from holdfast.urls import open_store
 
 __all__ = [
@@ -132,11 +131,14 @@ class BaseCheckpointer(CheckpointerView):
         return await self._read(_load, thread_id, checkpoint_id)
 
     async def list_checkpoints(
-        self, thread_id: str, limit: int = 10, offset: int = 0
+        self, thread_id: str, limit: int | None = None, offset: int = 0
     ) -> list[PipelineCheckpointInfo]:
-        """The checkpoints of all runs of the thread, newest first, without their states."""
+        """The checkpoints of all runs of the thread, newest first, without their states.
+
+        All of them, or at most `limit`; the first `offset` are left out.
+        """
         reading.check_limit(limit)
-        reading.check_limit(offset)
+        reading.check_count("offset", offset)
         return await self._read(_list, thread_id, limit, offset)
 
     async def delete_checkpoints(
@@ -152,7 +154,7 @@ class BaseCheckpointer(CheckpointerView):
         With neither, the thread and everything in it. Returns how many went. Raises
         `RunActiveError` on a run that is live or waits for someone, unless forced.
         """
-        reading.check_limit(keep_latest)
+        reading.check_count("keep_latest", keep_latest)
         with outages_as(CheckpointSaveError, thread_id):
             return await self._off_loop(_delete, thread_id, before, keep_latest, force)
 
@@ -266,20 +268,15 @@ def _loaded(core: Core, entry: Entry) -> PipelineCheckpoint:
     return PipelineCheckpoint(entry, encoding, core.journals.decode)
 
 
-def _list(core: Core, thread_id: str, limit: int, offset: int) -> list[PipelineCheckpointInfo]:
+def _list(
+    core: Core, thread_id: str, limit: int | None, offset: int
+) -> list[PipelineCheckpointInfo]:
     found = (
         PipelineCheckpointInfo(info.entry)
         for run in reading.thread(core, thread_id)
-        for info in _all_of(core, run.run_id)
+        for info in reading.checkpoints(core, run.run_id)
     )
-    return list(islice(found, offset, offset + limit))
-
-
-def _all_of(core: Core, run_id: str) -> Iterator[CheckpointInfo]:
-    after: int | None = None
-    while page := reading.list_checkpoints(core, run_id, limit=PAGE, after=after):
-        yield from page
-        after = page[-1].seq
+    return list(islice(found, offset, None if limit is None else offset + limit))
 
 
 def _delete(
@@ -289,7 +286,7 @@ def _delete(
         return deleting.delete_thread(core, thread_id, force=force)
     count = 0
     for run in reading.thread(core, thread_id):
-        kept = sum(1 for _ in islice(_all_of(core, run.run_id), keep_latest))
+        kept = sum(1 for _ in islice(reading.checkpoints(core, run.run_id), keep_latest))
         oldest = next(
             iter(reading.list_checkpoints(core, run.run_id, limit=1, oldest_first=True)), None
         )

@@ -178,12 +178,21 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         return result
 
     async def checkpoints(
-        self, run_id: str, *, store: StoreLike = None, limit: int = 20
+        self,
+        run_id: str,
+        *,
+        store: StoreLike = None,
+        limit: int | None = None,
+        oldest_first: bool = False,
     ) -> list[GraphCheckpoint]:
-        """The run's checkpoints, newest first, without their states."""
+        """The run's checkpoints, newest first, without their states: all, or at most `limit`."""
         async with _engine({"store": store, "run_id": run_id}) as engine:
             core = engine.checkpointer.core
-            found = await core.off_loop(lambda: reading.list_checkpoints(core, run_id, limit=limit))
+            found = await core.off_loop(
+                lambda: reading.list_checkpoints(
+                    core, run_id, limit=limit, oldest_first=oldest_first
+                )
+            )
             return [GraphCheckpoint(info.entry) for info in found]
 
     async def cancel(self, run_id: str, *, store: StoreLike = None, reason: str = "") -> None:

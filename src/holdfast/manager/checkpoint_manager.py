@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Self
@@ -26,9 +26,9 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs, state_seq
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of
-from holdfast.model import CARRY_STATE, Entry, Status, check_id
+from holdfast.model import Entry, check_id
 from holdfast.model import checkpoint_id as name_checkpoint
-from holdfast.operations import deleting, reading
+from holdfast.operations import deleting, iterating, reading
 
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
 """Called with every checkpoint that is skipped, and why."""
@@ -259,19 +259,24 @@ class CheckpointManager:
     def list_checkpoints(
         self,
         task_id: str,
-        limit: int = 100,
+        limit: int | None = None,
         checkpoint_type: str | None = None,
         *,
         work_item_id: str | None = None,
     ) -> list[TaskCheckpoint]:
-        """A task's checkpoints, newest first, also those that were rolled back."""
+        """A task's checkpoints, newest first, also those that were rolled back.
+
+        All of them, or at most `limit`. They come with their snapshots: give a limit where these
+        are large.
+        """
         reading.check_limit(limit)
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
-            entries = list(islice(filter(wanted, _live(core, run)), limit))
-        loaded = [reading.load(core, run, seq=entry.seq) for entry in entries]
-        return checkpoints_of(core, [one for one in loaded if one is not None])
+            listed = reading.checkpoints(core, run, most=limit)
+            seqs = (info.seq for info in listed if wanted(info.entry))
+            loaded = iterating.load_listed(core, run, list(islice(seqs, limit)))
+            return checkpoints_of(core, loaded)
 
     def delete_checkpoint(self, checkpoint_id: str) -> bool:
         """Delete a checkpoint with its snapshot and evidence; False if there is no such one."""
@@ -338,12 +343,6 @@ def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[
         )
 
     return wanted
-
-
-def _live(core: Core, run: str) -> Iterator[Entry]:
-    for entry in core.journals.entries(run, newest_first=True):
-        if entry.kind in CARRY_STATE and entry.status != Status.DELETED:
-            yield entry
 
 
 def _current(core: Core, run: str) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, run_info
 from holdfast.codec.revive import revive
-from holdfast.errors import HoldfastError
+from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.kernel.core import Core, Pages
 from holdfast.kernel.playback import Branch, Playback
 from holdfast.kernel.reader import FEW, all_runs, is_stub
@@ -82,6 +82,25 @@ def iter_states(
     if not isinstance(after, int | None):
         raise TypeError(f"after must be an int, not {after!r}")
     return _states(core, run_id, after, left_behind, as_type)
+
+
+def load_listed(core: Core, run_id: str, seqs: Sequence[int]) -> list[Checkpoint[Any]]:
+    """The checkpoints at these seqs of a run, in one pass, in the order given. Blocks.
+
+    Those that were deleted since they were listed are left out.
+    """
+    found: dict[int, Checkpoint[Any] | None] = dict.fromkeys(seqs)
+    states = _States(core, None)
+    for entry in _wanted(core, run_id, min(seqs) - 1, left_behind=True) if seqs else ():
+        try:
+            checkpoint = states.at(entry)
+        except CheckpointCorruptedError:
+            if entry.seq in found:
+                raise
+        else:
+            if entry.seq in found:
+                found[entry.seq] = checkpoint
+    return [checkpoint for checkpoint in found.values() if checkpoint is not None]
 
 
 def _pages(found: Iterator[T], run_id: str | None = None) -> Pages[T]:

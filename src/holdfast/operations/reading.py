@@ -119,11 +119,11 @@ def list_checkpoints(
 def checkpoints(
     core: Core,
     run_id: str,
-    after: int | None,
-    oldest_first: bool,
-    step: str | None,
-    type_: str | None,
-    status: str | None,
+    after: int | None = None,
+    oldest_first: bool = False,
+    step: str | None = None,
+    type_: str | None = None,
+    status: str | None = None,
     *,
     most: int | None = None,
 ) -> Iterator[CheckpointInfo]:

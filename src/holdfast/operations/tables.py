@@ -12,6 +12,7 @@ from typing import Any, Final
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
 from holdfast.kernel.core import Core
+from holdfast.kernel.playback import Playback
 from holdfast.kernel.reader import is_live
 from holdfast.model import Entry
 from holdfast.operations.copying import Progress, named_runs, unseen
@@ -61,17 +62,17 @@ def export_checkpoints(
     count = 0
     with replacing(target) as partial, writer(partial) as add:
         for name in names:
+            playback = Playback(core.journals)
             for entry in filter(is_live, core.journals.entries(name, bodies=True)):
-                add(_row(core, entry, states))
-                count += 1
+                encoding = playback.encoding(entry) if states and entry.size else b""
+                if encoding is not None:  # else it was deleted meanwhile
+                    add(_row(core, entry, encoding))
+                    count += 1
             progress(name)
     return count
 
 
-def _row(core: Core, entry: Entry, states: bool) -> Row:
-    encoding = b""
-    if states and entry.size:
-        encoding = core.journals.chain(entry.run, entry.seq).encoding
+def _row(core: Core, entry: Entry, encoding: bytes) -> Row:
     checkpoint = Checkpoint(entry, encoding, core.journals.decode)
     state = {"state": readable.to_json(checkpoint.state)} if encoding else {}
     return state | {

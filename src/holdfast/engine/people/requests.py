@@ -29,7 +29,7 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, check_id
-from holdfast.operations.reading import outages_named
+from holdfast.operations.reading import check_limit, outages_named
 from holdfast.store import RunFilter
 
 log = logging.getLogger("holdfast")
@@ -127,13 +127,12 @@ def open_questions(
 ) -> list[Question]:
     """The questions that all runs of a store wait for, those due first. Blocks, and writes nothing.
 
-    With `assignee`, what this person may answer; with `overdue`, those whose deadline has passed.
-    `after` the last one of a page comes the next page.
+    All of them, or at most `limit`. With `assignee`, what this person may answer; with `overdue`,
+    those whose deadline has passed. `after` the last one of a page comes the next page.
     """
     if assignee is not None:
         check_id("assignee", assignee)
-    if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, not {limit!r}")
+    check_limit(limit)
     now, past = _now(core), None if after is None else _urgency(after)
     wanted = (
         found
@@ -306,7 +305,7 @@ def _is_idle(core: Core, head: Entry) -> bool:
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
-    children = core.journals.store.runs(RunFilter(prefix=f"{run_id}//"))
+    children = all_runs(core.journals.store, RunFilter(prefix=f"{run_id}//"))
     return any(head.status not in _OVER for head in children) or any(
         Meta(e).undo for e in entries if e.kind == Kind.RESULT
     )

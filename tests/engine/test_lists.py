@@ -1,0 +1,56 @@
+"""What the engine lists, it lists completely."""
+
+from __future__ import annotations
+
+import pytest
+
+import holdfast as hf
+from holdfast.engine.people import requests
+from holdfast.store import PAGE
+from holdfast.workflow import WorkflowEngine, ask, parallel, workflow
+from tests.workflow.support import Flow
+
+
+@workflow
+def survey(count: int) -> Flow:
+    return (yield parallel(*(ask(f"Question {n}?") for n in range(count))))
+
+
+@pytest.fixture
+def cp() -> hf.SyncCheckpointer:
+    return hf.SyncCheckpointer("memory://")
+
+
+def _ask(cp: hf.SyncCheckpointer, run_id: str, count: int) -> None:
+    with pytest.raises(hf.RunPausedError):
+        WorkflowEngine(cp).run_sync(survey, workflow_id=run_id, count=count)
+
+
+def test_the_open_questions_of_a_store_are_all_listed(cp: hf.SyncCheckpointer) -> None:
+    _ask(cp, "a", 70)
+    _ask(cp, "b", 50)
+    found = requests.open_questions(cp.core)
+    assert len({(one.run_id, one.key) for one in found}) == len(found) == 120
+    assert found[0] == requests.questions(cp.core, "a")[0]
+    assert requests.open_questions(cp.core, limit=7) == found[:7]
+    assert requests.open_questions(cp.core, after=found[6]) == found[7:]
+    assert requests.open_questions(cp.core, limit=0) == []
+    for wrong in (-1, "7"):
+        with pytest.raises(ValueError, match="limit must be an int of 0 or more"):
+            requests.open_questions(cp.core, limit=wrong)  # type: ignore[arg-type]
+
+
+def test_a_run_with_an_unfinished_child_among_many_is_not_cancelled_over_its_head(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    """It is asked to cancel, and cancels its child when it is resumed."""
+    _ask(cp, "run", 1)
+    for n in range(PAGE):
+        cp.save(f"run//{n:04}", n)
+        cp.complete(f"run//{n:04}")
+    cp.save("run//last", 1, status="paused")
+    cp.core.drive(requests.request(cp.core, "run", "cancel"))
+    info = cp.run("run")
+    assert info is not None
+    assert info.status == "paused"
+    assert cp.timeline("run")[-1].kind == "request"
