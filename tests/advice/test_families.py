@@ -9,6 +9,7 @@ import shlex
 import sqlite3
 from collections import UserDict
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -279,7 +280,7 @@ def test_a_path_without_a_condition_is_added_and_the_run_resumed() -> None:
 def test_a_run_that_took_too_long_or_was_not_answered_is_resumed() -> None:
     @workflow("asking")
     def asking() -> Generator[Any, Any, Any]:
-        return (yield ask("well?", deadline=0.001))
+        return (yield ask("well?", deadline=datetime(2001, 1, 1, tzinfo=UTC)))
 
     with Engine("runs.db") as engine:
         with pytest.raises(hf.RunPausedError) as paused:
