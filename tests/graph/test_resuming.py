@@ -10,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved, RunStarted
+from holdfast.engine.run import left
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry
 from tests.graph.flows import Calls, State, join, run
 
@@ -200,6 +201,7 @@ def test_attempts_that_a_crash_cut_short_count(cp: hf.SyncCheckpointer) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        left._left.clear()  # as in another process
 
     run(crash(app.run(State(), store=cp, run_id="run")))
     run(crash(app.resume("run", store=cp)))

@@ -36,7 +36,7 @@ class StepInfo:
     run_id: str
     step: str  # unique in the run, and the same in every attempt
     name: str
-    attempt: int  # 1 at first; attempts that a crash cut short count, too
+    attempt: int  # 1 at first; attempts that were cut short, by a crash or otherwise, count too
     epoch: int = 0  # the seq of the rollback that the run continued from, if any
     flow: str = ""
     _report: Report | None = field(default=None, repr=False, compare=False)

@@ -16,6 +16,7 @@ from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import refuse_if_held, this_process
 from holdfast.engine.run.failures import failure_in
+from holdfast.engine.run.left import recall
 from holdfast.engine.run.loop import Resumption
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -191,6 +192,7 @@ def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
 def resumption(history: History) -> Resumption:
     """What happened in a run that is resumed."""
     failed = history.rolling_back()
+    known = recall((*reversed(history.entries), history.opening))
     undone = {
         str(entry.step): why
         for entry in history.of(Kind.DECISION)
@@ -198,8 +200,9 @@ def resumption(history: History) -> Resumption:
     }
     return Resumption(
         epoch=history.epoch,
-        deaths=history.deaths(),
+        deaths=history.deaths() if known is None else known.deaths,
         failed_attempts=history.failed_attempts(),
+        cut_short={} if known is None else known.cut_short,
         answers=history.answers(),
         wanted=history.wanted(),
         failure=None if failed is None else _recorded_failure(history, failed),

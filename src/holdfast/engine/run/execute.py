@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,6 +21,7 @@ from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.functions import portable
 from holdfast.engine.program import Task
 from holdfast.engine.run.failures import failure
+from holdfast.engine.run.threads import threads
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -41,8 +41,6 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Resumption, Run
     from holdfast.evidence import Evidence
-
-_THREADS: Final = 32
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
@@ -71,7 +69,9 @@ class Steps:
         self._run = run
         self._epoch = behind.epoch
         self.deaths = behind.deaths  # attempts that a crash cut short, until something is finished
+        self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self._failed = behind.failed_attempts
+        self._cut_short = behind.cut_short
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
@@ -88,7 +88,7 @@ class Steps:
         """Start the tasks; returns as soon as any that are under way are finished."""
         if tasks and self._run.options.listening:
             for task in tasks:
-                self._announce(task, 1 + self.deaths + self._failed.get(task.key, 0))
+                self._announce(task, self._next_attempt(task.key))
             await self._run.hand_over()
             if self._interrupted:  # while the consumer was looking
                 tasks = ()
@@ -196,11 +196,21 @@ class Steps:
 
     # --- one task
 
+    def cut_short(self) -> dict[str, int]:
+        """The attempts that began and were dropped, by step, if the run is left now."""
+        found = dict(self._cut_short)
+        for key in self.under_way:
+            found[key] = found.get(key, 0) + 1
+        return found
+
+    def _next_attempt(self, key: str) -> int:
+        return 1 + self.deaths + self._failed.get(key, 0) + self._cut_short.get(key, 0)
+
     async def _execute(self, task: Task, *, here: bool) -> Finished | None:
         """Try until it is finished, or has failed after its last attempt; None if it was interrupted."""
         run, retry = self._run, task.policy.retry
         failures = self._failed.get(task.key, 0)
-        attempt = 1 + self.deaths + failures
+        attempt = self._next_attempt(task.key)
         began, tries = perf_counter(), 0
         if retry is not None and self._hopeless(task):
             message = f"its process died {self.deaths} times; resume the run to try once more"
@@ -233,6 +243,7 @@ class Steps:
                 if task.child and isinstance(raised, _NO_FAILURE):
                     raise
                 failures += 1
+                self.under_way.discard(task.key)
                 if retry is None or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
@@ -271,6 +282,7 @@ class Steps:
         run, policy = self._run, task.policy
         read = () if policy.claims is None else await self._before(task, policy.claims, here)
         said: Sequence[Any] = ()
+        self.under_way.add(task.key)
         if task.child is not None:
             from holdfast.engine.launch import run_child
 
@@ -384,16 +396,6 @@ def _stored_form(value: Any) -> Any:
 def _is_pending(value: object) -> bool:
     """Whether the function returned an awaitable. A step of a flow does not count."""
     return inspect.iscoroutine(value) or asyncio.isfuture(value)
-
-
-def threads() -> Executor:
-    """The threads in which sync steps run, unless they are given an executor."""
-    return _threads_of(os.getpid())
-
-
-@lru_cache(maxsize=1)
-def _threads_of(pid: int) -> Executor:  # a child of fork() has no threads: it makes its own
-    return ThreadPoolExecutor(_THREADS, thread_name_prefix="holdfast-step")
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -16,7 +16,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import Program, Ready, Stored, Task
 from holdfast.engine.resume.history import answer_in
-from holdfast.engine.run import ending, live
+from holdfast.engine.run import ending, left, live
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
@@ -45,6 +45,7 @@ class Resumption(NamedTuple):
     epoch: int = 0
     deaths: int = 0
     failed_attempts: Mapping[str, int] = _NONE
+    cut_short: Mapping[str, int] = _NONE  # attempts that began and were dropped, by step
     answers: Mapping[str, Any] = _NONE
     wanted: str | None = None
     waits: bool = False  # for answers that have not come
@@ -111,6 +112,9 @@ class Run:
             timer = self._loop.call_at(self._due, self.ask, "timeout")
         try:
             return await self._work()
+        except BaseException:
+            self._leave()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
@@ -120,6 +124,12 @@ class Run:
             self.program.close()
             for child in self.children:
                 live.forget(child)
+
+    def _leave(self) -> None:
+        """Remember which steps are under way, if the journal does not say that the run stopped."""
+        tip = self.core.journals.tip(self.run_id)
+        if tip is not None and not self.recorder.stopped:
+            left.remember(tip.digest, left.Left(self.steps.deaths, self.steps.cut_short()))
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
@@ -264,6 +274,7 @@ class Run:
                     good.append(item)
         if good:
             bad += await self._save_results(good)
+        self.steps.under_way.difference_update(done.task.key for done in finished)
         for task, failed in bad:
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, str(failed), failed.attempts))
             try:

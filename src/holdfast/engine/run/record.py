@@ -35,6 +35,7 @@ class Recorder:
         epoch: int = 0,
     ) -> None:
         self.degraded: HoldfastError | None = None  # the save that failed, if it was not fatal
+        self.stopped = False  # the journal says so: paused, failed or over
         self._hold = hold
         self._core = hold.core
         self._run = hold.run
@@ -87,6 +88,7 @@ class Recorder:
             return []
         if self.degraded is not None:
             self.degraded = self._core.degraded = None
+        self.stopped = bool(drafts) and drafts[-1].status != Status.RUNNING
         return saved
 
     async def save_and_announce(
