@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-<<<<<<< HEAD
 from holdfast.documents.workflow_results import result_of
 from holdfast.engine.engine import Engine
-=======
 from holdfast.engine.run import left
->>>>>>> 580d927 (Attempts are counted by what was begun, not by streams that were left)
 from holdfast.workflow import (
     Retry,
     StepFailed,
@@ -181,15 +178,10 @@ def test_a_step_that_kills_its_process_again_and_again_is_given_up(
         yield step("deadly").python(lambda: 1).retry(2, crashes=1)
 
     async def main() -> None:
-<<<<<<< HEAD
         await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "deadly")
-        second = await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "deadly")
-=======
-        await stop_at(engine.execute(flow, workflow_id="r"), StepStarted, "deadly")
         left._left.clear()  # as in another process
-        second = await stop_at(engine.resume(flow, workflow_id="r"), StepStarted, "deadly")
+        second = await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "deadly")
         left._left.clear()
->>>>>>> 580d927 (Attempts are counted by what was begun, not by streams that were left)
         assert second.attempt == 2
         with pytest.raises(hf.StepFailedError, match="its process died 2 times"):
             await engine.run(flow(), run_id="r", resume=True)
