@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.engine.run import live
 
 
@@ -25,8 +24,8 @@ def store(url: str) -> Iterator[hf.Store]:
 
 
 @pytest.fixture
-def engine(store: hf.Store) -> Engine:
-    return Engine(store)
+def engine(store: hf.Store) -> hf.Engine:
+    return hf.Engine(store)
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-from holdfast.engine.engine import Engine
+import holdfast as hf
 from holdfast.engine.events import StepEvent
 from holdfast.workflow import Event, Workflow
 
@@ -90,5 +90,5 @@ def other_tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
-async def run_to_end(engine: Engine, flow: Workflow[..., Any], run_id: str) -> Any:
+async def run_to_end(engine: hf.Engine, flow: Workflow[..., Any], run_id: str) -> Any:
     return await engine.run(flow(), run_id=run_id, resume=True)

@@ -9,7 +9,6 @@ import pytest
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import ask, step, workflow
 from tests.workflow.support import Flow, collect
 
@@ -19,18 +18,18 @@ def asks(n: int) -> Flow:
     return n if (yield ask("Go on?", returns=bool)) else 0
 
 
-def paused(engine: Engine) -> None:
+def paused(engine: hf.Engine) -> None:
     with pytest.raises(hf.RunPausedError, match="answer it, then resume"):
         engine.run_sync(asks(n=1), run_id="r")
 
 
-def test_a_paused_run_is_answered_and_resumed(engine: Engine) -> None:
+def test_a_paused_run_is_answered_and_resumed(engine: hf.Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
     assert engine.run_sync(asks(), run_id="r", resume=True) == 1
 
 
-def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: Engine) -> None:
+def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: hf.Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
     with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
@@ -39,7 +38,7 @@ def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: Engin
     assert result_of(engine.checkpointer.core, "r").output == 1
 
 
-def test_an_id_that_is_taken_can_be_resumed(engine: Engine) -> None:
+def test_an_id_that_is_taken_can_be_resumed(engine: hf.Engine) -> None:
     paused(engine)
     with pytest.raises(hf.RunExistsError, match="resume it, or choose another id"):
         engine.run_sync(asks(n=1), run_id="r")
@@ -49,7 +48,7 @@ def test_an_id_that_is_taken_can_be_resumed(engine: Engine) -> None:
         engine.run_sync(asks(n=1), run_id="another")
 
 
-def test_a_run_that_is_not_over_is_cleared_with_force(engine: Engine) -> None:
+def test_a_run_that_is_not_over_is_cleared_with_force(engine: hf.Engine) -> None:
     paused(engine)
     view = StoreView(engine.checkpointer)
     with pytest.raises(hf.RunActiveError, match="pass force=True to delete it anyway"):
@@ -59,7 +58,7 @@ def test_a_run_that_is_not_over_is_cleared_with_force(engine: Engine) -> None:
         result_of(engine.checkpointer.core, "r")
 
 
-def test_a_step_without_a_function_gets_one(engine: Engine) -> None:
+def test_a_step_without_a_function_gets_one(engine: hf.Engine) -> None:
     @workflow("empty")
     def empty(n: int) -> Flow:
         made = step("made")
@@ -71,16 +70,16 @@ def test_a_step_without_a_function_gets_one(engine: Engine) -> None:
 
 
 def test_an_engine_that_has_executed_nothing_needs_an_id(store: hf.Store) -> None:
-    paused(Engine(store))
-    fresh = Engine(store)
+    paused(hf.Engine(store))
+    fresh = hf.Engine(store)
     for verb in (fresh.cancel_sync, fresh.pause_sync, fresh.get_result):
         with pytest.raises(ValueError, match="needs a workflow_id"):
             verb()
     fresh.cancel_sync("r")
-    assert result_of(fresh.checkpointer.core, "r").status == "cancelled"
+    assert fresh.status_sync("r") == "cancelled"
 
 
-def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: Engine) -> None:
+def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: hf.Engine) -> None:
     """An environment variable that is not set must not make `resume=True` start over."""
     with pytest.raises(hf.InvalidIdError):
         engine.run_sync(asks(n=1), run_id="", resume=True)
@@ -91,7 +90,7 @@ def test_an_empty_id_is_refused_and_never_means_a_new_run(engine: Engine) -> Non
 
 
 def test_other_inputs_for_a_completed_run_are_all_that_the_error_shows(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     paused(engine)
     engine.answer_sync("r", True)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.workflow import Workflow, command, for_each, step, workflow
 from tests.engine.desk import Desk, there
@@ -30,11 +29,11 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine("memory://")
+def engine() -> hf.Engine:
+    return hf.Engine("memory://")
 
 
-def run(engine: Engine, flow: Workflow[..., Any]) -> Any:
+def run(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
     return asyncio.run(engine.run(flow(), run_id="r", resume=True))
 
 
@@ -64,7 +63,7 @@ def zipping(desk: Desk) -> Workflow[..., Any]:
     return flow
 
 
-def test_a_directory_that_a_step_consumes_is_not_made_again(engine: Engine, desk: Desk) -> None:
+def test_a_directory_that_a_step_consumes_is_not_made_again(engine: hf.Engine, desk: Desk) -> None:
     flow = zipping(desk)
     run(engine, flow)
     assert desk.take() == ["pages", "zip", "last"]
@@ -78,7 +77,7 @@ def test_a_directory_that_a_step_consumes_is_not_made_again(engine: Engine, desk
     assert desk.take() == ["pages", "zip", "last"], "it takes the pages to make the archive"
 
 
-def test_what_is_there_again_is_not_gone(engine: Engine, desk: Desk) -> None:
+def test_what_is_there_again_is_not_gone(engine: hf.Engine, desk: Desk) -> None:
     flow = zipping(desk)
     run(engine, flow)
     desk.take()
@@ -87,7 +86,9 @@ def test_what_is_there_again_is_not_gone(engine: Engine, desk: Desk) -> None:
     assert desk.take() == ["pages", "zip", "last"]
 
 
-def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(engine: Engine, desk: Desk) -> None:
+def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(
+    engine: hf.Engine, desk: Desk
+) -> None:
     @step(outputs=lambda _, n: f"model-{n}", removes=lambda _, n: f"model-{n - 1}")
     def train(n: int) -> None:
         desk.write(f"model-{n}")
@@ -105,7 +106,7 @@ def test_of_a_file_that_rotates_the_newest_is_kept_and_claimed(engine: Engine, d
 
 
 def test_what_is_made_anew_where_something_was_removed_is_no_failure(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     def make(text: str) -> None:
         desk.call(text)
@@ -125,7 +126,7 @@ def test_what_is_made_anew_where_something_was_removed_is_no_failure(
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
 def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
-    engine: Engine, desk: Desk, kind: str
+    engine: hf.Engine, desk: Desk, kind: str
 ) -> None:
     (desk / "x").mkdir() if kind == "directory" else (desk / "x").touch()
 
@@ -137,7 +138,7 @@ def test_what_is_still_there_fails_the_step_that_should_have_removed_it(
         run(engine, flow)
 
 
-def test_a_command_can_remove_things(engine: Engine, desk: Desk) -> None:
+def test_a_command_can_remove_things(engine: hf.Engine, desk: Desk) -> None:
     @workflow("gzips")
     def flow() -> Flow:
         yield step("a").python(desk.write, args=("a",), outputs="a")
@@ -168,7 +169,7 @@ def relative(desk: Desk) -> Workflow[..., Any]:
 
 
 def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
-    engine: Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: hf.Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)
     run(engine, flow)
@@ -186,7 +187,7 @@ def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
 
 
 def test_a_directory_that_was_moved_as_a_whole_is_fine(
-    engine: Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: hf.Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)
     run(engine, flow)
@@ -202,12 +203,12 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
 ) -> None:
     store = hf.open_store("memory://")
     flow = relative(desk)
-    run(Engine(store), flow)
+    run(hf.Engine(store), flow)
     desk.take()
     (desk / "b").unlink()
     monkeypatch.chdir(tmp_path)
     for base, words in ((tmp_path, "was claimed in"), (desk.place, "b is there")):
-        checked = Engine(store, verifier=EvidenceVerifier(base))
+        checked = hf.Engine(store, verifier=EvidenceVerifier(base))
         with pytest.raises(hf.HoldfastError, match=words):  # at last b is written elsewhere
             run(checked, flow)
     assert desk.take() == ["b"]
@@ -232,7 +233,7 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
     ids=str,
 )
 def test_what_could_never_be_claimed_is_refused_before_the_step_is_called(
-    engine: Engine, desk: Desk, said: dict[str, Any]
+    engine: hf.Engine, desk: Desk, said: dict[str, Any]
 ) -> None:
     @step(retry=3, **said)
     def pay() -> None:
@@ -257,14 +258,14 @@ def test_a_path_outside_the_roots_is_refused_before_the_step_is_called(
         yield step("pay").python(desk.call, args=("pay",), outputs=tmp_path / "x")
 
     with pytest.raises(hf.StepFailedError, match="in none of the roots"):
-        run(Engine("memory://", verifier=strict), flow)
+        run(hf.Engine("memory://", verifier=strict), flow)
     assert desk.take() == []
 
 
 # --- functions of the result and the arguments
 
 
-def test_a_function_is_given_as_much_as_it_asks_for(engine: Engine, desk: Desk) -> None:
+def test_a_function_is_given_as_much_as_it_asks_for(engine: hf.Engine, desk: Desk) -> None:
     def work(name: str, *, ending: str = "out") -> dict[str, str]:
         desk.write(f"{name}.{ending}")
         return {"file": f"{name}.{ending}"}
@@ -292,7 +293,7 @@ def test_a_function_is_given_as_much_as_it_asks_for(engine: Engine, desk: Desk) 
         assert desk.take() == names[names.index(gone) :]
 
 
-def test_the_items_of_a_for_each_name_their_files(engine: Engine, desk: Desk) -> None:
+def test_the_items_of_a_for_each_name_their_files(engine: hf.Engine, desk: Desk) -> None:
     @workflow("each")
     def flow() -> Flow:
         yield for_each("ab", desk.write, concurrency=1, outputs=lambda text, name: name)
@@ -303,7 +304,7 @@ def test_the_items_of_a_for_each_name_their_files(engine: Engine, desk: Desk) ->
     assert desk.take() == ["a", "b", "b"]
 
 
-def test_what_is_read_may_depend_on_the_arguments(engine: Engine, desk: Desk) -> None:
+def test_what_is_read_may_depend_on_the_arguments(engine: hf.Engine, desk: Desk) -> None:
     (desk / "a.in").write_text("1")
 
     @step(reads=lambda name: f"{name}.in")
@@ -321,7 +322,7 @@ def test_what_is_read_may_depend_on_the_arguments(engine: Engine, desk: Desk) ->
 
 
 def test_a_result_that_is_put_right_names_its_files_by_the_arguments_of_the_step(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     @workflow("checked")
     def flow() -> Flow:
@@ -338,7 +339,7 @@ def test_a_result_that_is_put_right_names_its_files_by_the_arguments_of_the_step
 
 
 def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     @workflow("stars")
     def flow() -> Flow:
@@ -348,7 +349,9 @@ def test_a_path_with_a_star_is_taken_literally_and_the_error_says_so(
         run(engine, flow)
 
 
-def test_the_outputs_of_a_command_are_relative_to_the_program(engine: Engine, desk: Desk) -> None:
+def test_the_outputs_of_a_command_are_relative_to_the_program(
+    engine: hf.Engine, desk: Desk
+) -> None:
     (desk / "work").mkdir()
     writes = [sys.executable, "-c", "open('out.txt', 'w').write('x')"]
 

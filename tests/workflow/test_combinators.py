@@ -7,7 +7,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunFailed,
     StepCompleted,
@@ -21,7 +20,7 @@ from holdfast.workflow import (
 from tests.workflow.support import Calls, Flow, collect, collect_failure, of, steps, stop_at
 
 
-def test_a_branch_is_taken_once_and_for_all(engine: Engine) -> None:
+def test_a_branch_is_taken_once_and_for_all(engine: hf.Engine) -> None:
     world = {"open": True}
     calls = Calls()
 
@@ -44,7 +43,7 @@ def test_a_branch_is_taken_once_and_for_all(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_branch_without_a_true_condition_gives_none(engine: Engine) -> None:
+def test_a_branch_without_a_true_condition_gives_none(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         nothing = yield branch((False, step("a").python(lambda: 1)))
@@ -58,7 +57,7 @@ def test_a_branch_without_a_true_condition_gives_none(engine: Engine) -> None:
     assert asyncio.run(engine.run(flow())) == [None, "just a value", 2]
 
 
-def test_parts_give_a_list_and_named_ones_a_dict(engine: Engine) -> None:
+def test_parts_give_a_list_and_named_ones_a_dict(engine: hf.Engine) -> None:
     def nested(n: int) -> Flow:
         a = yield step("a").python(lambda: n)
         return (yield step("b").python(lambda: a + 1))
@@ -82,7 +81,7 @@ def test_parts_give_a_list_and_named_ones_a_dict(engine: Engine) -> None:
         parallel(step("a"), b=step("b"))
 
 
-def test_each_part_is_recorded_when_it_is_done(engine: Engine) -> None:
+def test_each_part_is_recorded_when_it_is_done(engine: hf.Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -109,7 +108,7 @@ def test_each_part_is_recorded_when_it_is_done(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_when_one_part_fails_the_others_are_finished_first(engine: Engine) -> None:
+def test_when_one_part_fails_the_others_are_finished_first(engine: hf.Engine) -> None:
     calls = Calls()
     broken = True
 
@@ -139,7 +138,7 @@ def test_when_one_part_fails_the_others_are_finished_first(engine: Engine) -> No
     asyncio.run(main())
 
 
-def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: Engine) -> None:
+def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: hf.Engine) -> None:
     broken = True
 
     async def work(n: int) -> int:
@@ -166,7 +165,7 @@ def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: Engine) -> 
     asyncio.run(main())
 
 
-def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: Engine) -> None:
+def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: hf.Engine) -> None:
     calls = Calls()
     broken = True
 
@@ -195,7 +194,7 @@ def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: Engine) -
     asyncio.run(main())
 
 
-def test_so_many_items_at_once_and_no_more(engine: Engine) -> None:
+def test_so_many_items_at_once_and_no_more(engine: hf.Engine) -> None:
     running = most = 0
 
     async def work(n: int) -> int:
@@ -217,7 +216,7 @@ def test_so_many_items_at_once_and_no_more(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("form", ["function", "builder", "step", "generator", "modified"])
-def test_only_unfinished_items_are_done_after_a_resume(engine: Engine, form: str) -> None:
+def test_only_unfinished_items_are_done_after_a_resume(engine: hf.Engine, form: str) -> None:
     calls = Calls()
 
     async def work(n: int) -> int:
@@ -249,7 +248,7 @@ def test_only_unfinished_items_are_done_after_a_resume(engine: Engine, form: str
     asyncio.run(main())
 
 
-def test_what_a_body_says_about_its_step_holds(engine: Engine) -> None:
+def test_what_a_body_says_about_its_step_holds(engine: hf.Engine) -> None:
     calls = Calls()
 
     def flaky(n: int) -> int:
@@ -281,7 +280,7 @@ def test_what_a_body_says_about_its_step_holds(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_items_can_be_retried_and_timed(engine: Engine) -> None:
+def test_items_can_be_retried_and_timed(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def flaky(n: int) -> int:
@@ -305,7 +304,7 @@ def test_items_can_be_retried_and_timed(engine: Engine) -> None:
         asyncio.run(engine.run(flow()))
 
 
-def test_results_are_not_given_to_other_items_after_a_resume(engine: Engine) -> None:
+def test_results_are_not_given_to_other_items_after_a_resume(engine: hf.Engine) -> None:
     world = ["a", "b", "c"]
 
     @workflow
@@ -324,7 +323,7 @@ def test_results_are_not_given_to_other_items_after_a_resume(engine: Engine) -> 
     asyncio.run(main())
 
 
-def test_items_that_can_not_be_stored_are_counted(engine: Engine) -> None:
+def test_items_that_can_not_be_stored_are_counted(engine: hf.Engine) -> None:
     items = [lambda: 1, lambda: 2]
 
     @workflow
@@ -334,7 +333,7 @@ def test_items_that_can_not_be_stored_are_counted(engine: Engine) -> None:
     assert asyncio.run(engine.run(flow())) == [1, 2]
 
 
-def test_no_items_is_an_empty_list(engine: Engine) -> None:
+def test_no_items_is_an_empty_list(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         return (yield for_each([], str))
@@ -342,7 +341,7 @@ def test_no_items_is_an_empty_list(engine: Engine) -> None:
     assert asyncio.run(engine.run(flow())) == []
 
 
-def test_a_failed_item_stops_those_not_begun(engine: Engine) -> None:
+def test_a_failed_item_stops_those_not_begun(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def work(n: int) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     CheckpointSaved,
     Event,
@@ -43,7 +42,7 @@ def two(n: int = 1) -> Flow:
     return (yield step("second").python(lambda: a + 1))
 
 
-def test_events_tell_the_run_in_order(engine: Engine) -> None:
+def test_events_tell_the_run_in_order(engine: hf.Engine) -> None:
     events = asyncio.run(collect(engine.stream(two(), run_id="r")))
     assert [type(e) for e in events] == [
         RunStarted,
@@ -59,7 +58,7 @@ def test_events_tell_the_run_in_order(engine: Engine) -> None:
 
 def test_a_saved_checkpoint_is_there_when_its_event_comes(store: hf.Store) -> None:
     async def main() -> None:
-        engine, reader = Engine(store), hf.Checkpointer(store)
+        engine, reader = hf.Engine(store), hf.Checkpointer(store)
         async for event in engine.stream(two(), run_id="r"):
             if isinstance(event, CheckpointSaved):
                 found = await reader.load("r", checkpoint_id=event.checkpoint_id)
@@ -70,7 +69,7 @@ def test_a_saved_checkpoint_is_there_when_its_event_comes(store: hf.Store) -> No
     asyncio.run(main())
 
 
-def test_an_id_is_made_and_carried_by_every_event(engine: Engine) -> None:
+def test_an_id_is_made_and_carried_by_every_event(engine: hf.Engine) -> None:
     async def main() -> None:
         stream = engine.stream(two())
         made = engine.workflow_id
@@ -82,7 +81,7 @@ def test_an_id_is_made_and_carried_by_every_event(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_failed_run_says_so_and_then_raises(engine: Engine) -> None:
+def test_a_failed_run_says_so_and_then_raises(engine: hf.Engine) -> None:
     def fails() -> None:
         raise ValueError("no luck")
 
@@ -113,7 +112,7 @@ def test_a_failed_run_says_so_and_then_raises(engine: Engine) -> None:
     assert [s.success for s in result.steps] == [True, False]
 
 
-def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: Engine) -> None:
+def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: hf.Engine) -> None:
     async def main() -> None:
         for event_kind in (RunStarted, StepStarted, StepCompleted, CheckpointSaved):
             run_id = event_kind.__name__
@@ -125,7 +124,7 @@ def test_leaving_the_events_leaves_the_run_to_be_resumed(engine: Engine) -> None
     asyncio.run(main())
 
 
-def test_leaving_the_events_drops_the_steps_under_way(engine: Engine) -> None:
+def test_leaving_the_events_drops_the_steps_under_way(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def forever(name: str) -> None:
@@ -154,7 +153,7 @@ def test_leaving_the_events_drops_the_steps_under_way(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_single_step_under_way_is_dropped_too(engine: Engine) -> None:
+def test_a_single_step_under_way_is_dropped_too(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def reports() -> None:
@@ -177,7 +176,7 @@ def test_a_single_step_under_way_is_dropped_too(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_stream_is_a_context_that_closes_it(engine: Engine) -> None:
+def test_a_stream_is_a_context_that_closes_it(engine: hf.Engine) -> None:
     async def main() -> None:
         async with engine.stream(two(), run_id="r") as stream:
             await anext(stream)
@@ -186,13 +185,13 @@ def test_a_stream_is_a_context_that_closes_it(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_stream_never_begun_begins_no_run(engine: Engine) -> None:
+def test_a_stream_never_begun_begins_no_run(engine: hf.Engine) -> None:
     engine.stream(two(), run_id="r")
     with pytest.raises(hf.CheckpointNotFoundError):
         result_of(engine.checkpointer.core, "r")
 
 
-def test_many_runs_at_once_are_kept_apart(engine: Engine) -> None:
+def test_many_runs_at_once_are_kept_apart(engine: hf.Engine) -> None:
     async def one(n: int) -> None:
         events = await collect(engine.stream(two(n=n), run_id=f"r{n}"))
         assert {e.run_id for e in events} == {f"r{n}"}
@@ -207,7 +206,7 @@ def test_many_runs_at_once_are_kept_apart(engine: Engine) -> None:
 # --- progress is seen while the step runs: each step here waits for it to be seen
 
 
-def _reporting(flow_step: Any, engine: Engine, seen: Any) -> list[StepProgress]:
+def _reporting(flow_step: Any, engine: hf.Engine, seen: Any) -> list[StepProgress]:
     @workflow
     def flow() -> Flow:
         yield flow_step
@@ -224,7 +223,7 @@ def _reporting(flow_step: Any, engine: Engine, seen: Any) -> list[StepProgress]:
     return asyncio.run(main())
 
 
-def test_progress_of_a_thread_is_seen_at_once(engine: Engine) -> None:
+def test_progress_of_a_thread_is_seen_at_once(engine: hf.Engine) -> None:
     seen = threading.Event()
 
     def work() -> None:
@@ -235,7 +234,7 @@ def test_progress_of_a_thread_is_seen_at_once(engine: Engine) -> None:
     assert (event.step, event.fraction, event.message) == ("work", 0.25, "a quarter")
 
 
-def test_progress_of_an_async_step_is_seen_at_once(engine: Engine) -> None:
+def test_progress_of_an_async_step_is_seen_at_once(engine: hf.Engine) -> None:
     seen = asyncio.Event()
 
     async def work() -> None:
@@ -246,7 +245,7 @@ def test_progress_of_an_async_step_is_seen_at_once(engine: Engine) -> None:
     assert (event.fraction, event.message) == (None, "begun")
 
 
-def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: Engine) -> None:
+def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: hf.Engine) -> None:
     seen = asyncio.Event()
 
     async def part() -> None:
@@ -260,7 +259,7 @@ def test_progress_of_a_task_within_a_step_is_seen_at_once(engine: Engine) -> Non
     assert len(_reporting(step("work").python(work), engine, seen)) == 1
 
 
-def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: Engine) -> None:
+def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: hf.Engine) -> None:
     seen = threading.Event()
 
     def part() -> None:
@@ -273,7 +272,7 @@ def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: Engin
     assert len(_reporting(step("work").python(work), engine, seen)) == 1
 
 
-def test_progress_of_parallel_steps_is_seen_at_once(engine: Engine) -> None:
+def test_progress_of_parallel_steps_is_seen_at_once(engine: hf.Engine) -> None:
     seen = threading.Event()
 
     def in_thread() -> None:
@@ -288,7 +287,7 @@ def test_progress_of_parallel_steps_is_seen_at_once(engine: Engine) -> None:
     assert [e.step for e in _reporting(both, engine, seen)] == ["a"]
 
 
-def test_progress_beyond_its_bounds_is_refused(engine: Engine) -> None:
+def test_progress_beyond_its_bounds_is_refused(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("work").python(lambda: hf.current_step().progress(1.5))
@@ -301,7 +300,7 @@ def test_progress_beyond_its_bounds_is_refused(engine: Engine) -> None:
 
 
 def test_a_step_that_times_out_does_not_cancel_whoever_looks_at_the_events(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     async def slow() -> None:
         hf.current_step().progress(0.1)
@@ -323,7 +322,7 @@ def test_a_step_that_times_out_does_not_cancel_whoever_looks_at_the_events(
 
 
 def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     async def slow() -> str:
         hf.current_step().progress(0.1)
@@ -349,7 +348,7 @@ def test_a_timeout_within_a_step_does_not_cancel_whoever_looks_at_the_events(
 
 
 def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store: hf.Store) -> None:
-    engine = Engine(store, timeout=0.01)
+    engine = hf.Engine(store, timeout=0.01)
 
     async def main() -> None:
         async def look(event: Event) -> None:
@@ -365,7 +364,7 @@ def test_a_run_that_times_out_does_not_cancel_whoever_looks_at_the_events(store:
 
 
 def test_cancelling_a_run_does_not_cancel_whoever_looks_at_the_events(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     async def slow() -> None:
         hf.current_step().progress(0.1)

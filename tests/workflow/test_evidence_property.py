@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, Event, StepCompleted
 from holdfast.model import Kind
 from holdfast.workflow import Workflow, parallel, step, workflow
@@ -139,7 +138,7 @@ def recorded(cp: hf.SyncCheckpointer) -> list[str]:
     return [str(entry.step) for entry in trail if entry.kind == Kind.RESULT]
 
 
-async def _follow(engine: Engine, flow: Workflow[..., Any], stop: int) -> list[Event]:
+async def _follow(engine: hf.Engine, flow: Workflow[..., Any], stop: int) -> list[Event]:
     """Start the run or go on with it, up to so many finished steps."""
     exists = engine.checkpointer.core.journals.head("r") is not None
     events: list[Event] = []
@@ -165,7 +164,7 @@ def test_a_run_ends_as_if_nobody_had_touched_its_files(
         hf.SyncCheckpointer("memory://") as cp,
     ):
         world = World(Path(place), plan)
-        flow, engine = world.flow(), Engine(cp)
+        flow, engine = world.flow(), hf.Engine(cp)
         for stop, done in [*rounds, (1000, [])]:
             before = recorded(cp)
             holds = world.holding(before)

@@ -7,7 +7,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import StepRetrying, StepStarted, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, stop_at
 
@@ -45,7 +44,7 @@ async def seq_of(cp: hf.Checkpointer, run_id: str, name: str) -> int:
 def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        await Engine(cp).run(total(), run_id="r")
+        await hf.Engine(cp).run(total(), run_id="r")
         found = await cp.load("r", step="b")
         assert found is not None
         assert found.state == {"a": 1, "b": 2}
@@ -56,7 +55,7 @@ def test_the_state_of_a_run_is_its_results_by_step(store: hf.Store) -> None:
 def test_a_fork_continues_with_edited_results(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         await engine.run(total(), run_id="r")
         calls.take()
         await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f", state={"a": 1, "b": 20})
@@ -74,7 +73,7 @@ def test_a_fork_continues_with_edited_results(store: hf.Store) -> None:
 def test_the_first_attempt_after_a_fork_or_going_back_is_the_first(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         await engine.run(total(), run_id="r")
         await cp.fork("r", seq=await seq_of(cp, "r", "b"), run_id="f")
         events = await collect(engine.resume_stream("f", flow=total))
@@ -89,7 +88,7 @@ def test_the_first_attempt_after_a_fork_or_going_back_is_the_first(store: hf.Sto
 def test_after_going_back_the_steps_behind_are_done_anew(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store)
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         await engine.run(total(), run_id="r")
         calls.take()
         await cp.rollback("r", seq=await seq_of(cp, "r", "a"))
@@ -117,7 +116,7 @@ def test_an_idempotency_key_stays_over_attempts_and_crashes(store: hf.Store) -> 
         yield step("b").python(flaky).retry(5, backoff=0)
 
     async def main() -> None:
-        engine = Engine(store)
+        engine = hf.Engine(store)
         await stop_at(engine.stream(flow(), run_id="r"), StepRetrying)
         await engine.run(flow(), run_id="r", resume=True)
         assert len(seen) >= 3
@@ -144,7 +143,7 @@ def test_a_failed_run_can_be_gone_back_and_forked(store: hf.Store) -> None:
     async def main() -> None:
         nonlocal broken
         cp = hf.Checkpointer(store)
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         with pytest.raises(hf.StepFailedError):
             await engine.run(flow(), run_id="r")
         await cp.fork("r", run_id="f")

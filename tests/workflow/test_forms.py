@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import StepCompleted, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of
 
@@ -58,7 +57,7 @@ async def coroutine(n: int) -> int:
 
 
 @pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
-def test_both_forms_do_the_same(flow: Any, engine: Engine) -> None:
+def test_both_forms_do_the_same(flow: Any, engine: hf.Engine) -> None:
     assert asyncio.run(engine.run(flow(n=1), run_id="r")) == 48
     result = result_of(engine.checkpointer.core, "r")
     assert result.success
@@ -69,13 +68,13 @@ def test_both_forms_do_the_same(flow: Any, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
-def test_run_sync_needs_no_event_loop(flow: Any, engine: Engine) -> None:
+def test_run_sync_needs_no_event_loop(flow: Any, engine: hf.Engine) -> None:
     assert engine.run_sync(flow(n=1), run_id="r") == 48
     assert engine.run_sync(flow(n=2), run_id="s") == 96
     assert engine.run_sync(flow(n=1), run_id="r", resume=True) == 48
 
 
-def test_run_sync_in_an_event_loop_says_what_to_do(engine: Engine) -> None:
+def test_run_sync_in_an_event_loop_says_what_to_do(engine: hf.Engine) -> None:
     async def main() -> None:
         with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)`"):
             engine.run_sync(generator(n=1))
@@ -94,7 +93,7 @@ def test_a_step_function_is_itself_outside_of_workflows() -> None:
     assert asyncio.run(main()) == 8
 
 
-def test_a_step_function_called_by_another_step_is_a_plain_call(engine: Engine) -> None:
+def test_a_step_function_called_by_another_step_is_a_plain_call(engine: hf.Engine) -> None:
     async def outer() -> int:
         return int(tripled(1)) + int(await quadrupled(1))
 
@@ -111,7 +110,7 @@ def test_a_step_function_called_by_another_step_is_a_plain_call(engine: Engine) 
     ] == ["outer"]
 
 
-def test_more_can_be_said_about_a_step_function(engine: Engine) -> None:
+def test_more_can_be_said_about_a_step_function(engine: hf.Engine) -> None:
     calls = Calls()
 
     @step(retry=1)
@@ -128,7 +127,7 @@ def test_more_can_be_said_about_a_step_function(engine: Engine) -> None:
     assert asyncio.run(engine.run(flow())) == "done"
 
 
-def test_sync_steps_do_not_block_the_event_loop(engine: Engine) -> None:
+def test_sync_steps_do_not_block_the_event_loop(engine: hf.Engine) -> None:
     ticked = threading.Event()
 
     def waits_for_the_loop() -> bool:
@@ -147,7 +146,7 @@ def test_sync_steps_do_not_block_the_event_loop(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_where_a_sync_step_runs_can_be_said(engine: Engine) -> None:
+def test_where_a_sync_step_runs_can_be_said(engine: hf.Engine) -> None:
     with (
         ThreadPoolExecutor(1, thread_name_prefix="mine") as threads,
         ProcessPoolExecutor(1) as processes,
@@ -169,7 +168,7 @@ def test_where_a_sync_step_runs_can_be_said(engine: Engine) -> None:
     assert process == 42
 
 
-def test_a_step_in_another_process_knows_which_step_it_is(engine: Engine) -> None:
+def test_a_step_in_another_process_knows_which_step_it_is(engine: hf.Engine) -> None:
     with ProcessPoolExecutor(1) as processes:
 
         @workflow
@@ -185,7 +184,7 @@ def step_name() -> tuple[str, str, int]:
     return info.run_id, info.step, info.attempt
 
 
-def test_sync_steps_of_run_sync_are_called_right_here(engine: Engine) -> None:
+def test_sync_steps_of_run_sync_are_called_right_here(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         return (yield step("where").python(where))
@@ -193,7 +192,7 @@ def test_sync_steps_of_run_sync_are_called_right_here(engine: Engine) -> None:
     assert engine.run_sync(flow()) == threading.current_thread().name
 
 
-def test_partials_and_objects_are_functions_too(engine: Engine) -> None:
+def test_partials_and_objects_are_functions_too(engine: hf.Engine) -> None:
     class Doubler:
         async def __call__(self, n: int) -> int:
             return await double_async(n)
@@ -206,7 +205,7 @@ def test_partials_and_objects_are_functions_too(engine: Engine) -> None:
     assert asyncio.run(engine.run(flow())) == 4
 
 
-def test_steps_of_one_name_are_kept_apart(engine: Engine) -> None:
+def test_steps_of_one_name_are_kept_apart(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         total = 0
@@ -223,7 +222,7 @@ def test_steps_of_one_name_are_kept_apart(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_workflow_can_be_a_part_of_another(engine: Engine) -> None:
+def test_a_workflow_can_be_a_part_of_another(engine: hf.Engine) -> None:
     @workflow
     def outer() -> Flow:
         first = yield from generator(1)
@@ -242,7 +241,7 @@ def test_a_workflow_can_be_a_part_of_another(engine: Engine) -> None:
     )
 
 
-def test_an_async_workflow_may_await_the_loop_itself(engine: Engine) -> None:
+def test_an_async_workflow_may_await_the_loop_itself(engine: hf.Engine) -> None:
     @workflow
     async def flow() -> Any:
         await asyncio.sleep(0)
@@ -253,7 +252,7 @@ def test_an_async_workflow_may_await_the_loop_itself(engine: Engine) -> None:
     assert engine.run_sync(flow()) == 2
 
 
-def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: Engine) -> None:
+def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: hf.Engine) -> None:
     @workflow
     async def flow() -> Any:
         return await asyncio.gather(quadrupled(1), quadrupled(2))
@@ -266,18 +265,18 @@ def test_what_is_no_workflow_is_refused() -> None:
     with pytest.raises(TypeError, match="must be a generator"):
         workflow("plain")(lambda: 1)
     with pytest.raises(TypeError, match="is not a workflow"):
-        Engine(False).stream(double(n=1))  # type: ignore[arg-type]
+        hf.Engine(False).stream(double(n=1))  # type: ignore[arg-type]
 
 
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_begun(store: hf.Store) -> None:
-    engine = Engine(store)
+    engine = hf.Engine(store)
     with pytest.raises(TypeError, match="it takes"):
         engine.stream(generator(m=1), run_id="r")
     with hf.SyncCheckpointer(store) as cp:
         assert not cp.runs()
 
 
-def test_inputs_with_names_that_clash_go_into_inputs(engine: Engine) -> None:
+def test_inputs_with_names_that_clash_go_into_inputs(engine: hf.Engine) -> None:
     @workflow
     def flow(workflow_id: str, inputs: int) -> Flow:
         return (yield step("join").python(lambda: f"{workflow_id} {inputs}"))
@@ -288,7 +287,7 @@ def test_inputs_with_names_that_clash_go_into_inputs(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "step"])
-def test_yielding_what_is_no_step_says_what_to_yield(engine: Engine, wrong: Any) -> None:
+def test_yielding_what_is_no_step_says_what_to_yield(engine: hf.Engine, wrong: Any) -> None:
     @workflow
     def flow() -> Flow:
         yield (wrong if wrong != "step" else generator(1))
@@ -300,7 +299,7 @@ def test_yielding_what_is_no_step_says_what_to_yield(engine: Engine, wrong: Any)
         asyncio.run(engine.run(flow()))
 
 
-def test_a_step_with_nothing_to_do_says_so(engine: Engine) -> None:
+def test_a_step_with_nothing_to_do_says_so(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("empty")
@@ -309,7 +308,7 @@ def test_a_step_with_nothing_to_do_says_so(engine: Engine) -> None:
         asyncio.run(engine.run(flow()))
 
 
-def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: Engine) -> None:
+def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("builder").python(lambda: step("built").python(double, args=(1,)))

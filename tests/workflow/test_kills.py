@@ -13,16 +13,12 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 
 _FLOW = """
     import os, signal
     from pathlib import Path
     import holdfast as hf
-    from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
-from holdfast.engine.engine import Engine
-from holdfast.workflow import for_each, parallel, step, workflow
+    from holdfast.workflow import for_each, step, workflow
 
     log, deadly = Path(os.environ["LOG"]), os.environ.get("DEADLY")
 
@@ -49,7 +45,7 @@ from holdfast.workflow import for_each, parallel, step, workflow
         return "done"
 
     def go():
-        return Engine(os.environ["URL"]).run_sync(flow, workflow_id="r", resume=True)
+        return hf.Engine(os.environ["URL"]).run_sync(flow(), run_id="r", resume=True)
 """
 
 
@@ -87,8 +83,8 @@ def test_a_process_killed_while_undoing_is_resumed_by_the_next(
     again = run(tmp_path, kept_url, FAIL="1")
     assert "RunFinishedError" in again.stderr
 
-    async def status() -> str:
-        async with Engine(kept_url) as engine:
-            return (await engine.status("r")).value
+    async def status() -> hf.Status:
+        async with hf.Engine(kept_url) as engine:
+            return await engine.status("r")
 
     assert asyncio.run(status()) == hf.Status.FAILED

@@ -8,7 +8,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.run import left
 from holdfast.workflow import (
     Retry,
@@ -27,13 +26,13 @@ def fail(message: str = "no") -> None:
     raise ValueError(message)
 
 
-def carry_out(engine: Engine, flow: Any, run_id: str, blocking: bool) -> Any:
+def carry_out(engine: hf.Engine, flow: Any, run_id: str, blocking: bool) -> Any:
     if blocking:
         return engine.run_sync(flow(), run_id=run_id)
     return asyncio.run(engine.run(flow(), run_id=run_id))
 
 
-def test_a_step_is_left_out_unless_its_condition_is_true(engine: Engine) -> None:
+def test_a_step_is_left_out_unless_its_condition_is_true(engine: hf.Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -53,7 +52,7 @@ def test_a_step_is_left_out_unless_its_condition_is_true(engine: Engine) -> None
     asyncio.run(main())
 
 
-def test_a_condition_is_asked_once(engine: Engine) -> None:
+def test_a_condition_is_asked_once(engine: hf.Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -74,7 +73,7 @@ def test_a_condition_is_asked_once(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_what_was_skipped_before_is_not_reported_again(engine: Engine) -> None:
+def test_what_was_skipped_before_is_not_reported_again(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(lambda: 1).when(False)
@@ -89,7 +88,7 @@ def test_what_was_skipped_before_is_not_reported_again(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_failed_attempt_is_followed_by_another(engine: Engine) -> None:
+def test_a_failed_attempt_is_followed_by_another(engine: hf.Engine) -> None:
     calls = Calls()
 
     def flaky() -> str:
@@ -113,7 +112,7 @@ def test_a_failed_attempt_is_followed_by_another(engine: Engine) -> None:
     assert calls.order == ["1", "2", "3"]
 
 
-def test_a_step_fails_after_its_last_attempt(engine: Engine) -> None:
+def test_a_step_fails_after_its_last_attempt(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(fail).retry(3, backoff=0)
@@ -123,7 +122,7 @@ def test_a_step_fails_after_its_last_attempt(engine: Engine) -> None:
     assert caught.value.attempts == 3
 
 
-def test_only_the_errors_named_are_tried_again(engine: Engine) -> None:
+def test_only_the_errors_named_are_tried_again(engine: hf.Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -148,7 +147,7 @@ def test_pauses_double_up_to_a_limit_and_are_shortened_by_chance() -> None:
             Retry(**wrong)
 
 
-def test_attempts_are_counted_across_crashes(engine: Engine) -> None:
+def test_attempts_are_counted_across_crashes(engine: hf.Engine) -> None:
     calls = Calls()
 
     def always_fails() -> None:
@@ -170,7 +169,7 @@ def test_attempts_are_counted_across_crashes(engine: Engine) -> None:
 
 
 def test_a_step_that_kills_its_process_again_and_again_is_given_up(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     @workflow
     def flow() -> Flow:
@@ -192,7 +191,7 @@ def test_a_step_that_kills_its_process_again_and_again_is_given_up(
 
 
 @pytest.mark.parametrize("blocking", [False, True], ids=["run", "run_sync"])
-def test_a_step_that_takes_too_long_fails_with_the_state(engine: Engine, blocking: bool) -> None:
+def test_a_step_that_takes_too_long_fails_with_the_state(engine: hf.Engine, blocking: bool) -> None:
     release = threading.Event()
 
     async def slow_async() -> None:
@@ -215,7 +214,7 @@ def test_a_step_that_takes_too_long_fails_with_the_state(engine: Engine, blockin
     release.set()
 
 
-def test_a_steps_own_timeout_error_is_its_failure(engine: Engine) -> None:
+def test_a_steps_own_timeout_error_is_its_failure(engine: hf.Engine) -> None:
     def times_out() -> None:
         raise TimeoutError("the server did not answer")
 
@@ -227,7 +226,7 @@ def test_a_steps_own_timeout_error_is_its_failure(engine: Engine) -> None:
         asyncio.run(engine.run(flow()))
 
 
-def test_a_step_that_is_cancelled_from_within_fails(engine: Engine) -> None:
+def test_a_step_that_is_cancelled_from_within_fails(engine: hf.Engine) -> None:
     async def waits_for_a_cancelled_task() -> None:
         inner = asyncio.create_task(asyncio.sleep(3600))
         inner.cancel()
@@ -258,17 +257,17 @@ def test_a_run_that_takes_too_long_can_be_resumed(store: hf.Store, blocking: boo
         first = yield step("first").python(work, args=("first",))
         return first, (yield step("second").python(work, args=("second",)))
 
-    hasty = Engine(store, timeout=0.05)
+    hasty = hf.Engine(store, timeout=0.05)
     with pytest.raises(hf.RunTimeoutError) as caught:
         carry_out(hasty, flow, "r", blocking)
     assert caught.value.state == {"first": "first"}
     release.set()
-    patient = Engine(store)
+    patient = hf.Engine(store)
     assert asyncio.run(patient.run(flow(), run_id="r", resume=True)) == ("first", "second")
     assert calls.count("first") == 1
 
 
-def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: Engine) -> None:
+def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: hf.Engine) -> None:
     def explain(error: hf.StepFailedError) -> str:
         return f"{error.step}: {error.message}"
 
@@ -290,7 +289,7 @@ def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: Engine) -> No
     asyncio.run(main())
 
 
-def test_a_failure_that_was_answered_is_not_tried_again(engine: Engine) -> None:
+def test_a_failure_that_was_answered_is_not_tried_again(engine: hf.Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -306,7 +305,7 @@ def test_a_failure_that_was_answered_is_not_tried_again(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_result_that_fails_its_checks_is_fixed(engine: Engine) -> None:
+def test_a_result_that_fails_its_checks_is_fixed(engine: hf.Engine) -> None:
     def enough(value: int) -> str | None:
         return None if value >= 3 else f"{value} is too little"
 
@@ -325,7 +324,7 @@ def test_a_result_that_fails_its_checks_is_fixed(engine: Engine) -> None:
 
 
 def test_a_step_whose_result_stays_wrong_fails_and_is_done_again_by_a_resume(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     calls = Calls()
     good = False
@@ -350,7 +349,7 @@ def test_a_step_whose_result_stays_wrong_fails_and_is_done_again_by_a_resume(
     asyncio.run(main())
 
 
-def test_the_world_can_be_checked_and_mended(engine: Engine) -> None:
+def test_the_world_can_be_checked_and_mended(engine: hf.Engine) -> None:
     world: list[str] = []
 
     @workflow

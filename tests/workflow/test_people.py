@@ -11,8 +11,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_datetime, to_micros
-from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.requests import MAX_ANSWER_BYTES
@@ -43,9 +41,9 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def people(store: hf.Store, clock: FakeClock) -> Engine:
+def people(store: hf.Store, clock: FakeClock) -> hf.Engine:
     """An engine whose time stands still."""
-    return Engine(hf.Checkpointer(store, clock=clock))
+    return hf.Engine(hf.Checkpointer(store, clock=clock))
 
 
 def _flow(name: str = "flow", **options: Any) -> Any:
@@ -56,20 +54,20 @@ def _flow(name: str = "flow", **options: Any) -> Any:
     return flow
 
 
-async def _paused(engine: Engine, flow: Any, run_id: str = "r") -> list[Question]:
+async def _paused(engine: hf.Engine, flow: Any, run_id: str = "r") -> list[Question]:
     with pytest.raises(hf.RunPausedError):
         await engine.run(flow(), run_id=run_id)
     return [q async for q in engine.questions(run_id)]
 
 
-async def _answers(engine: Engine, run_id: str = "r") -> list[Mapping[str, Any]]:
+async def _answers(engine: hf.Engine, run_id: str = "r") -> list[Mapping[str, Any]]:
     entries = await engine.checkpointer.core.off_loop(
         lambda: engine.checkpointer.core.journals.trail(run_id)
     )
     return [hf.CheckpointInfo(e).meta.fields for e in entries if e.kind == Kind.ANSWER]
 
 
-def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: Engine) -> None:
+def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: hf.Engine) -> None:
     flow = _flow(
         returns=int, assignees=["ann", "bob"], deadline=timedelta(days=2), default=3,
         show={"sum": 10},
@@ -85,7 +83,7 @@ def test_people_see_who_is_asked_until_when_and_only_what_is_shown(people: Engin
     asyncio.run(main())
 
 
-def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: Engine) -> None:
+def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: hf.Engine) -> None:
     async def main() -> None:
         await _paused(people, _flow(assignees=["ann"]))
         with pytest.raises(hf.QuestionError, match="is for 'ann'; say who answers with by="):
@@ -103,7 +101,7 @@ def test_only_those_who_are_asked_may_answer_and_who_did_is_kept(people: Engine)
 
 
 def test_a_default_is_the_answer_once_the_deadline_has_passed(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=HOUR, default="no")
 
@@ -123,7 +121,7 @@ def test_a_default_is_the_answer_once_the_deadline_has_passed(
 
 
 def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=MONDAY + timedelta(hours=1))
     late = _flow(returns=str, deadline=timedelta(hours=1))
@@ -135,7 +133,7 @@ def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
         with pytest.raises(hf.UnansweredError, match="nobody answered 'ask'") as caught:
             await people.run(late(), run_id="r", resume=True)
         assert isinstance(caught.value, TimeoutError)
-        assert result_of(people.checkpointer.core, "r").status == "failed"
+        assert await people.status("r") == "failed"
         with pytest.raises(hf.RunPausedError):
             await people.run(late(), run_id="r", resume=True)
         (asked,) = [q async for q in people.questions("r")]
@@ -149,7 +147,7 @@ def test_without_a_default_the_run_fails_and_asks_again_when_it_is_resumed(
 
 
 def test_a_workflow_may_continue_when_nobody_answers_and_does_so_after_every_crash(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     fails = True
 
@@ -179,7 +177,7 @@ def test_a_workflow_may_continue_when_nobody_answers_and_does_so_after_every_cra
 
 
 def test_who_comes_after_the_deadline_is_told_and_changes_nothing(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     flow = _flow(returns=str, deadline=HOUR, default="no")
 
@@ -197,7 +195,7 @@ def test_who_comes_after_the_deadline_is_told_and_changes_nothing(
 
 
 def test_deadlines_of_all_runs_are_applied_at_once_by_whoever_wants_to(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     async def main() -> None:
         soon, later = (_flow(f"{h}", deadline=h * HOUR, default=h) for h in (1, 5))
@@ -216,7 +214,7 @@ def test_deadlines_of_all_runs_are_applied_at_once_by_whoever_wants_to(
 
 
 def test_all_open_questions_are_listed_page_by_page_those_due_first(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     async def main() -> None:
         whom = [["ann"], ["bob"], None]
@@ -242,7 +240,7 @@ def test_all_open_questions_are_listed_page_by_page_those_due_first(
     asyncio.run(main())
 
 
-def test_an_approval_comes_with_its_comment(people: Engine) -> None:
+def test_an_approval_comes_with_its_comment(people: hf.Engine) -> None:
     @workflow
     async def flow() -> Any:
         said = await approve("Deploy?", assignees=["ann"])
@@ -258,7 +256,7 @@ def test_an_approval_comes_with_its_comment(people: Engine) -> None:
     asyncio.run(main())
 
 
-def test_each_answer_reaches_its_own_question_in_parallel_branches(people: Engine) -> None:
+def test_each_answer_reaches_its_own_question_in_parallel_branches(people: hf.Engine) -> None:
     def part(name: str, **options: Any) -> Flow:
         first = yield ask(f"{name} 1?", returns=int, name=name, **options)
         second = yield ask(f"{name} 2?", returns=int, name=name, show=first)
@@ -310,7 +308,7 @@ def _deep(levels: int) -> Any:
     ],
 )
 def test_a_hostile_answer_is_refused_and_the_question_stays_open(
-    engine: Engine, options: Any, hostile: Any
+    engine: hf.Engine, options: Any, hostile: Any
 ) -> None:
     async def main() -> None:
         await _paused(engine, _flow(**options))
@@ -350,7 +348,7 @@ def test_a_question_that_makes_no_sense_is_refused_where_it_is_written(
         ask(" ")
 
 
-def test_questions_of_older_journals_are_still_read(engine: Engine) -> None:
+def test_questions_of_older_journals_are_still_read(engine: hf.Engine) -> None:
     """They have a prompt and a schema, and nothing else."""
 
     async def main() -> None:
@@ -371,7 +369,7 @@ def test_questions_of_older_journals_are_still_read(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: Engine) -> None:
+def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: hf.Engine) -> None:
     @workflow
     def report() -> Flow:
         latest = yield read_run("prices")
@@ -408,7 +406,7 @@ def test_a_thread_is_read_without_the_run_that_reads(store: hf.Store) -> None:
         return (yield step("after").python(lambda: [before and before["after"], "hello"]))
 
     async def main() -> None:
-        engine = Engine(store, thread_id="t")
+        engine = hf.Engine(store, thread_id="t")
         assert await engine.run(chat(), run_id="1") == [None, "hello"]
         assert await engine.run(chat(), run_id="2") == [[None, "hello"], "hello"]
         with pytest.raises(RuntimeError, match="outside a step"):
@@ -424,11 +422,11 @@ def test_an_answer_survives_days_and_other_processes_that_resume(
 
     async def later() -> Any:
         async with hf.Checkpointer(kept_url, clock=clock) as kept:
-            return await Engine(kept).run(flow(), run_id="r", resume=True)
+            return await hf.Engine(kept).run(flow(), run_id="r", resume=True)
 
     async def say() -> None:
         async with hf.Checkpointer(kept_url, clock=clock) as kept:
-            await Engine(kept).answer("r", "yes")
+            await hf.Engine(kept).answer("r", "yes")
 
     for _ in range(3):
         with pytest.raises(hf.RunPausedError):
@@ -469,7 +467,7 @@ def test_an_answer_in_the_place_of_what_was_only_queued_is_not_overlooked(kept_u
 
 async def _begin(url: str) -> None:
     async with hf.Checkpointer(url) as kept:
-        await _paused(Engine(kept), _flow())
+        await _paused(hf.Engine(kept), _flow())
 
 
 def test_a_damaged_question_hides_no_other(
@@ -477,7 +475,7 @@ def test_a_damaged_question_hides_no_other(
 ) -> None:
     async def main() -> None:
         async with hf.Checkpointer(store) as cp:
-            engine = Engine(cp)
+            engine = hf.Engine(cp)
             await _paused(engine, _flow(), "fine")
             draft = Draft("question", "paused", cp.core.journals.encode({"prompt": 3}), step="q")
             opening = Draft("open", "running", parent=None)
@@ -499,7 +497,7 @@ def test_a_damaged_question_hides_no_other(
 
 
 def test_recover_resumes_what_was_answered_and_what_is_overdue(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     """Though the process that asked is alive and well: it is this one."""
     flow = _flow(returns=str, deadline=HOUR, default="late")
@@ -511,9 +509,7 @@ def test_recover_resumes_what_was_answered_and_what_is_overdue(
         await people.answer("answered", "yes")
         await people.pause("held")
         await people.answer("held", "yes")
-        assert result_of(people.checkpointer.core, "held").status == "paused", (
-            "someone wants it to be"
-        )
+        assert await people.status("held") == "paused", "someone wants it to be"
         assert await people.recover(flow) == {"answered": "yes"}
         clock.advance(HOUR)
         assert await people.recover(flow) == {"overdue": "late"}
@@ -522,7 +518,7 @@ def test_recover_resumes_what_was_answered_and_what_is_overdue(
     asyncio.run(main())
 
 
-def test_events_tell_of_a_question_once(people: Engine) -> None:
+def test_events_tell_of_a_question_once(people: hf.Engine) -> None:
     flow = _flow(deadline=HOUR, default=1)
 
     async def main() -> None:
@@ -535,12 +531,12 @@ def test_events_tell_of_a_question_once(people: Engine) -> None:
     asyncio.run(main())
 
 
-def _put(engine: Engine, run_id: str, draft: Draft) -> None:
+def _put(engine: hf.Engine, run_id: str, draft: Draft) -> None:
     engine.checkpointer.core.drive(append(engine.checkpointer.core, run_id, draft))
 
 
 def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
-    people: Engine, clock: FakeClock
+    people: hf.Engine, clock: FakeClock
 ) -> None:
     bad = Draft(Kind.QUESTION.value, "paused", b"\xc1\xc1", step="x")
     meaningless = Draft(Kind.PAUSE.value, "paused", meta="[1]")
@@ -566,7 +562,7 @@ def test_a_damaged_run_does_not_keep_others_from_being_asked_and_answered(
 
 
 def test_a_question_is_read_from_the_store_once(
-    people: Engine, store: hf.Store, monkeypatch: pytest.MonkeyPatch
+    people: hf.Engine, store: hf.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer is decided again while the run goes on, where nothing may block."""
     asyncio.run(_paused(people, _flow()))
@@ -582,7 +578,7 @@ def test_a_question_is_read_from_the_store_once(
 
 def test_a_plain_script_asks_answers_and_resumes(url: str) -> None:
     flow = _flow(returns=int)
-    engine = Engine(url)
+    engine = hf.Engine(url)
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(flow(), run_id="r")
     (asked,) = list(engine.questions_sync("r"))
@@ -594,13 +590,13 @@ def test_a_plain_script_asks_answers_and_resumes(url: str) -> None:
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(flow(), run_id="other")
     engine.cancel_sync("other")
-    assert result_of(engine.checkpointer.core, "other").status == "cancelled"
+    assert engine.status_sync("other") == "cancelled"
     engine.close_sync()
 
 
 def test_where_a_loop_runs_the_blocking_twins_say_what_to_await() -> None:
     async def main() -> None:
-        list(Engine(False).questions_sync("r"))
+        list(hf.Engine(False).questions_sync("r"))
 
     with pytest.raises(RuntimeError, match="await questions"):
         asyncio.run(main())

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.model import Kind
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.effort import examples
@@ -67,7 +66,7 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
 
     async def main() -> Any:
         async with hf.Checkpointer("memory://") as cp:
-            engine = Engine(cp)
+            engine = hf.Engine(cp)
             began = False
             for left in (*deaths, *[0] * 40):  # after so many events the process dies; 0: it lives
                 stream = (engine.resume if began else engine.execute)(flow, workflow_id="r")
@@ -92,7 +91,7 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
     assert len(ran) == steps
 
 
-async def _maybe_answer(engine: Engine, data: st.DataObject, sure: bool = False) -> None:
+async def _maybe_answer(engine: hf.Engine, data: st.DataObject, sure: bool = False) -> None:
     try:
         waiting = [q async for q in engine.questions("r")]
     except hf.CheckpointNotFoundError:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import ask, for_each, read_run, step, workflow
 
 from .support import Flow
@@ -25,7 +24,7 @@ def asks() -> Flow:
 
 
 def test_a_run_is_drawn_as_its_steps_one_after_the_other() -> None:
-    engine = Engine("memory://")
+    engine = hf.Engine("memory://")
     engine.run_sync(drawn(), run_id="r")
     assert engine.mermaid_sync("r") == (
         "flowchart TD\n"
@@ -42,7 +41,7 @@ def test_a_run_is_drawn_as_its_steps_one_after_the_other() -> None:
 
 
 def test_a_run_that_has_done_nothing_yet_is_drawn_as_where_it_stands() -> None:
-    engine = Engine("memory://")
+    engine = hf.Engine("memory://")
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(asks(), run_id="r")
     assert '(["paused"])' in engine.mermaid_sync("r")
@@ -69,7 +68,7 @@ def test_a_step_reads_the_newest_state_of_another_run_that_holds(
         return (yield read_run("o", verified=verified))
 
     async def main() -> None:
-        async with Engine("memory://") as engine:
+        async with hf.Engine("memory://") as engine:
             await engine.run(other(), run_id="o")
             Path("b.txt").unlink()
             both = {"a": "a.txt", "b": "b.txt"}

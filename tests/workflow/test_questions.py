@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     QuestionAsked,
     RunCompleted,
@@ -44,13 +43,13 @@ def approval() -> Flow:
 
 def test_a_run_pauses_for_an_answer_and_continues_with_it(store: hf.Store) -> None:
     async def main() -> None:
-        engine = Engine(store)
+        engine = hf.Engine(store)
         events = await collect(engine.stream(approval(), run_id="r"))
         assert [type(e) for e in events[-2:]] == [QuestionAsked, RunPaused]
         assert events[-2] == QuestionAsked("r", "approve", "Publish 'text'?")
         assert events[-1] == RunPaused("r", ("approve",))
-        assert result_of(engine.checkpointer.core, "r").status == "paused"
-        other = Engine(store)
+        assert await engine.status("r") == "paused"
+        other = hf.Engine(store)
         (question,) = [q async for q in other.questions("r")]
         assert (question.key, question.prompt) == ("approve", "Publish 'text'?")
         assert question.schema == {"type": "boolean"}
@@ -63,7 +62,7 @@ def test_a_run_pauses_for_an_answer_and_continues_with_it(store: hf.Store) -> No
     asyncio.run(main())
 
 
-def test_without_an_answer_a_resumed_run_waits_on(engine: Engine) -> None:
+def test_without_an_answer_a_resumed_run_waits_on(engine: hf.Engine) -> None:
     async def main() -> None:
         for resume in (False, True, True):
             with pytest.raises(hf.RunPausedError, match="'approve'") as caught:
@@ -74,7 +73,7 @@ def test_without_an_answer_a_resumed_run_waits_on(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_an_answer_that_does_not_fit_leaves_the_question_open(engine: Engine) -> None:
+def test_an_answer_that_does_not_fit_leaves_the_question_open(engine: hf.Engine) -> None:
     async def main() -> None:
         await collect(engine.stream(approval(), run_id="r"))
         for wrong in ("yes", 1, None):
@@ -91,7 +90,7 @@ def test_an_answer_that_does_not_fit_leaves_the_question_open(engine: Engine) ->
 
 def test_of_two_answers_one_wins(store: hf.Store) -> None:
     async def main() -> None:
-        engines = [Engine(store) for _ in range(5)]
+        engines = [hf.Engine(store) for _ in range(5)]
         await collect(engines[0].stream(approval(), run_id="r"))
         came = await asyncio.gather(
             *(engine.answer("r", n == 0) for n, engine in enumerate(engines)),
@@ -105,7 +104,7 @@ def test_of_two_answers_one_wins(store: hf.Store) -> None:
     asyncio.run(main())
 
 
-def test_what_was_never_asked_can_not_be_answered(engine: Engine) -> None:
+def test_what_was_never_asked_can_not_be_answered(engine: hf.Engine) -> None:
     async def main() -> None:
         with pytest.raises(hf.CheckpointNotFoundError):
             await engine.answer("nobody", True)
@@ -130,7 +129,7 @@ def test_what_was_never_asked_can_not_be_answered(engine: Engine) -> None:
     ],
 )
 def test_answers_come_as_the_type_asked_for(
-    engine: Engine, kind: Any, given: Any, handed: Any, wrong: Any
+    engine: hf.Engine, kind: Any, given: Any, handed: Any, wrong: Any
 ) -> None:
     @workflow
     def flow() -> Flow:
@@ -147,7 +146,7 @@ def test_answers_come_as_the_type_asked_for(
     asyncio.run(main())
 
 
-def test_one_of_several_choices_is_given(engine: Engine) -> None:
+def test_one_of_several_choices_is_given(engine: hf.Engine) -> None:
     @workflow
     async def flow() -> Any:
         return await ask("Which?", choices=["small", "large"])
@@ -162,7 +161,7 @@ def test_one_of_several_choices_is_given(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_several_questions_may_be_open_at_once(engine: Engine) -> None:
+def test_several_questions_may_be_open_at_once(engine: hf.Engine) -> None:
     calls = Calls()
 
     def part(name: str) -> Flow:
@@ -183,7 +182,7 @@ def test_several_questions_may_be_open_at_once(engine: Engine) -> None:
         await engine.answer("r", 2, question=asked[1])
         events = await collect(engine.resume_stream("r", flow=flow))
         assert of(events, RunPaused)[0].questions == asked[:1]
-        assert result_of(engine.checkpointer.core, "r").status == "paused"
+        assert await engine.status("r") == "paused"
         await engine.answer("r", 1)
         assert await engine.run(flow(), run_id="r", resume=True) == [2, 4, 3]
 
@@ -208,7 +207,7 @@ def test_an_answer_that_comes_while_the_run_works_is_used_without_a_pause(store:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        engine, other = Engine(store), Engine(store)
+        engine, other = hf.Engine(store), hf.Engine(store)
         task = asyncio.create_task(engine.run(flow(), run_id="r"))
         await until(lambda: calls.order == ["slow"])
         (question,) = [q async for q in other.questions("r")]
@@ -219,11 +218,11 @@ def test_an_answer_that_comes_while_the_run_works_is_used_without_a_pause(store:
     asyncio.run(main())
 
 
-def test_a_question_can_be_cancelled(engine: Engine) -> None:
+def test_a_question_can_be_cancelled(engine: hf.Engine) -> None:
     async def main() -> None:
         await collect(engine.stream(approval(), run_id="r"))
         await engine.cancel("r")
-        assert result_of(engine.checkpointer.core, "r").status == "cancelled"
+        assert await engine.status("r") == "cancelled"
         with pytest.raises(hf.RunFinishedError):
             await engine.answer("r", True)
 
@@ -231,7 +230,9 @@ def test_a_question_can_be_cancelled(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("end", ["completed", "cancelled", "failed and rolled back", "failed"])
-def test_a_second_answer_is_told_who_answered_also_after_the_end(engine: Engine, end: str) -> None:
+def test_a_second_answer_is_told_who_answered_also_after_the_end(
+    engine: hf.Engine, end: str
+) -> None:
     def bad() -> None:
         raise ValueError("no luck")
 
@@ -268,7 +269,7 @@ def test_a_second_answer_is_told_who_answered_also_after_the_end(engine: Engine,
 
 
 def test_an_answer_to_a_question_that_ended_with_its_run_says_that_the_run_is_over(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     async def main() -> None:
         await collect(engine.stream(approval(), run_id="r"))

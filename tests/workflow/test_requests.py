@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCancelled,
     RunCompleted,
@@ -22,7 +20,7 @@ from holdfast.workflow import (
 from tests.workflow.support import Calls, Flow, collect, of, until
 
 
-def test_cancelling_interrupts_an_async_step(engine: Engine) -> None:
+def test_cancelling_interrupts_an_async_step(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def forever() -> None:
@@ -54,12 +52,12 @@ def test_cancelling_interrupts_an_async_step(engine: Engine) -> None:
                     await task
                 assert not task.cancelled()
             assert calls.take() == ["begun", "interrupted"]
-            assert result_of(engine.checkpointer.core, run_id).status == "cancelled"
+            assert await engine.status(run_id) == "cancelled"
 
     asyncio.run(main())
 
 
-def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: Engine) -> None:
+def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: hf.Engine) -> None:
     begun = threading.Event()
     looked = threading.Event()
 
@@ -84,7 +82,7 @@ def test_a_long_sync_step_can_look_whether_it_is_cancelled(engine: Engine) -> No
     asyncio.run(main())
 
 
-def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: Engine) -> None:
+def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: hf.Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -106,7 +104,7 @@ def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: Engine) ->
         await engine.pause()
         gate.set()
         assert (await task)[-1] == RunPaused("r")
-        assert result_of(engine.checkpointer.core, "r").status == "paused"
+        assert await engine.status("r") == "paused"
         assert await engine.run(flow(), run_id="r", resume=True) == "ab"
         assert calls.order == ["a", "b"]
 
@@ -134,7 +132,7 @@ def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with Engine(kept_url) as engine, Engine(kept_url) as other:
+        async with hf.Engine(kept_url) as engine, hf.Engine(kept_url) as other:
             task = asyncio.create_task(collect(engine.stream(flow(), run_id="r")))
             await until(lambda: len(calls.order) == 5)
             await getattr(other, action)("r")
@@ -167,7 +165,7 @@ def test_requests_raced_against_a_live_run_lose_no_step(tmp_path: Path) -> None:
         return (yield for_each(range(60), work, concurrency=4))
 
     async def main() -> None:
-        async with Engine(url) as engine, Engine(url) as other:
+        async with hf.Engine(url) as engine, hf.Engine(url) as other:
             over = False
 
             async def pester() -> None:
@@ -210,7 +208,7 @@ def test_whoever_resumes_a_run_takes_it_over(kept_url: str) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with Engine(kept_url) as old, Engine(kept_url) as new:
+        async with hf.Engine(kept_url) as old, hf.Engine(kept_url) as new:
             task = asyncio.create_task(old.run(flow(), run_id="r"))
             await until(lambda: calls.order == ["a"])
             events = await collect(new.resume_stream("r", flow=flow))
@@ -243,7 +241,7 @@ def test_a_run_that_was_gone_back_is_lost_to_its_worker(kept_url: str) -> None:
     async def main() -> None:
         nonlocal gate
         gate = asyncio.Event()
-        async with Engine(kept_url) as engine, hf.Checkpointer(kept_url) as cp:
+        async with hf.Engine(kept_url) as engine, hf.Checkpointer(kept_url) as cp:
             task = asyncio.create_task(engine.run(flow(), run_id="r"))
             await until(lambda: calls.order == ["a", "b"])
             first = await cp.load("r")
@@ -256,7 +254,7 @@ def test_a_run_that_was_gone_back_is_lost_to_its_worker(kept_url: str) -> None:
     asyncio.run(main())
 
 
-def test_requests_for_what_is_not_there_are_errors(engine: Engine) -> None:
+def test_requests_for_what_is_not_there_are_errors(engine: hf.Engine) -> None:
     async def main() -> None:
         for action in (engine.cancel, engine.pause):
             with pytest.raises(hf.CheckpointNotFoundError):
@@ -267,7 +265,7 @@ def test_requests_for_what_is_not_there_are_errors(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_cancelled_task_leaves_the_run_to_be_resumed(engine: Engine) -> None:
+def test_a_cancelled_task_leaves_the_run_to_be_resumed(engine: hf.Engine) -> None:
     calls = Calls()
     gate: asyncio.Event
 

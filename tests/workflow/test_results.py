@@ -11,7 +11,6 @@ import pytest
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import for_each, parallel, step, workflow
 from tests.workflow.support import Flow
 
@@ -28,7 +27,7 @@ class Switch:
         return 1
 
 
-def failed_then_completed(engine: Engine, make: Callable[[Switch], Any]) -> Any:
+def failed_then_completed(engine: hf.Engine, make: Callable[[Switch], Any]) -> Any:
     """The result of a run that failed once and completed when it was resumed."""
     switch = Switch()
     flow = make(switch)
@@ -43,7 +42,7 @@ def failed_then_completed(engine: Engine, make: Callable[[Switch], Any]) -> Any:
 
 
 def test_a_step_that_failed_before_the_resume_is_listed_once_as_what_became_of_it(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow
@@ -59,7 +58,7 @@ def test_a_step_that_failed_before_the_resume_is_listed_once_as_what_became_of_i
 
 
 def test_parallel_steps_that_failed_before_the_resume_are_listed_once(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow
@@ -73,7 +72,7 @@ def test_parallel_steps_that_failed_before_the_resume_are_listed_once(
 
 
 def test_a_failed_step_that_the_resumed_run_does_not_need_is_not_listed(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     switch = Switch()
 
@@ -90,7 +89,7 @@ def test_a_failed_step_that_the_resumed_run_does_not_need_is_not_listed(
     assert [one.name for one in result_of(engine.checkpointer.core, "r").steps] == ["new"]
 
 
-def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: Engine) -> None:
+def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: hf.Engine) -> None:
     def make(switch: Switch) -> Any:
         @workflow
         def flow() -> Flow:
@@ -104,7 +103,7 @@ def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: Engine) -> No
 
 
 def test_checks_that_failed_before_the_resume_are_listed_and_drawn_once(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     good = False
 
@@ -122,7 +121,7 @@ def test_checks_that_failed_before_the_resume_are_listed_and_drawn_once(
     assert "x 2" not in engine.mermaid_sync("r")
 
 
-def test_the_document_view_lists_a_step_once(engine: Engine) -> None:
+def test_the_document_view_lists_a_step_once(engine: hf.Engine) -> None:
     def make(switch: Switch) -> Any:
         @workflow
         def flow() -> Flow:
@@ -138,7 +137,7 @@ def test_the_document_view_lists_a_step_once(engine: Engine) -> None:
 
 
 def test_a_failed_run_still_says_why_after_somebody_asked_it_to_pause(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     @workflow
     def flow() -> Flow:
@@ -152,7 +151,7 @@ def test_a_failed_run_still_says_why_after_somebody_asked_it_to_pause(
 
 
 def test_the_timeline_tells_failed_attempts_from_the_failure_of_the_run(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     def make(switch: Switch) -> Any:
         @workflow

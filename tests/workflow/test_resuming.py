@@ -7,7 +7,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCompleted,
     RunStarted,
@@ -44,9 +43,9 @@ def test_a_run_resumes_exactly_after_its_last_step(
     flow = flow_of("a", "b", "c", calls=calls)
 
     async def main() -> None:
-        await stop_at(Engine(store).stream(flow(), run_id="r"), kind, stop)
+        await stop_at(hf.Engine(store).stream(flow(), run_id="r"), kind, stop)
         before = calls.take()
-        events = await collect(Engine(store).resume_stream("r", flow=flow))
+        events = await collect(hf.Engine(store).resume_stream("r", flow=flow))
         (began,) = of(events, RunStarted)
         assert (began.resumed, began.restored) == (True, len(before))
         assert before + calls.take() == ["a", "b", "c"]
@@ -56,7 +55,7 @@ def test_a_run_resumes_exactly_after_its_last_step(
     asyncio.run(main())
 
 
-def test_resuming_what_does_not_exist_is_an_error(engine: Engine) -> None:
+def test_resuming_what_does_not_exist_is_an_error(engine: hf.Engine) -> None:
     async def main() -> None:
         with pytest.raises(hf.CheckpointNotFoundError, match="nobody"):
             await collect(engine.resume_stream("nobody", flow=flow_of("a")))
@@ -66,7 +65,7 @@ def test_resuming_what_does_not_exist_is_an_error(engine: Engine) -> None:
         result_of(engine.checkpointer.core, "nobody")
 
 
-def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: Engine) -> None:
+def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: hf.Engine) -> None:
     flow = flow_of("a")
 
     async def main() -> None:
@@ -81,7 +80,7 @@ def test_a_finished_run_can_not_be_resumed_or_begun_again(engine: Engine) -> Non
     asyncio.run(main())
 
 
-def test_an_unfinished_run_can_not_be_begun_again(engine: Engine) -> None:
+def test_an_unfinished_run_can_not_be_begun_again(engine: hf.Engine) -> None:
     flow = flow_of("a")
 
     async def main() -> None:
@@ -92,7 +91,7 @@ def test_an_unfinished_run_can_not_be_begun_again(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_run_with_resume_begins_resumes_or_looks_up(engine: Engine) -> None:
+def test_run_with_resume_begins_resumes_or_looks_up(engine: hf.Engine) -> None:
     calls = Calls()
     flow = flow_of("a", "b", calls=calls)
 
@@ -107,7 +106,7 @@ def test_run_with_resume_begins_resumes_or_looks_up(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_other_inputs_are_refused_and_equal_ones_are_not(engine: Engine) -> None:
+def test_other_inputs_are_refused_and_equal_ones_are_not(engine: hf.Engine) -> None:
     flow = flow_of("a", "b")
 
     async def main() -> None:
@@ -123,7 +122,7 @@ def test_other_inputs_are_refused_and_equal_ones_are_not(engine: Engine) -> None
     asyncio.run(main())
 
 
-def test_run_with_resume_checks_the_inputs_too(engine: Engine) -> None:
+def test_run_with_resume_checks_the_inputs_too(engine: hf.Engine) -> None:
     flow = flow_of("a", "b")
 
     async def main() -> None:
@@ -148,7 +147,7 @@ def test_run_with_resume_checks_the_inputs_too(engine: Engine) -> None:
     ],
 )
 def test_a_changed_flow_is_refused_with_both_names(
-    engine: Engine, new: tuple[str, ...], recorded: str, asked: str
+    engine: hf.Engine, new: tuple[str, ...], recorded: str, asked: str
 ) -> None:
     calls = Calls()
 
@@ -165,7 +164,7 @@ def test_a_changed_flow_is_refused_with_both_names(
     asyncio.run(main())
 
 
-def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: Engine) -> None:
+def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: hf.Engine) -> None:
     async def main() -> None:
         await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         new = flow_of("a", "b", "c")
@@ -174,7 +173,7 @@ def test_steps_added_at_the_end_of_a_flow_are_no_change(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_step_of_another_kind_is_a_change(engine: Engine) -> None:
+def test_a_step_of_another_kind_is_a_change(engine: hf.Engine) -> None:
     @workflow("flow")
     def other() -> Flow:
         yield step("a").subworkflow(flow_of("x"))
@@ -187,7 +186,7 @@ def test_a_step_of_another_kind_is_a_change(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_flow_of_another_name_is_refused(engine: Engine) -> None:
+def test_a_flow_of_another_name_is_refused(engine: hf.Engine) -> None:
     @workflow("other")
     def other() -> Flow:
         yield step("a").python(lambda: 1)
@@ -200,7 +199,7 @@ def test_a_flow_of_another_name_is_refused(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: Engine) -> None:
+def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: hf.Engine) -> None:
     names = iter(("first", "second"))
 
     @workflow
@@ -218,7 +217,7 @@ def test_a_flow_that_is_not_deterministic_is_refused_with_advice(engine: Engine)
     asyncio.run(main())
 
 
-def test_another_version_needs_a_migration(engine: Engine) -> None:
+def test_another_version_needs_a_migration(engine: hf.Engine) -> None:
     calls = Calls()
 
     def change(results: dict[str, Any]) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def test_another_version_needs_a_migration(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_version_that_takes_the_results_as_they_are(engine: Engine) -> None:
+def test_a_version_that_takes_the_results_as_they_are(engine: hf.Engine) -> None:
     async def main() -> None:
         await stop_at(engine.stream(flow_of("a", "b")(), run_id="r"), StepStarted, "b")
         new = flow_of("a", "b", "c", version="2", migrate={"1": None})
@@ -247,7 +246,7 @@ def test_a_version_that_takes_the_results_as_they_are(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_time_chance_and_ids_are_the_same_after_a_resume(engine: Engine) -> None:
+def test_time_chance_and_ids_are_the_same_after_a_resume(engine: hf.Engine) -> None:
     seen: list[Any] = []
 
     def nested() -> Flow:
@@ -281,7 +280,7 @@ def test_a_run_that_this_process_executes_can_not_be_resumed_here(store: hf.Stor
     flow = flow_of("a", "b", calls=calls)
 
     async def main() -> None:
-        engine = Engine(store)
+        engine = hf.Engine(store)
         async with engine.stream(flow(), run_id="r") as stream:
             await anext(stream)
             with pytest.raises(hf.RunActiveError):
@@ -302,10 +301,10 @@ def test_what_no_flow_began_can_not_be_resumed_by_one(store: hf.Store) -> None:
     with hf.SyncCheckpointer(store) as cp:
         cp.save("r", {"n": 1})
     with pytest.raises(hf.FlowChangedError, match="not started by a flow"):
-        asyncio.run(collect(Engine(store).resume_stream("r", flow=flow_of("a"))))
+        asyncio.run(collect(hf.Engine(store).resume_stream("r", flow=flow_of("a"))))
 
 
-def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: Engine) -> None:
+def test_a_failure_that_the_flow_made_its_own_is_tried_again(engine: hf.Engine) -> None:
     calls = Calls()
     broken = True
 

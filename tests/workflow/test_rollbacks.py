@@ -5,8 +5,6 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RollbackCompleted,
     RollbackStarted,
@@ -56,7 +54,7 @@ class Trip:
         raise ValueError("no money")
 
 
-def test_a_failed_run_is_undone_in_reverse(engine: Engine) -> None:
+def test_a_failed_run_is_undone_in_reverse(engine: hf.Engine) -> None:
     trip = Trip()
 
     async def main() -> None:
@@ -76,7 +74,7 @@ def test_a_failed_run_is_undone_in_reverse(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: Engine) -> None:
+def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: hf.Engine) -> None:
     trip = Trip()
     trip.can_undo["hotel"] = False
 
@@ -97,7 +95,7 @@ def test_what_can_not_be_undone_is_reported_and_the_rest_is_undone(engine: Engin
 
 @pytest.mark.parametrize("cut", ["begun", "first undone", "second under way"])
 def test_a_crash_in_the_middle_of_a_rollback_undoes_the_rest_and_nothing_twice(
-    engine: Engine, cut: str
+    engine: hf.Engine, cut: str
 ) -> None:
     trip = Trip()
 
@@ -114,14 +112,14 @@ def test_a_crash_in_the_middle_of_a_rollback_undoes_the_rest_and_nothing_twice(
             await engine.run(trip.flow(), run_id="r", resume=True)
         assert caught.value.step == "pay"
         assert trip.calls.order[3:] == ["cancel car", "cancel hotel", "cancel flight"]
-        assert result_of(engine.checkpointer.core, "r").status == "failed"
+        assert await engine.status("r") == "failed"
         with pytest.raises(hf.RunFinishedError):
             await engine.run(trip.flow(), run_id="r", resume=True)
 
     asyncio.run(main())
 
 
-def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: Engine) -> None:
+def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: hf.Engine) -> None:
     trip = Trip()
 
     async def main() -> None:
@@ -133,7 +131,7 @@ def test_after_a_crash_and_a_resume_all_is_undone_in_reverse(engine: Engine) -> 
     asyncio.run(main())
 
 
-def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: Engine) -> None:
+def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: hf.Engine) -> None:
     calls = Calls()
     ended: list[str] = []
 
@@ -158,7 +156,7 @@ def test_parallel_steps_are_undone_in_the_reverse_of_how_they_ended(engine: Engi
     assert calls.order == ended[::-1]
 
 
-def test_an_undo_may_do_without_the_result(engine: Engine) -> None:
+def test_an_undo_may_do_without_the_result(engine: hf.Engine) -> None:
     calls = Calls()
 
     @workflow
@@ -171,7 +169,7 @@ def test_an_undo_may_do_without_the_result(engine: Engine) -> None:
     assert calls.order == ["undone"]
 
 
-def test_a_cancelled_run_is_undone(engine: Engine) -> None:
+def test_a_cancelled_run_is_undone(engine: hf.Engine) -> None:
     calls = Calls()
 
     async def forever() -> None:
@@ -197,7 +195,7 @@ def test_a_cancelled_run_is_undone(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: Engine) -> None:
+def test_cancelling_a_run_that_is_being_undone_does_not_stop_that(engine: hf.Engine) -> None:
     calls = Calls()
     undoing: asyncio.Event
 
@@ -235,12 +233,12 @@ def test_a_paused_run_with_something_to_undo_is_cancelled_by_whoever_resumes_it(
         yield step("b").python(calls, args=("b",))
 
     async def main() -> None:
-        engine = Engine(store)
+        engine = hf.Engine(store)
         await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, "a")
-        await Engine(store).cancel("r", reason="changed my mind")
+        await hf.Engine(store).cancel("r", reason="changed my mind")
         with pytest.raises(hf.RunCancelledError):
             await engine.run(flow(), run_id="r", resume=True)
         assert calls.order == ["undone"]
-        assert result_of(engine.checkpointer.core, "r").status == "cancelled"
+        assert await engine.status("r") == "cancelled"
 
     asyncio.run(main())

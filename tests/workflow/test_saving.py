@@ -8,7 +8,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import (
@@ -72,7 +71,7 @@ def test_a_reply_that_was_lost_repeats_nothing() -> None:
     calls = Calls()
 
     async def main() -> None:
-        engine = Engine(LosesReplies())
+        engine = hf.Engine(LosesReplies())
         assert await engine.run(build(calls)(), run_id="r") == [*"abcd"]
         assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == [*"abcd"]
 
@@ -85,7 +84,7 @@ def test_a_save_that_fails_stops_the_run_and_a_resume_continues() -> None:
     flow = build(calls, lambda name: setattr(store, "down", name == "b"))
 
     async def main() -> None:
-        engine = Engine(hf.Checkpointer(store, deadline=0.3))
+        engine = hf.Engine(hf.Checkpointer(store, deadline=0.3))
         with pytest.raises(hf.CheckpointSaveError, match="down"):
             await engine.run(flow(), run_id="r")
         assert calls.take() == ["a", "b"]
@@ -104,7 +103,7 @@ def test_a_run_that_is_told_to_continues_without_its_checkpoints(
 
     async def main() -> None:
         cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         seen_degraded = []
         events = []
         async for event in engine.stream(flow(), run_id="r"):
@@ -129,9 +128,9 @@ def test_what_a_degraded_run_saved_late_is_not_run_again() -> None:
 
     async def main() -> None:
         cp = hf.Checkpointer(store, deadline=0.3, on_save_failure="warn")
-        await stop_at(Engine(cp).stream(flow(), run_id="r"), StepStarted, "d")
+        await stop_at(hf.Engine(cp).stream(flow(), run_id="r"), StepStarted, "d")
         assert calls.take() == ["a", "b", "c"]
-        engine = Engine(store)
+        engine = hf.Engine(store)
         assert await engine.run(build(calls)(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == ["d"]
 
@@ -154,7 +153,7 @@ def test_a_crash_goes_back_to_what_the_strategy_saved(
     flow = build(calls)
 
     async def main() -> None:
-        engine = Engine(store, checkpoint_after=strategy)
+        engine = hf.Engine(store, checkpoint_after=strategy)
         await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "d")
         assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == kept
         calls.take()
@@ -177,7 +176,7 @@ def test_a_failed_run_keeps_what_it_finished(store: hf.Store, strategy: str) -> 
 
     async def main() -> None:
         nonlocal broken
-        engine = Engine(store, checkpoint_after=strategy)
+        engine = hf.Engine(store, checkpoint_after=strategy)
         with pytest.raises(hf.StepFailedError):
             await engine.run(flow(), run_id="r")
         calls.take()
@@ -190,7 +189,7 @@ def test_a_failed_run_keeps_what_it_finished(store: hf.Store, strategy: str) -> 
 
 def test_an_unknown_strategy_is_refused() -> None:
     with pytest.raises(ValueError, match="sometimes"):
-        Engine(False, checkpoint_after="sometimes")
+        hf.Engine(False, checkpoint_after="sometimes")
 
 
 @pytest.mark.parametrize("durability", ["async", "exit"])
@@ -202,7 +201,7 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
 
     async def main() -> None:
         cp = hf.Checkpointer(store, durability=durability)
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         events = await collect(engine.stream(flow(), run_id="done"))
         assert of(events, RunCompleted)[0].result == [*"abcd"]
         assert steps(events, StepCompleted) == [*"abcd"]
@@ -216,7 +215,7 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
 
 def test_a_decision_is_durable_before_anything_is_done_about_it(store: hf.Store) -> None:
     async def main() -> None:
-        engine = Engine(hf.Checkpointer(store, durability="async"))
+        engine = hf.Engine(hf.Checkpointer(store, durability="async"))
 
         @workflow
         def flow() -> Flow:
@@ -237,7 +236,7 @@ def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
 
     async def main() -> None:
         cp = hf.Checkpointer(store, durability="exit")
-        engine = Engine(cp, timeout=0.05)
+        engine = hf.Engine(cp, timeout=0.05)
 
         calls_before_slow: list[int] = []
 
@@ -261,7 +260,7 @@ def test_in_exit_durability_a_timeout_keeps_everything(store: hf.Store) -> None:
 def test_a_checkpoint_is_announced_when_it_is_durable(store: hf.Store) -> None:
     async def main() -> None:
         cp = hf.Checkpointer(store, durability="async")
-        events = await collect(Engine(cp).stream(build(Calls())(), run_id="r"))
+        events = await collect(hf.Engine(cp).stream(build(Calls())(), run_id="r"))
         assert [e.step for e in of(events, CheckpointSaved)] == [*"abcd"]
 
     asyncio.run(main())

@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import CheckpointSaved, RunCompleted, step, workflow
 from tests.workflow.support import Flow, collect, of
@@ -23,7 +22,7 @@ def one() -> Flow:
 
 def test_without_a_store_a_workflow_runs_unchanged() -> None:
     async def main() -> None:
-        engine = Engine(store=False)
+        engine = hf.Engine(store=False)
         events = await collect(engine.stream(one()))
         assert of(events, RunCompleted)[0].result == 1
         assert not of(events, CheckpointSaved)
@@ -44,7 +43,7 @@ def test_the_default_store_is_used_when_none_is_given(
     monkeypatch.setenv("HOLDFAST_STORE", f"sqlite:///{tmp_path}/default.db")
 
     async def main() -> None:
-        async with Engine() as engine:
+        async with hf.Engine() as engine:
             await engine.run(one(), run_id="r")
 
     asyncio.run(main())
@@ -61,7 +60,7 @@ def test_whatever_stands_for_a_store_is_taken(tmp_path: Path) -> None:
                     f"sqlite:///{tmp_path}/u.db", tmp_path / "p.db", f"{tmp_path}/files/",
                     store, checkpointer, blocking,
                 ):  # fmt: skip
-                    async with Engine(given) as engine:
+                    async with hf.Engine(given) as engine:
                         assert await engine.run(one(), run_id="r") == 1
                         assert len(await collect(engine.stream(one(), run_id="s"))) == 5
                 assert blocking.load("r") is not None, "what was given stays open"
@@ -74,14 +73,14 @@ def test_whatever_stands_for_a_store_is_taken(tmp_path: Path) -> None:
 def test_what_stands_for_no_store_is_refused() -> None:
     for wrong in (3, True, object()):
         with pytest.raises(TypeError, match="a store is given as"):
-            asyncio.run(Engine(wrong).run(one()))  # type: ignore[arg-type]
+            asyncio.run(hf.Engine(wrong).run(one()))  # type: ignore[arg-type]
 
 
 def test_an_engine_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
     """An open connection that is collected is a ResourceWarning, and warnings are errors here."""
     before = threading.active_count()
     for n in range(5):
-        engine = Engine(f"sqlite:///{tmp_path}/runs.db")
+        engine = hf.Engine(f"sqlite:///{tmp_path}/runs.db")
         engine.run_sync(one(), run_id=f"r{n}")
         del engine
         gc.collect()
@@ -90,7 +89,7 @@ def test_an_engine_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
 
 def test_closing_twice_is_fine_and_using_it_then_is_not(tmp_path: Path) -> None:
     async def main() -> None:
-        engine = Engine(tmp_path / "runs.db")
+        engine = hf.Engine(tmp_path / "runs.db")
         await engine.close()
         await engine.run(one())
         await engine.close()
@@ -102,7 +101,7 @@ def test_closing_twice_is_fine_and_using_it_then_is_not(tmp_path: Path) -> None:
 
 
 def test_runs_belong_to_a_thread_and_an_owner(store: hf.Store) -> None:
-    engine = Engine(store, thread_id="t", owner="ann")
+    engine = hf.Engine(store, thread_id="t", owner="ann")
     asyncio.run(engine.run(one(), run_id="r"))
     with hf.SyncCheckpointer(store) as cp:
         (run,) = cp.runs(thread_id="t")
@@ -110,7 +109,7 @@ def test_runs_belong_to_a_thread_and_an_owner(store: hf.Store) -> None:
 
 
 def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
-    engine = Engine(store)
+    engine = hf.Engine(store)
     asyncio.run(engine.run(one(), run_id="r"))
     result: Any = result_of(engine.checkpointer.core, "r")
     assert (result.workflow_id, result.workflow_name, result.status) == ("r", "one", "completed")
@@ -122,5 +121,5 @@ def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
     }  # fmt: skip
     with pytest.raises(ValueError, match="get_result needs a workflow_id"):
         result_of(
-            Engine(store).checkpointer.core,
+            hf.Engine(store).checkpointer.core,
         )

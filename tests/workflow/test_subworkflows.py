@@ -6,7 +6,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import (
     RunCompleted,
     RunPaused,
@@ -43,7 +42,7 @@ def parent() -> Flow:
 
 
 def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
-    engine = Engine(store)
+    engine = hf.Engine(store)
 
     async def main() -> None:
         events = await collect(engine.stream(parent(), run_id="p"))
@@ -61,7 +60,7 @@ def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
 @pytest.mark.parametrize("event", [StepStarted, StepCompleted])
 @pytest.mark.parametrize("where", ["a", "b"])
 def test_a_crash_in_the_child_repeats_nothing(
-    engine: Engine, event: type[StepStarted], where: str
+    engine: hf.Engine, event: type[StepStarted], where: str
 ) -> None:
     async def main() -> None:
         await stop_at(engine.stream(parent(), run_id="p"), event, where)
@@ -71,7 +70,7 @@ def test_a_crash_in_the_child_repeats_nothing(
     asyncio.run(main())
 
 
-def test_a_child_that_ended_before_the_crash_is_looked_up(engine: Engine) -> None:
+def test_a_child_that_ended_before_the_crash_is_looked_up(engine: hf.Engine) -> None:
     async def main() -> None:
         await stop_at(engine.stream(parent(), run_id="p"), RunCompleted)
         assert await engine.run(parent(), run_id="p", resume=True) == "<a1b1>"
@@ -80,7 +79,7 @@ def test_a_child_that_ended_before_the_crash_is_looked_up(engine: Engine) -> Non
     asyncio.run(main())
 
 
-def test_a_parent_waits_with_its_child(engine: Engine) -> None:
+def test_a_parent_waits_with_its_child(engine: hf.Engine) -> None:
     @workflow
     def asks() -> Flow:
         return (yield ask("How many?", returns=int))
@@ -92,7 +91,7 @@ def test_a_parent_waits_with_its_child(engine: Engine) -> None:
     async def main() -> None:
         events = await collect(engine.stream(outer(), run_id="p"))
         assert [e.run_id for e in of(events, RunPaused)] == ["p//x", "p"]
-        assert result_of(engine.checkpointer.core, "p").status == "paused"
+        assert await engine.status("p") == "paused"
         with pytest.raises(hf.RunPausedError):
             await engine.run(outer(), run_id="p", resume=True)
         await engine.answer("p//x", 3)
@@ -101,7 +100,7 @@ def test_a_parent_waits_with_its_child(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_child_that_fails_fails_its_step(engine: Engine) -> None:
+def test_a_child_that_fails_fails_its_step(engine: hf.Engine) -> None:
     broken = True
 
     def work() -> str:
@@ -123,7 +122,7 @@ def test_a_child_that_fails_fails_its_step(engine: Engine) -> None:
         with pytest.raises(hf.StepFailedError) as caught:
             await engine.run(outer(), run_id="p")
         assert caught.value.step == "sub"
-        assert result_of(engine.checkpointer.core, "p//sub").status == "failed"
+        assert await engine.status("p//sub") == "failed"
         broken = False
         assert await engine.run(outer(), run_id="p", resume=True) == "yes"
         assert calls.order == ["once"]
@@ -131,7 +130,7 @@ def test_a_child_that_fails_fails_its_step(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_cancelling_the_parent_cancels_its_child(engine: Engine) -> None:
+def test_cancelling_the_parent_cancels_its_child(engine: hf.Engine) -> None:
     async def forever() -> None:
         calls("forever")
         await asyncio.sleep(3600)
@@ -151,14 +150,14 @@ def test_cancelling_the_parent_cancels_its_child(engine: Engine) -> None:
         await engine.cancel("p")
         with pytest.raises(hf.RunCancelledError):
             await task
-        assert result_of(engine.checkpointer.core, "p").status == "cancelled"
+        assert await engine.status("p") == "cancelled"
         assert calls.order == ["forever", "undone"]
-        assert result_of(engine.checkpointer.core, "p//sub").status == "cancelled"
+        assert await engine.status("p//sub") == "cancelled"
 
     asyncio.run(main())
 
 
-def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: Engine) -> None:
+def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: hf.Engine) -> None:
     @workflow
     def inner() -> Flow:
         yield step("a").python(lambda: 1).with_rollback(lambda: calls("undone"))
@@ -175,13 +174,13 @@ def test_cancelling_a_parent_that_crashed_cancels_its_child(engine: Engine) -> N
         with pytest.raises(hf.RunCancelledError):
             await engine.run(outer(), run_id="p", resume=True)
         assert calls.order == ["undone"]
-        assert result_of(engine.checkpointer.core, "p//sub").status == "cancelled"
-        assert result_of(engine.checkpointer.core, "p").status == "cancelled"
+        assert await engine.status("p//sub") == "cancelled"
+        assert await engine.status("p") == "cancelled"
 
     asyncio.run(main())
 
 
-def test_pausing_the_parent_pauses_its_child(engine: Engine) -> None:
+def test_pausing_the_parent_pauses_its_child(engine: hf.Engine) -> None:
     gate: asyncio.Event
 
     async def waits() -> None:
@@ -227,7 +226,7 @@ def test_a_run_that_takes_too_long_stops_its_child(store: hf.Store) -> None:
         yield step("sub").subworkflow(inner)
 
     async def main() -> None:
-        engine = Engine(store, timeout=0.05)
+        engine = hf.Engine(store, timeout=0.05)
         with pytest.raises(hf.RunTimeoutError, match="'p'"):
             await engine.run(outer(), run_id="p")
         with pytest.raises(hf.RunTimeoutError, match="'p'"):
@@ -237,7 +236,7 @@ def test_a_run_that_takes_too_long_stops_its_child(store: hf.Store) -> None:
     asyncio.run(main())
 
 
-def test_inputs_of_a_subworkflow_are_checked(engine: Engine) -> None:
+def test_inputs_of_a_subworkflow_are_checked(engine: hf.Engine) -> None:
     @workflow
     def outer() -> Flow:
         yield step("sub").subworkflow(child, m=1)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import Approval, StepStarted, approve, flow, step, workflow
 from tests import strategies
@@ -61,7 +60,7 @@ def test_live_and_resumed_runs_hand_on_the_same_values(value: Any) -> None:
         return made
 
     async def main() -> None:
-        engine = Engine(MemoryStore())
+        engine = hf.Engine(MemoryStore())
         await stop_at(engine.stream(flow(given=value), run_id="r"), StepStarted, "end")
         result = await engine.run(flow(given=value), run_id="r", resume=True)
         assert same(seen[0], seen[1])
@@ -113,7 +112,7 @@ def typed_array() -> np.ndarray[Any, Any]:
     ],
 )  # fmt: skip
 def test_a_result_has_the_type_that_its_function_says(
-    engine: Engine, make: Callable[[], Any]
+    engine: hf.Engine, make: Callable[[], Any]
 ) -> None:
     seen: list[Any] = []
 
@@ -134,7 +133,7 @@ def test_a_result_has_the_type_that_its_function_says(
     asyncio.run(main())
 
 
-def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: Engine) -> None:
+def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: hf.Engine) -> None:
     seen: list[Any] = []
 
     @workflow
@@ -151,7 +150,7 @@ def test_without_a_type_plain_data_is_handed_on_from_the_first(engine: Engine) -
     asyncio.run(main())
 
 
-def test_inputs_and_the_result_have_the_types_of_the_signature(engine: Engine) -> None:
+def test_inputs_and_the_result_have_the_types_of_the_signature(engine: hf.Engine) -> None:
     @workflow("typed")
     async def flow(point: Point, colour: Colour = Colour.RED) -> Point:
         assert isinstance(point, Point)
@@ -169,7 +168,7 @@ def test_inputs_and_the_result_have_the_types_of_the_signature(engine: Engine) -
     asyncio.run(main())
 
 
-def test_a_result_that_is_not_of_its_type_fails_its_step(engine: Engine) -> None:
+def test_a_result_that_is_not_of_its_type_fails_its_step(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("a").python(lambda: {"x": "one"}).returns(Point)
@@ -178,7 +177,7 @@ def test_a_result_that_is_not_of_its_type_fails_its_step(engine: Engine) -> None
         asyncio.run(engine.run(flow()))
 
 
-def test_nothing_is_shared_with_what_a_step_returned(engine: Engine) -> None:
+def test_nothing_is_shared_with_what_a_step_returned(engine: hf.Engine) -> None:
     mine: list[int] = [1]
 
     @workflow
@@ -195,7 +194,7 @@ def test_nothing_is_shared_with_what_a_step_returned(engine: Engine) -> None:
 
 def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
     calls = Calls()
-    engine = Engine(store)
+    engine = hf.Engine(store)
 
     @workflow
     def flow(data: Any, bad: str) -> Flow:
@@ -215,7 +214,7 @@ def test_what_can_not_be_stored_is_named_by_its_path(store: hf.Store) -> None:
         assert caught.value.attempts == 1, "it would be the same every time"
         with pytest.raises(hf.SerializeError, match=r"result\.deep\[0\]"):
             await engine.run(flow(data=1, bad="result"), run_id="result")
-        assert result_of(engine.checkpointer.core, "result").status == "failed"
+        assert await engine.status("result") == "failed"
 
     asyncio.run(main())
 
@@ -230,7 +229,7 @@ def test_a_generator_says_what_it_returns(url: str) -> None:
     def untyped() -> flow.Flow[Any]:
         return (yield approve("Go?"))
 
-    engine = Engine(url)
+    engine = hf.Engine(url)
     for one, result in ((typed, Approval(True)), (untyped, {"approved": True, "comment": ""})):
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(one(), run_id=one.name)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.engine import Engine
+import holdfast as hf
 from tests.engine.desk import Desk
 
 
@@ -23,6 +23,6 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def memory() -> Engine:
+def memory() -> hf.Engine:
     """For what the kind of store can't matter to."""
-    return Engine("memory://")
+    return hf.Engine("memory://")

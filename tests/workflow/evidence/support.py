@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     EvidenceVerifier,
     Policy,
@@ -54,28 +54,28 @@ def local() -> EvidenceVerifier:
 WHOLE = "this is a this is b this is c"
 
 
-def stopped(engine: Engine, flow: Workflow[..., Any], desk: Desk, last: str) -> None:
+def stopped(engine: hf.Engine, flow: Workflow[..., Any], desk: Desk, last: str) -> None:
     """Execute a run until a step is finished, and leave it there as a process that dies does."""
     asyncio.run(_stopped(engine, flow, last))
     desk.take()
 
 
-async def _stopped(engine: Engine, flow: Workflow[..., Any], last: str) -> None:
+async def _stopped(engine: hf.Engine, flow: Workflow[..., Any], last: str) -> None:
     await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, last)
 
 
-Resume = Callable[[Engine, Workflow[..., Any]], Any]
+Resume = Callable[[hf.Engine, Workflow[..., Any]], Any]
 
 
-def by_run(engine: Engine, flow: Workflow[..., Any]) -> Any:
+def by_run(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
     return asyncio.run(engine.run(flow(), run_id="r", resume=True))
 
 
-def by_run_sync(engine: Engine, flow: Workflow[..., Any]) -> Any:
+def by_run_sync(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
     return engine.run_sync(flow(), run_id="r", resume=True)
 
 
-def by_stream(engine: Engine, flow: Workflow[..., Any]) -> Any:
+def by_stream(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
     asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     return result_of(engine.checkpointer.core, "r").output
 

@@ -10,7 +10,6 @@ import pytest
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
 from holdfast.engine import launch
-from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected
 from holdfast.evidence import (
     Evidence,
@@ -43,7 +42,7 @@ from tests.workflow.support import Flow, collect, of
     ],
 )
 def test_claims_of_child_runs_are_checked_and_repaired_there(
-    engine: Engine, desk: Desk, gone: str, again: list[str]
+    engine: hf.Engine, desk: Desk, gone: str, again: list[str]
 ) -> None:
     flow = nested(desk)
     result = by_run(engine, flow)
@@ -64,7 +63,7 @@ def test_claims_of_child_runs_are_checked_and_repaired_there(
 
 @every_store
 def test_outputs_of_a_subworkflow_step_are_made_again_by_the_child_run(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     """The run within claims nothing itself: its step does, and it must not be believed blindly."""
 
@@ -91,7 +90,7 @@ def test_outputs_of_a_subworkflow_step_are_made_again_by_the_child_run(
 
 
 def test_a_child_run_starts_over_once_wherever_it_is_interrupted(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     @workflow("inner")
     def inner() -> Flow:
@@ -125,7 +124,7 @@ def test_a_child_run_starts_over_once_wherever_it_is_interrupted(
 
 
 def test_a_child_run_with_other_inputs_after_a_repair_is_a_new_run(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     (desk / "input").write_text("1")
 
@@ -148,7 +147,7 @@ def test_a_child_run_with_other_inputs_after_a_repair_is_a_new_run(
 
 
 def test_a_claim_is_compared_with_the_result_of_its_own_step_at_any_depth(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     """What the steps above it came to is something else."""
     claim = Evidence("command_exit", "it was built", {"exit_code": 0}, {"command": ["make"]})
@@ -175,7 +174,7 @@ def test_a_claim_is_compared_with_the_result_of_its_own_step_at_any_depth(
 
 
 def test_claims_of_a_deleted_child_run_are_undecided(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("inner")
     def inner() -> Flow:
@@ -199,7 +198,7 @@ def test_claims_of_a_deleted_child_run_are_undecided(
 
 
 def test_only_recorded_events_of_a_child_run_that_starts_over_are_reported(
-    engine: Engine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    engine: hf.Engine, store: hf.Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another moves the run within just before that can be written."""
 
@@ -233,7 +232,7 @@ def test_an_undecided_check_in_a_child_run_stops_the_resume_of_both(
     store: hf.Store, desk: Desk
 ) -> None:
     up: dict[str, Answer] = {"/": fine}
-    checked = Engine(store, verifier=local())
+    checked = hf.Engine(store, verifier=local())
     with http_server(up) as (port, _):
         claim = Evidence(
             "api_response", "it is up", {"url": f"http://127.0.0.1:{port}/", "status": 200}

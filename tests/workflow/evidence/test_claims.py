@@ -14,7 +14,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.events import StepRetrying
 from holdfast.evidence import (
     Evidence,
@@ -32,7 +31,7 @@ from tests.workflow.evidence.support import (
 from tests.workflow.support import Flow, collect, of
 
 
-def test_a_declared_output_that_is_not_there_fails_the_step(engine: Engine, desk: Desk) -> None:
+def test_a_declared_output_that_is_not_there_fails_the_step(engine: hf.Engine, desk: Desk) -> None:
     @workflow("forgets")
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",), outputs=desk / "a")
@@ -42,7 +41,7 @@ def test_a_declared_output_that_is_not_there_fails_the_step(engine: Engine, desk
 
 
 def test_a_file_to_be_read_that_is_not_there_fails_the_step_before_it_runs(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     @workflow("reads nothing")
     def flow() -> Flow:
@@ -54,7 +53,7 @@ def test_a_file_to_be_read_that_is_not_there_fails_the_step_before_it_runs(
 
 
 def test_a_claim_that_does_not_verify_fails_the_step_which_is_retried(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     def work() -> int:
         desk.call("a")
@@ -74,7 +73,7 @@ def test_a_claim_that_does_not_verify_fails_the_step_which_is_retried(
 
 
 def test_a_claim_that_never_verifies_fails_the_run_with_its_message(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     @workflow("claims")
     def flow() -> Flow:
@@ -87,7 +86,9 @@ def test_a_claim_that_never_verifies_fails_the_run_with_its_message(
     assert raised.value.error_type == "holdfast.errors.ClaimFailedError"
 
 
-def test_an_undecided_check_fails_the_step_with_another_message(memory: Engine, desk: Desk) -> None:
+def test_an_undecided_check_fails_the_step_with_another_message(
+    memory: hf.Engine, desk: Desk
+) -> None:
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
     @workflow("claims")
@@ -102,7 +103,7 @@ def test_an_undecided_check_fails_the_step_with_another_message(memory: Engine, 
     assert desk.take() == ["a", "a"]
 
 
-def test_a_partial_pack_is_not_satisfied_by_undecided_checks(memory: Engine, desk: Desk) -> None:
+def test_a_partial_pack_is_not_satisfied_by_undecided_checks(memory: hf.Engine, desk: Desk) -> None:
     untold = [Evidence("command_exit", f"part {n} went well", {"exit_code": 0}) for n in range(2)]
 
     @workflow("claims")
@@ -116,7 +117,7 @@ def test_a_partial_pack_is_not_satisfied_by_undecided_checks(memory: Engine, des
 
 
 def test_a_claim_is_compared_with_the_result_of_its_step_then_and_later(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     claim = Evidence("command_exit", "it went well", {"exit_code": 0})
 
@@ -140,7 +141,7 @@ def test_a_claim_is_compared_with_the_result_of_its_step_then_and_later(
         asyncio.run(engine.run(false(), run_id="false"))
 
 
-def test_partial_packs_need_as_many_as_they_say(engine: Engine, desk: Desk) -> None:
+def test_partial_packs_need_as_many_as_they_say(engine: hf.Engine, desk: Desk) -> None:
     pack = EvidencePack([there(desk / name) for name in "xyz"], False, True, 2)
 
     def work() -> None:
@@ -163,7 +164,7 @@ def test_partial_packs_need_as_many_as_they_say(engine: Engine, desk: Desk) -> N
     assert desk.take() == ["a", "b"]
 
 
-def test_a_running_step_can_claim_what_it_finds_out(engine: Engine, desk: Desk) -> None:
+def test_a_running_step_can_claim_what_it_finds_out(engine: hf.Engine, desk: Desk) -> None:
     def work() -> str:
         text = desk.write("a")
         hf.current_step().claim(there(desk / "a"))
@@ -189,7 +190,7 @@ def test_a_running_step_can_claim_what_it_finds_out(engine: Engine, desk: Desk) 
     assert desk.take() == ["a", "b"]
 
 
-def test_a_failed_attempt_leaves_no_claim_behind(memory: Engine, desk: Desk) -> None:
+def test_a_failed_attempt_leaves_no_claim_behind(memory: hf.Engine, desk: Desk) -> None:
     def work() -> None:
         desk.call("a")
         name = f"try-{hf.current_step().attempt}"
@@ -209,7 +210,7 @@ def test_a_failed_attempt_leaves_no_claim_behind(memory: Engine, desk: Desk) -> 
     assert desk.take() == []
 
 
-def test_only_evidence_can_be_claimed(memory: Engine) -> None:
+def test_only_evidence_can_be_claimed(memory: hf.Engine) -> None:
     @workflow("claims")
     def flow() -> Flow:
         yield step("a").python(lambda: None).evidence("it went well, believe me")
@@ -218,7 +219,7 @@ def test_only_evidence_can_be_claimed(memory: Engine) -> None:
         by_run(memory, flow)
 
 
-def test_outputs_may_depend_on_the_result_and_be_directories(engine: Engine, desk: Desk) -> None:
+def test_outputs_may_depend_on_the_result_and_be_directories(engine: hf.Engine, desk: Desk) -> None:
     def work() -> list[str]:
         desk.call("a")
         for name in ("d/one", "d/e/two"):
@@ -244,11 +245,11 @@ def test_outputs_may_depend_on_the_result_and_be_directories(engine: Engine, des
     assert desk.take() == ["a"]
 
 
-def test_rows_and_processes_can_be_claimed(engine: Engine, desk: Desk, store: hf.Store) -> None:
+def test_rows_and_processes_can_be_claimed(engine: hf.Engine, desk: Desk, store: hf.Store) -> None:
     database = desk / "shop.db"
     with closing(sqlite3.connect(database)) as db, db:
         db.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, state TEXT)")
-    checked = Engine(
+    checked = hf.Engine(
         store,
         verifier=EvidenceVerifier(policy=Policy(connections={"shop": f"sqlite:///{database}"})),
     )
@@ -282,7 +283,7 @@ def test_with_a_transaction_evidence_is_checked_by_the_resume_only(
 ) -> None:
     """What the transaction is to write is not there yet when the step is finished."""
     path = tmp_path / "runs.db"
-    checked = Engine(
+    checked = hf.Engine(
         f"sqlite:///{path}",
         verifier=EvidenceVerifier(policy=Policy(connections={"default": f"sqlite:///{path}"})),
     )

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     CommandResult,
 )
@@ -21,7 +20,7 @@ from tests.workflow.evidence.support import (
 from tests.workflow.support import Flow, stop_at
 
 
-def test_a_command_is_a_step_whose_exit_code_is_evidence(engine: Engine, desk: Desk) -> None:
+def test_a_command_is_a_step_whose_exit_code_is_evidence(engine: hf.Engine, desk: Desk) -> None:
     program = f"print('made'); open({str(desk / 'report')!r}, 'a').write('x')"
 
     @workflow("builds")
@@ -44,7 +43,7 @@ def test_a_command_is_a_step_whose_exit_code_is_evidence(engine: Engine, desk: D
     assert (desk / "report").read_text() == "x"
 
 
-def test_a_command_with_another_exit_code_fails_its_step(memory: Engine) -> None:
+def test_a_command_with_another_exit_code_fails_its_step(memory: hf.Engine) -> None:
     @workflow("builds")
     def flow(code: int, fine: list[int] | None = None) -> Flow:
         program = f"import sys; print('oh no', file=sys.stderr); sys.exit({code})"
@@ -57,7 +56,7 @@ def test_a_command_with_another_exit_code_fails_its_step(memory: Engine) -> None
     assert memory.run_sync(flow(), run_id="r", resume=True) == 3, "3 is what was expected"
 
 
-def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: Engine) -> None:
+def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: hf.Engine) -> None:
     @workflow("says")
     def flow() -> Flow:
         says = [sys.executable, "-c", "print('first'); print('last')"]
@@ -68,7 +67,7 @@ def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: Engine) -> Non
     assert by_run(memory, flow) == [("first\nlast\n", False), ("last\n", True)]
 
 
-def test_a_command_that_failed_is_tried_again(memory: Engine, desk: Desk) -> None:
+def test_a_command_that_failed_is_tried_again(memory: hf.Engine, desk: Desk) -> None:
     program = f"import os, sys; p = {str(desk / 'x')!r}; sys.exit(os.mkdir(p) or 1 if not os.path.exists(p) else 0)"
 
     @workflow("builds")

@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, RunStarted
 from holdfast.workflow import StepStarted, command, step, workflow
 from tests.engine.desk import Desk, rejected
@@ -27,7 +26,7 @@ from tests.workflow.support import Flow, collect, collect_failure, of, steps
 
 @every_store
 def test_a_fork_is_checked_for_the_claims_of_its_origin(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     by_run(engine, flow)
@@ -40,7 +39,7 @@ def test_a_fork_is_checked_for_the_claims_of_its_origin(
 
 
 def test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("uses")
     def flow() -> Flow:
@@ -66,7 +65,7 @@ def test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again(
 
 
 def test_a_command_of_a_fork_with_other_arguments_runs_again(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("uses")
     def flow() -> Flow:
@@ -83,7 +82,7 @@ def test_a_command_of_a_fork_with_other_arguments_runs_again(
 
 
 def test_a_fork_is_checked_for_the_child_runs_of_its_origin(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = nested(desk)
     result = by_run(engine, flow)
@@ -95,7 +94,7 @@ def test_a_fork_is_checked_for_the_child_runs_of_its_origin(
     assert desk.take() == ["m1", "i1", "i2", "m2", "o2"]
 
 
-def test_a_migrated_run_is_still_checked(memory: Engine, desk: Desk) -> None:
+def test_a_migrated_run_is_still_checked(memory: hf.Engine, desk: Desk) -> None:
     old = line(desk)
     stopped(memory, old, desk, "b")
 
@@ -118,7 +117,7 @@ def test_a_migrated_run_is_still_checked(memory: Engine, desk: Desk) -> None:
 
 
 def test_steps_with_changed_arguments_are_reported_in_the_events(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     """Only a step that claims something is held to what it was called with."""
     given = ["one"]
@@ -137,10 +136,10 @@ def test_steps_with_changed_arguments_are_reported_in_the_events(
         "its step is called with other arguments now"
     ]
     assert desk.take() == ["a", "after"]
-    assert result_of(memory.checkpointer.core, "r").status == hf.Status.COMPLETED
+    assert memory.status_sync("r") == hf.Status.COMPLETED
 
 
-def test_a_failure_is_also_reported_to_the_stream(memory: Engine, desk: Desk) -> None:
+def test_a_failure_is_also_reported_to_the_stream(memory: hf.Engine, desk: Desk) -> None:
     flow = line(desk)
     stopped(memory, flow, desk, "b")
     (desk / "b").unlink()
@@ -163,7 +162,7 @@ class Ahead(asyncio.SelectorEventLoop):
 
 
 def test_a_run_that_goes_back_while_running_starts_once_and_keeps_its_timeout(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     spent = 0.0
     decided: list[Any] = []
@@ -195,6 +194,6 @@ def test_a_run_that_goes_back_while_running_starts_once_and_keeps_its_timeout(
     assert len(set(decided)) == 1, "what was decided before the step is not decided again"
     spent = 100.0
     (desk / "b").write_text("a")
-    impatient = Engine(store, timeout=150)
+    impatient = hf.Engine(store, timeout=150)
     with asyncio.Runner(loop_factory=Ahead) as runner, pytest.raises(hf.RunTimeoutError):
         runner.run(impatient.run(flow(), run_id="late", resume=True))

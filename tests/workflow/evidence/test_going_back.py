@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.engine.events import CheckpointRejected, RunStarted
 from holdfast.model import Kind
 from holdfast.workflow import step, workflow
@@ -26,7 +25,7 @@ from tests.workflow.support import Flow, collect, of
 
 @pytest.mark.parametrize("resume", WAYS)
 def test_a_run_whose_evidence_verifies_repeats_nothing(
-    engine: Engine, desk: Desk, resume: Resume
+    engine: hf.Engine, desk: Desk, resume: Resume
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
@@ -38,7 +37,7 @@ def test_a_run_whose_evidence_verifies_repeats_nothing(
 @pytest.mark.parametrize("resume", WAYS)
 @pytest.mark.parametrize(("gone", "again"), [("a", "abc"), ("b", "bc"), ("c", "c")])
 def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
-    engine: Engine, desk: Desk, resume: Resume, gone: str, again: str
+    engine: hf.Engine, desk: Desk, resume: Resume, gone: str, again: str
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")
@@ -49,7 +48,7 @@ def test_a_lost_file_is_made_again_and_what_came_before_it_is_not(
 
 
 def test_each_skipped_checkpoint_is_reported_with_its_reason(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")
@@ -66,7 +65,7 @@ def test_each_skipped_checkpoint_is_reported_with_its_reason(
 
 
 def test_the_rollback_is_written_with_the_claim_before_anything_is_run_again(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     seen: list[list[str]] = []
 
@@ -86,7 +85,9 @@ def test_the_rollback_is_written_with_the_claim_before_anything_is_run_again(
     assert entries(store, "r")[3].parent == 1
 
 
-def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(engine: Engine, desk: Desk) -> None:
+def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(
+    engine: hf.Engine, desk: Desk
+) -> None:
     @workflow("rewrites")
     def flow() -> Flow:
         for n in range(3):
@@ -100,7 +101,7 @@ def test_a_file_that_is_rewritten_by_a_later_step_is_no_failure(engine: Engine, 
     assert desk.take() == ["last"]
 
 
-def test_a_file_that_is_restored_verifies_again(memory: Engine, desk: Desk) -> None:
+def test_a_file_that_is_restored_verifies_again(memory: hf.Engine, desk: Desk) -> None:
     flow = line(desk)
     stopped(memory, flow, desk, "b")
     text = (desk / "a").read_text()
@@ -111,7 +112,7 @@ def test_a_file_that_is_restored_verifies_again(memory: Engine, desk: Desk) -> N
 
 
 def test_what_a_step_reads_must_stay_as_it_was_when_the_step_began(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     (desk / "input").write_text("1")
 
@@ -131,7 +132,7 @@ def test_what_a_step_reads_must_stay_as_it_was_when_the_step_began(
 
 
 def test_a_file_that_is_read_and_written_is_claimed_as_it_was_written(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     (desk / "a").write_text("old")
 
@@ -147,7 +148,7 @@ def test_a_file_that_is_read_and_written_is_claimed_as_it_was_written(
 
 
 def test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     """The step did not say that it writes it: what it was given is not there any more."""
     (desk / "input").write_text("1")
@@ -163,7 +164,7 @@ def test_a_file_that_is_read_and_changed_is_claimed_as_the_step_found_it(
     assert desk.take() == ["input", "b"]
 
 
-def test_checkpoints_without_claims_are_not_skipped(engine: Engine, desk: Desk) -> None:
+def test_checkpoints_without_claims_are_not_skipped(engine: hf.Engine, desk: Desk) -> None:
     @workflow("plain")
     def flow() -> Flow:
         yield step("a").python(desk.call, args=("a",))
@@ -178,7 +179,7 @@ def test_checkpoints_without_claims_are_not_skipped(engine: Engine, desk: Desk) 
 
 
 def test_a_run_goes_back_as_often_as_its_files_are_lost(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "c")

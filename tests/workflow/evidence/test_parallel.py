@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import Workflow, for_each, parallel, step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.evidence.support import (
@@ -34,7 +33,7 @@ def both(desk: Desk) -> Workflow[..., Any]:
 @every_store
 @pytest.mark.parametrize("gone", ["left", "right"])
 def test_what_parallel_parts_wrote_is_checked_part_by_part(
-    engine: Engine, desk: Desk, gone: str
+    engine: hf.Engine, desk: Desk, gone: str
 ) -> None:
     flow = both(desk)
     result = by_run(engine, flow)
@@ -46,7 +45,7 @@ def test_what_parallel_parts_wrote_is_checked_part_by_part(
     assert desk.holds("first", "left", "right", "last")
 
 
-def test_the_items_of_a_for_each_are_checked_one_by_one(engine: Engine, desk: Desk) -> None:
+def test_the_items_of_a_for_each_are_checked_one_by_one(engine: hf.Engine, desk: Desk) -> None:
     @workflow("each")
     def flow() -> Flow:
         body = lambda n: desk.write(f"item-{n}")  # noqa: E731
@@ -63,7 +62,7 @@ def test_the_items_of_a_for_each_are_checked_one_by_one(engine: Engine, desk: De
 
 
 def test_a_for_each_does_not_lose_the_outputs_of_a_step_that_it_is_given(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     @step
     def work(n: int) -> str:
@@ -82,7 +81,7 @@ def test_a_for_each_does_not_lose_the_outputs_of_a_step_that_it_is_given(
 
 
 def test_outputs_of_a_for_each_whose_body_only_makes_steps_are_refused(
-    memory: Engine, desk: Desk
+    memory: hf.Engine, desk: Desk
 ) -> None:
     @workflow("returns steps")
     def returns() -> Flow:
@@ -98,7 +97,7 @@ def test_outputs_of_a_for_each_whose_body_only_makes_steps_are_refused(
     assert desk.take() == []
 
 
-def test_a_result_that_was_fixed_is_claimed_as_fixed(engine: Engine, desk: Desk) -> None:
+def test_a_result_that_was_fixed_is_claimed_as_fixed(engine: hf.Engine, desk: Desk) -> None:
     def better(text: str, problems: list[str]) -> str:
         return desk.write("a", "better")
 
@@ -117,7 +116,7 @@ def test_a_result_that_was_fixed_is_claimed_as_fixed(engine: Engine, desk: Desk)
 
 
 def test_a_step_that_changes_its_arguments_is_still_the_same_step(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     def work(found: list[str]) -> list[str]:
         found.append(desk.write("a"))
@@ -139,7 +138,7 @@ def test_a_step_that_changes_its_arguments_is_still_the_same_step(
     assert desk.take() == ["c"]
 
 
-def test_a_step_that_is_skipped_on_error_claims_nothing(memory: Engine, desk: Desk) -> None:
+def test_a_step_that_is_skipped_on_error_claims_nothing(memory: hf.Engine, desk: Desk) -> None:
     @workflow("skips")
     def flow() -> Flow:
         made = step("a").python(desk.call, args=("a",), outputs=desk / "a")

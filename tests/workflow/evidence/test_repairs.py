@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import (
@@ -20,7 +19,7 @@ from tests.workflow.support import Flow
 
 
 def test_a_repair_keeps_what_was_decided_and_answered_before_the_step(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     decided: list[Any] = []
 
@@ -44,7 +43,7 @@ def test_a_repair_keeps_what_was_decided_and_answered_before_the_step(
 
 
 def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_step(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -62,7 +61,7 @@ def test_a_repair_keeps_the_answer_to_what_was_asked_beside_the_step(
 
 
 def test_a_question_that_was_asked_after_the_step_is_asked_again(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -79,7 +78,7 @@ def test_a_question_that_was_asked_after_the_step_is_asked_again(
     assert by_run(engine, flow) == "no"
 
 
-def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: Engine, desk: Desk) -> None:
+def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: hf.Engine, desk: Desk) -> None:
     desk.broken.add("x")
 
     @workflow("recovers")
@@ -97,7 +96,7 @@ def test_a_repair_keeps_a_failure_that_the_flow_handled(engine: Engine, desk: De
 
 
 def test_a_step_that_failed_the_run_once_is_repaired_like_any_other(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     flow = line(desk)
     desk.broken.add("b")

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.model import Kind
 from holdfast.workflow import StepStarted, ask, step, workflow
 from tests.engine.desk import Desk, kinds, rejected
@@ -26,7 +24,7 @@ from tests.workflow.support import Flow, collect
 
 @every_store
 def test_a_completed_run_resumes_only_if_a_claim_does_not_verify_any_more(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     assert by_run(engine, flow) == WHOLE
@@ -41,7 +39,7 @@ def test_a_completed_run_resumes_only_if_a_claim_does_not_verify_any_more(
     events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
     assert rejected(events) == ["c"]
     assert desk.take() == ["c"]
-    assert result_of(engine.checkpointer.core, "r").status == hf.Status.COMPLETED
+    assert engine.status_sync("r") == hf.Status.COMPLETED
 
 
 def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
@@ -60,7 +58,7 @@ def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
         return (yield step("a").python(lambda: 1))
 
     with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db", clock=clock) as cp:
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(old(), run_id="r")
         assert engine.run_sync(new(), run_id="r", resume=True) == 1
@@ -68,7 +66,7 @@ def test_a_completed_run_with_an_unanswered_question_is_finished_all_the_same(
         assert engine.run_sync(new(), run_id="r", resume=True) == 1
 
 
-def test_a_completed_run_is_not_resumed_with_other_inputs(memory: Engine, desk: Desk) -> None:
+def test_a_completed_run_is_not_resumed_with_other_inputs(memory: hf.Engine, desk: Desk) -> None:
     @workflow("inputs")
     def flow(n: int) -> Flow:
         return (yield step("a").python(desk.write, args=("a", str(n)), outputs=desk / "a"))
@@ -81,7 +79,7 @@ def test_a_completed_run_is_not_resumed_with_other_inputs(memory: Engine, desk: 
 
 
 def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("asks")
     def flow() -> Flow:
@@ -108,7 +106,7 @@ def test_a_run_that_waits_for_an_answer_is_not_checked_until_it_comes(
 
 
 def test_a_cancelled_run_is_undone_without_checking_its_evidence(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     @workflow("undoes")
     def flow() -> Flow:
@@ -127,7 +125,7 @@ def test_a_cancelled_run_is_undone_without_checking_its_evidence(
         by_run(engine, flow)
 
 
-def test_a_failed_run_that_is_being_undone_is_not_repaired(memory: Engine, desk: Desk) -> None:
+def test_a_failed_run_that_is_being_undone_is_not_repaired(memory: hf.Engine, desk: Desk) -> None:
     @workflow("undoes")
     def flow() -> Flow:
         made = step("a").python(desk.write, args=("a",), outputs=desk / "a")
@@ -151,7 +149,7 @@ def test_a_failed_run_that_is_being_undone_is_not_repaired(memory: Engine, desk:
     assert desk.take() == ["undo b", "undo a"]
 
 
-def test_a_failed_run_is_repaired_before_it_is_tried_again(engine: Engine, desk: Desk) -> None:
+def test_a_failed_run_is_repaired_before_it_is_tried_again(engine: hf.Engine, desk: Desk) -> None:
     flow = line(desk)
     desk.broken.add("c")
     with pytest.raises(hf.StepFailedError, match="c is broken"):

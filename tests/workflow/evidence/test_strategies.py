@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import ask, step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import (
@@ -20,7 +19,7 @@ from tests.workflow.evidence.support import (
 from tests.workflow.support import Flow
 
 
-def test_a_repaired_step_keeps_its_idempotency_key(engine: Engine, desk: Desk) -> None:
+def test_a_repaired_step_keeps_its_idempotency_key(engine: hf.Engine, desk: Desk) -> None:
     keys: list[str] = []
 
     def work() -> None:
@@ -39,7 +38,7 @@ def test_a_repaired_step_keeps_its_idempotency_key(engine: Engine, desk: Desk) -
 
 
 def test_a_repair_remembers_that_the_run_was_rolled_back(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     """A step that was done anew on purpose has a new key; repairing it must not bring the old one back."""
     keys: list[str] = []
@@ -67,7 +66,7 @@ def test_a_repair_remembers_that_the_run_was_rolled_back(
 def test_a_file_rewritten_by_a_step_that_is_not_saved_by_itself_is_no_failure(
     store: hf.Store, desk: Desk, strategy: str
 ) -> None:
-    engine = Engine(store, checkpoint_after=strategy)
+    engine = hf.Engine(store, checkpoint_after=strategy)
 
     @workflow("rewrites")
     def flow() -> Flow:
@@ -87,7 +86,7 @@ def test_a_file_rewritten_by_a_step_that_is_not_saved_by_itself_is_no_failure(
 def test_claims_of_steps_that_are_not_saved_by_themselves_come_with_the_pause(
     store: hf.Store, desk: Desk, strategy: str
 ) -> None:
-    engine = Engine(store, checkpoint_after=strategy)
+    engine = hf.Engine(store, checkpoint_after=strategy)
 
     @workflow("asks")
     def flow() -> Flow:
@@ -114,7 +113,7 @@ def test_steps_that_are_saved_later_claim_all_the_same(
 
     async def main() -> None:
         async with hf.Checkpointer(store, durability=durability) as cp:
-            engine = Engine(cp)
+            engine = hf.Engine(cp)
             assert await engine.run(flow(), run_id="r") == WHOLE
             desk.take()
             (desk / "b").unlink()

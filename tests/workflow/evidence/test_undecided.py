@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.evidence import (
     Evidence,
     EvidenceVerifier,
@@ -32,11 +31,11 @@ from tests.workflow.support import Flow, collect
 
 @every_store
 def test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     """A server that is down says nothing about the work: none of it is thrown away."""
     up: dict[str, Answer] = {"/": fine}
-    checked = Engine(store, verifier=local())
+    checked = hf.Engine(store, verifier=local())
     with http_server(up) as (port, _):
         claim = Evidence(
             "api_response", "the service is up", {"url": f"http://127.0.0.1:{port}/", "status": 200}
@@ -62,7 +61,7 @@ def test_an_undecided_check_stops_the_resume_as_often_as_it_is_tried(
 
 @pytest.mark.parametrize("trust", ["stored", "skip"])
 def test_trust_stored_and_skip_do_not_check(
-    engine: Engine, store: hf.Store, desk: Desk, trust: Any
+    engine: hf.Engine, store: hf.Store, desk: Desk, trust: Any
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
@@ -73,7 +72,7 @@ def test_trust_stored_and_skip_do_not_check(
 
 
 def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
-    engine: Engine, store: hf.Store, desk: Desk
+    engine: hf.Engine, store: hf.Store, desk: Desk
 ) -> None:
     flow = line(desk)
     stopped(engine, flow, desk, "b")
@@ -91,6 +90,6 @@ def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
     assert desk.take() == ["b", "c"]
 
 
-def test_an_unknown_kind_of_trust_is_refused(memory: Engine, desk: Desk) -> None:
+def test_an_unknown_kind_of_trust_is_refused(memory: hf.Engine, desk: Desk) -> None:
     with pytest.raises(ValueError, match="'verify', 'stored' or 'skip'"):
         memory.resume_stream("r", flow=line(desk), trust="blind")  # type: ignore[arg-type]
