@@ -17,7 +17,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.evidence import EvidencePack
 from holdfast.graph import END, CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
@@ -74,7 +73,7 @@ def counting(**options: Any) -> CompiledGraph[Any]:
 
 
 def test_an_active_run_is_deleted_with_force() -> None:
-    with hf.SyncCheckpointer("runs.db") as cp, Engine("runs.db") as engine:
+    with hf.SyncCheckpointer("runs.db") as cp, hf.Engine("runs.db") as engine:
 
         @workflow("asking")
         def asking() -> Generator[Any, Any, Any]:
@@ -111,10 +110,10 @@ def test_a_run_that_another_process_executes_can_be_taken_over_by_every_kind_of_
     with pytest.raises(hf.LoopLimitError):
         counting(max_steps=2).run_sync({"n": 0}, store="runs.db", run_id="g")
     assert counting().resume_sync("g", store="runs.db", take_over=True) == {"n": 5}
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
             engine.run_sync(report(topic="kelp"), run_id="r")
-        assert engine.run_sync(report(), run_id="r", resume=True, take_over=True) == "kelp"
+        assert engine.resume_sync("r", take_over=True) == "kelp"
     ATTEMPTS.clear()
     pipeline = doubling()
     with pytest.raises(hf.StepFailedError):
@@ -128,7 +127,7 @@ async def test_a_run_of_this_process_ends_when_its_stream_is_closed_or_it_is_can
     close: bool,
 ) -> None:
     ATTEMPTS["once"] = 1
-    async with Engine("runs.db") as engine:
+    async with hf.Engine("runs.db") as engine:
         stream = engine.stream(report(topic="kelp"), run_id="r")
         await anext(stream)
         with pytest.raises(hf.RunActiveError) as refused:
@@ -148,13 +147,13 @@ async def test_a_run_of_this_process_ends_when_its_stream_is_closed_or_it_is_can
 
 
 def test_other_inputs_are_answered_by_resume_of_every_kind_of_flow() -> None:
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
             engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.InputMismatchError) as refused:
             engine.run_sync(report(topic="rock"), run_id="r", resume=True)
         advice(refused.value, "call resume, which uses the recorded ones")
-        assert engine.run_sync(report(), run_id="r", resume=True) == "kelp"
+        assert engine.resume_sync("r") == "kelp"
     app = counting(max_steps=2)
     with pytest.raises(hf.LoopLimitError):
         app.run_sync({"n": 0}, store="runs.db", run_id="g")
@@ -191,14 +190,14 @@ def test_a_run_keeps_its_owner_or_another_id_is_used() -> None:
 
 
 def test_an_id_that_is_taken_is_resumed_or_replaced() -> None:
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
             engine.run_sync(report(topic="kelp"), run_id="r")
         with pytest.raises(hf.RunExistsError) as refused:
             engine.run_sync(report(topic="kelp"), run_id="r")
         advice(refused.value, "resume it, or choose another id")
         assert engine.run_sync(report(topic="kelp"), run_id="r2") == "kelp"
-        assert engine.run_sync(report(), run_id="r", resume=True) == "kelp"
+        assert engine.resume_sync("r") == "kelp"
 
 
 def test_a_graph_is_given_the_id_or_the_store_that_it_misses() -> None:
@@ -230,7 +229,7 @@ def test_a_finished_run_is_forked_or_rolled_back() -> None:
         yield step("one").python(lambda: 1)
         return (yield step("two").python(lambda: 2))
 
-    with Engine("runs.db") as engine, hf.SyncCheckpointer("runs.db") as cp:
+    with hf.Engine("runs.db") as engine, hf.SyncCheckpointer("runs.db") as cp:
         engine.run_sync(two(), run_id="r")
         with pytest.raises(hf.RunFinishedError) as refused:
             engine.cancel_sync("r")
@@ -282,7 +281,7 @@ def test_a_run_that_took_too_long_or_was_not_answered_is_resumed() -> None:
     def asking() -> Generator[Any, Any, Any]:
         return (yield ask("well?", deadline=datetime(2001, 1, 1, tzinfo=UTC)))
 
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.RunPausedError) as paused:
             engine.run_sync(asking(), run_id="r")
         advice(paused.value, "answer it, then resume")
@@ -298,7 +297,7 @@ def test_a_question_is_answered_by_whom_and_as_the_error_says() -> None:
     def asking() -> Generator[Any, Any, Any]:
         return (yield ask("well?", assignees=["ann"]))
 
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(asking(), run_id="r")
         with pytest.raises(hf.QuestionError) as refused:
@@ -419,7 +418,7 @@ def test_claims_that_fail_are_skipped_or_put_right() -> None:
         yield step("then").python(once_broken)
         return 1
 
-    with Engine("runs.db") as engine:
+    with hf.Engine("runs.db") as engine:
         with pytest.raises(hf.StepFailedError):
             engine.run_sync(claiming(), run_id="r")
         unchecked = str(hf.VerificationError("r@1", (Unchecked(),)))
@@ -471,7 +470,7 @@ def test_doctor_offers_what_works_for_a_damaged_run(cli: Cli, seq: int, flow: bo
         return 4
 
     if flow:
-        with Engine("runs.db") as engine:
+        with hf.Engine("runs.db") as engine:
             engine.run_sync(count(), run_id="r")
     else:
         with hf.SyncCheckpointer("runs.db") as cp:

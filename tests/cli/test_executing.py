@@ -21,7 +21,6 @@ import holdfast as hf
 from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
 from holdfast.engine import launch
-from holdfast.engine.engine import Engine
 from holdfast.engine.options import Options
 from tests.cli.conftest import Cli
 from tests.waiting import wait_until
@@ -239,10 +238,10 @@ def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: C
         pass
     Path("go").touch()
     Path("eager.py").write_text(
-        "from holdfast.workflow import Engine\n"
+        "import holdfast as hf\n"
         "from jobs import slow\n"
-        "with Engine() as engine:\n"
-        "    engine.run_sync(slow, workflow_id='slow', resume=True)\n"
+        "with hf.Engine() as engine:\n"
+        "    engine.run_sync(slow(), run_id='slow', resume=True)\n"
     )
     done = cli("recover", "--flow", "eager:slow")
     assert (done.code, done.out) == (0, "no orphaned runs\n")
@@ -405,7 +404,7 @@ def test_where_nobody_knows_the_flow_the_command_has_a_place_for_it(
 ) -> None:
     sys.path.insert(0, str(Path.cwd()))
     try:
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(importlib.import_module("jobs").anything(), run_id="it")
     finally:
@@ -424,8 +423,8 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
     assert json.loads(meta)["source"] == "jobs:anything"
     with hf.SyncCheckpointer() as cp:
         link = launch.Link(source="./evil.py:x")
-        flow = _flows.load("./jobs.py:anything")
-        asyncio.run(launch.start(cp.core, flow.make, "hostile", {}, Options(), link))
+        flow = _flows.load("./jobs.py:anything").flow
+        asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.code == Exit.NOT_FOUND
     assert "--flow ./evil.py:x" in refused.err

@@ -19,7 +19,7 @@ import holdfast as hf
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
 from holdfast.engine import events as ev
-from holdfast.engine.engine import Engine
+from holdfast.engine.effects import Call
 from holdfast.engine.people import requests
 from holdfast.engine.stream import Stream
 from tests import faults
@@ -89,10 +89,8 @@ def carry_out(job: Job) -> None:
 
 
 def _blocking(job: Job, store: hf.Store) -> None:
-    engine, flow = Engine(store), flows.WORKFLOWS[job.flow]
-    inputs = {"run": job.run, "n": job.n}
     try:
-        engine.run_sync(flow(**inputs), run_id=job.run, resume=True, take_over=True)
+        hf.Engine(store).run_sync(_call(job), run_id=job.run, resume=True, take_over=True)
     except Exception as error:  # noqa: BLE001 - the checker judges it
         note("stopped", job.run, how=type(error).__name__, error=str(error))
     else:
@@ -111,7 +109,8 @@ async def _carry_out(job: Job, store: hf.Store) -> str:
             else:
                 await flows.trip.run(flows.Trip(job.run, job.n), store=store, run_id=job.run)
         else:
-            await Engine(store).run(flows.WORKFLOWS[job.flow](run=job.run, n=job.n), run_id=job.run, resume=exists, take_over=True)  # fmt: skip
+            engine = hf.Engine(store)
+            await engine.run(_call(job), run_id=job.run, resume=exists, take_over=True)
     except Exception as error:  # noqa: BLE001 - the checker judges it
         how = type(error).__name__
         note("stopped", job.run, how=how, error=str(error))
@@ -125,10 +124,15 @@ def _stream(job: Job, store: hf.Store, exists: bool) -> Stream:
         if exists:
             return flows.trip.resume_stream(job.run, store=store, take_over=True)
         return flows.trip.stream(flows.Trip(job.run, job.n), store=store, run_id=job.run)
-    engine, flow = Engine(store), flows.WORKFLOWS[job.flow]
+    engine = hf.Engine(store)
     if exists:
+        flow = flows.WORKFLOWS[job.flow]
         return engine.resume_stream(job.run, flow=flow, take_over=True)
-    return engine.stream(flow(run=job.run, n=job.n), run_id=job.run)
+    return engine.stream(_call(job), run_id=job.run)
+
+
+def _call(job: Job) -> Call[Any]:
+    return flows.WORKFLOWS[job.flow](run=job.run, n=job.n)
 
 
 async def follow(stream: Stream) -> str:

@@ -19,7 +19,6 @@ import holdfast as hf
 import holdfast.evidence.trust.checking
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
-from holdfast.engine.engine import Engine
 from holdfast.workflow import parallel, step, workflow
 from tests import faults
 from tests.crash.worker import serve
@@ -85,7 +84,7 @@ def carry_out(job: Job) -> None:
     _desk, _pace = Path(job.desk), job.pace
     _notes = os.open(job.notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     store = hf.open_store(job.url)
-    engine = Engine(store)
+    engine = hf.Engine(store)
     try:
         if job.blocking:
             result = engine.run_sync(repaired(), run_id="run", resume=True)

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.crash.harness import ROOT, url_of
 
@@ -50,7 +49,7 @@ def restless(sign: str) -> Any:
 
 
 async def _answer(url: str, n: int) -> str:
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         print("ready", flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         try:
@@ -61,7 +60,7 @@ async def _answer(url: str, n: int) -> str:
 
 
 async def _work(url: str, sign: str) -> str:
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         print("ready", flush=True)
         try:
             result = await engine.run(restless(sign=sign), run_id="r", resume=True)
@@ -106,7 +105,7 @@ def test_of_eight_people_one_answers_and_seven_are_told_who_did(kind: str, tmp_p
     url = url_of(kind, tmp_path)
 
     async def begin() -> None:
-        async with Engine(url) as engine:
+        async with hf.Engine(url) as engine:
             with pytest.raises(hf.RunPausedError):
                 await engine.run(approval(), run_id="r")
 
@@ -128,13 +127,13 @@ def test_of_eight_people_one_answers_and_seven_are_told_who_did(kind: str, tmp_p
         assert cp.verify("r").ok
 
     async def end() -> Any:
-        async with Engine(url) as engine:
+        async with hf.Engine(url) as engine:
             return await engine.run(approval(), run_id="r", resume=True)
 
     assert asyncio.run(end()) == winner
 
 
-async def _asked(engine: Engine) -> None:
+async def _asked(engine: hf.Engine) -> None:
     """Wait until the worker has begun and asked."""
     for _ in range(10_000):
         try:
@@ -154,7 +153,7 @@ def test_an_answer_gets_through_to_a_worker_elsewhere_that_never_rests(
     worker = _process("work", url, str(sign))
 
     async def speak() -> None:
-        async with Engine(url) as engine:
+        async with hf.Engine(url) as engine:
             await _asked(engine)
             await engine.answer("r", "heard")
 
@@ -176,7 +175,7 @@ def test_a_worker_in_another_process_is_paused_and_cancelled(
     worker = _process("work", url, str(sign))
 
     async def speak() -> None:
-        async with Engine(url) as engine:
+        async with hf.Engine(url) as engine:
             await _asked(engine)
             await getattr(engine, action)("r")
 
@@ -197,7 +196,7 @@ def test_an_answer_gets_through_to_a_worker_right_here_that_never_rests(
 
     async def main() -> None:
         async with hf.Checkpointer(kept_url, durability=durability, deadline=60) as cp:
-            engine = Engine(cp)
+            engine = hf.Engine(cp)
             worker = asyncio.create_task(engine.run(restless(sign=str(sign)), run_id="r"))
             await _asked(engine)
             await engine.answer("r", "heard")

@@ -332,8 +332,8 @@ class InputMismatchError(MaverickError):
 '''
 
 BASIC: Final = """
-from holdfast.workflow import workflow, step, WorkflowEngine
-from holdfast.documents.maverick import FileCheckpointStore
+from holdfast.workflow import workflow, step
+from holdfast.documents.maverick import FileCheckpointStore, WorkflowEngine
 
 @workflow("long_running")
 def long_running(data: str):
@@ -361,8 +361,7 @@ async for event in engine.resume(
 """
 
 CUSTOM: Final = """
-from holdfast.workflow import WorkflowEngine
-from holdfast.documents.maverick import FileCheckpointStore
+from holdfast.documents.maverick import FileCheckpointStore, WorkflowEngine
 
 store = FileCheckpointStore(base_path="/var/maverick/checkpoints")
 engine = WorkflowEngine(checkpoint_store=store)

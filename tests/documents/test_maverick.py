@@ -12,7 +12,7 @@ import inspect
 import json
 import os
 import stat
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -26,11 +26,13 @@ from holdfast.documents.maverick import (
     CheckpointStore,
     FileCheckpointStore,
     MemoryCheckpointStore,
+    StepResult,
     StoreView,
+    WorkflowEngine,
     compute_inputs_hash,
 )
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
-from holdfast.workflow import StepResult, WorkflowEngine, parallel, step, workflow
+from holdfast.workflow import parallel, step, workflow
 from tests.documents import maverick
 
 GOLDEN = json.loads(
@@ -469,8 +471,8 @@ def afresh() -> None:
     broken.clear()
 
 
-async def follow(engine: WorkflowEngine, method: str, **kwargs: Any) -> None:
-    async for _ in getattr(engine, method)(long_running, **kwargs):
+async def follow(events: AsyncIterator[Any]) -> None:
+    async for _ in events:
         pass
 
 
@@ -480,7 +482,7 @@ def test_a_run_that_failed_is_seen_through_the_store_and_resumed(kind: str, tmp_
         engine = WorkflowEngine(checkpoint_store=store)
         broken.add("transform")
         with pytest.raises(hf.StepFailedError, match="the lights went out"):
-            await follow(engine, "execute", workflow_id="run-123", data="input")
+            await follow(engine.execute(long_running, workflow_id="run-123", data="input"))
 
         assert await store.list_checkpoints("run-123") == ["expensive"]
         saved = await store.load("run-123", "expensive")
@@ -495,7 +497,7 @@ def test_a_run_that_failed_is_seen_through_the_store_and_resumed(kind: str, tmp_
         assert abs(datetime.now(UTC) - saved.saved_at) < timedelta(minutes=1)
 
         broken.clear()
-        await follow(engine, "resume", workflow_id="run-123", data="input")
+        await follow(engine.resume(long_running, workflow_id="run-123", data="input"))
         assert calls == ["expensive", "transform", "transform"]
         assert await store.list_checkpoints("run-123") == ["expensive", "transform"]
         latest = await store.load_latest("run-123")
@@ -518,10 +520,10 @@ def test_every_step_is_a_checkpoint_unless_only_marked_ones_are_wanted() -> None
 
     async def check(store: StoreView) -> None:
         engine = WorkflowEngine(checkpoint_store=store)
-        await engine.run(three, workflow_id="all")
+        await follow(engine.execute(three, workflow_id="all"))
         assert await store.list_checkpoints("all") == ["a", "b", "c"]  # deviation: M8
         engine = WorkflowEngine(checkpoint_store=store, checkpoint_after="marked")
-        await engine.run(three, workflow_id="marked")
+        await follow(engine.execute(three, workflow_id="marked"))
         assert await store.list_checkpoints("marked") == ["a", "b"]
         seen = await store.load_latest("marked")
         assert seen is not None
@@ -538,7 +540,8 @@ def test_steps_in_parallel_and_of_one_name_are_told_apart() -> None:
             yield step("again").python(str)
 
     async def check(store: StoreView) -> None:
-        await WorkflowEngine(checkpoint_store=store).run(several, workflow_id="run")
+        engine = WorkflowEngine(checkpoint_store=store)
+        await follow(engine.execute(several, workflow_id="run"))
         names = await store.list_checkpoints("run")
         assert sorted(names) == ["again", "again#2", "left", "right"]
         for place, name in enumerate(names, 1):
@@ -552,7 +555,8 @@ def test_steps_in_parallel_and_of_one_name_are_told_apart() -> None:
 def test_after_going_back_what_was_left_behind_is_not_listed() -> None:
     async def check(store: StoreView) -> None:
         assert isinstance(store.checkpointer, hf.Checkpointer)
-        await WorkflowEngine(checkpoint_store=store).run(long_running, workflow_id="run", data="x")
+        engine = WorkflowEngine(checkpoint_store=store)
+        await follow(engine.execute(long_running, workflow_id="run", data="x"))
         (first,) = await store.checkpointer.list_checkpoints("run", step="expensive")
         await store.checkpointer.rollback("run", seq=first.seq)
         assert await store.list_checkpoints("run") == ["expensive"]
@@ -581,7 +585,8 @@ def test_a_run_that_is_not_at_its_end_is_not_cleared() -> None:
         def clears_itself() -> Flow:
             yield step("clear").python(clear)
 
-        await WorkflowEngine(checkpoint_store=store).run(clears_itself, workflow_id="run")
+        engine = WorkflowEngine(checkpoint_store=store)
+        await follow(engine.execute(clears_itself, workflow_id="run"))
         assert refused == ["running"]  # deviation: M6
         await store.clear("run")
         assert await store.list_checkpoints("run") == []
@@ -604,14 +609,14 @@ def test_resuming_with_other_inputs_is_refused_and_without_any_takes_the_recorde
         engine = WorkflowEngine(checkpoint_store=store)
         broken.add("transform")
         with pytest.raises(hf.StepFailedError):
-            await follow(engine, "execute", workflow_id="run-123", data="input")
+            await follow(engine.execute(long_running, workflow_id="run-123", data="input"))
         broken.clear()
         with pytest.raises(hf.InputMismatchError) as caught:
-            await follow(engine, "resume", workflow_id="run-123", data="other")
+            await follow(engine.resume(long_running, workflow_id="run-123", data="other"))
         assert caught.value.expected_hash == compute_inputs_hash({"data": "input"})
         assert caught.value.actual_hash == compute_inputs_hash({"data": "other"})
         assert calls == ["expensive", "transform"]
-        await follow(engine, "resume", workflow_id="run-123")  # deviation: M14
+        await follow(engine.resume(long_running, workflow_id="run-123"))  # deviation: M14
         assert calls == ["expensive", "transform", "transform"]
 
     keep("memory", Path(), check)
@@ -622,9 +627,9 @@ def test_a_checkpoint_saved_by_hand_is_no_run_to_resume() -> None:
         engine = WorkflowEngine(checkpoint_store=store)
         await store.save("run-123", CheckpointData.from_dict(GOLDEN))
         with pytest.raises(hf.FlowChangedError, match="not started by a flow"):  # deviation: M12
-            await follow(engine, "resume", workflow_id="run-123", data="input")
+            await follow(engine.resume(long_running, workflow_id="run-123", data="input"))
         with pytest.raises(hf.RunExistsError):
-            await follow(engine, "execute", workflow_id="run-123", data="input")
+            await follow(engine.execute(long_running, workflow_id="run-123", data="input"))
         assert calls == []
 
     keep("memory", Path(), check)
@@ -634,7 +639,7 @@ def test_the_engine_takes_stores_of_ours_only() -> None:
     async def check(store: Any) -> None:
         engine = WorkflowEngine(checkpoint_store=store)
         with pytest.raises(TypeError, match="a store is given as"):  # deviation: M11
-            await engine.run(long_running, data="input")
+            await follow(engine.execute(long_running, data="input"))
 
     keep("document's memory", Path(), check)
 

@@ -14,7 +14,6 @@ import holdfast as hf
 import holdfast.events
 from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
-from holdfast.engine.engine import Engine
 from holdfast.events import Event, RunCompleted, RunFailed, StepCompleted
 from holdfast.workflow import ask, step, workflow
 from tests.strategies import same, values
@@ -101,7 +100,7 @@ def test_the_events_of_a_run_are_lines_of_json() -> None:
         return (yield ask("Well?"))
 
     async def main() -> list[dict[str, Any]]:
-        async with Engine("memory://") as engine:
+        async with hf.Engine("memory://") as engine:
             stream = engine.stream(flow(), run_id="r")
             return [json.loads(json.dumps(event.to_dict())) async for event in stream]
 

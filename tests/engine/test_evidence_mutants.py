@@ -13,7 +13,6 @@ from holdfast.codec.meta import CALLED_WITH
 from holdfast.engine import claims as claims_module
 from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
-from holdfast.engine.engine import Engine
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
 from holdfast.engine.resume import takeover, trust
@@ -59,7 +58,7 @@ class Tools:
         place.mkdir()
         self.desk = Desk(place)
         self.store = hf.open_store("memory://")
-        self.engine = Engine(self.store)
+        self.engine = hf.Engine(self.store)
 
 
 # --- looking
@@ -372,11 +371,11 @@ def lost(tools: Tools) -> None:
     )
 
 
-def of_engine(test: Callable[[Engine, Desk], None]) -> Test:
+def of_engine(test: Callable[[hf.Engine, Desk], None]) -> Test:
     return lambda tools: test(tools.engine, tools.desk)
 
 
-def of_store(test: Callable[[Engine, hf.Store, Desk], None]) -> Test:
+def of_store(test: Callable[[hf.Engine, hf.Store, Desk], None]) -> Test:
     return lambda tools: test(tools.engine, tools.store, tools.desk)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.workflow import StepFailed, step, workflow
@@ -25,7 +24,7 @@ def test_a_failed_step_of_a_workflow_names_its_run(tmp_path: Any) -> None:
         yield step("bad").python(fails)
 
     with (
-        Engine(tmp_path / "runs.db") as engine,
+        hf.Engine(tmp_path / "runs.db") as engine,
         pytest.raises(hf.StepFailedError) as caught,
     ):
         engine.run_sync(flow(), run_id="r-1")
@@ -62,7 +61,7 @@ def test_a_failure_read_back_from_the_journal_names_its_run(tmp_path: Any) -> No
             caught.append(error.run_id)
         yield step("worse").python(fails)
 
-    with Engine(tmp_path / "runs.db") as engine:
+    with hf.Engine(tmp_path / "runs.db") as engine:
         for resume in (False, True):
             with pytest.raises(hf.StepFailedError):
                 engine.run_sync(flow(), run_id="r-1", resume=resume)
@@ -75,7 +74,7 @@ def test_a_failed_check_names_its_run(tmp_path: Any) -> None:
         yield step("odd").python(lambda: 2).validate(lambda n: n % 2 == 1)
 
     with (
-        Engine(tmp_path / "runs.db") as engine,
+        hf.Engine(tmp_path / "runs.db") as engine,
         pytest.raises(hf.StepFailedError) as caught,
     ):
         engine.run_sync(flow(), run_id="r-1")
@@ -92,7 +91,7 @@ def test_the_failure_of_a_child_run_names_the_parent_and_its_cause_the_child() -
         yield step("part").subworkflow(inner)
 
     async def main() -> hf.StepFailedError:
-        async with Engine("memory://") as engine:
+        async with hf.Engine("memory://") as engine:
             failed = []
             with pytest.raises(hf.StepFailedError) as caught:
                 async for event in engine.stream(outer(), run_id="r-1"):

@@ -17,7 +17,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import CHILD, dump_meta
-from holdfast.engine.engine import Engine
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
@@ -38,8 +37,8 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine("memory://")
+def engine() -> hf.Engine:
+    return hf.Engine("memory://")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def one(made: Any) -> Workflow[..., Any]:
     return flow
 
 
-def fails(engine: Engine, made: Any, words: str) -> None:
+def fails(engine: hf.Engine, made: Any, words: str) -> None:
     with pytest.raises(hf.StepFailedError, match=words):
         engine.run_sync(one(made)())
 
@@ -66,7 +65,7 @@ def fails(engine: Engine, made: Any, words: str) -> None:
 
 def test_an_output_outside_the_roots_is_refused(desk: Desk, tmp_path: Path) -> None:
     (desk / "in").mkdir()
-    strict = Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
+    strict = hf.Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     write = step("a").python(desk.write, args=("a",))
     for outside in (desk / "a", desk / "in" / ".." / "a", "../a"):
         fails(strict, write.outputs(outside), "EvidencePolicyError")
@@ -80,7 +79,7 @@ def test_a_symlink_that_leads_out_of_the_roots_is_refused(desk: Desk) -> None:
     desk.write("secret")
     (desk / "in/link").symlink_to(desk / "secret")
     (desk / "in/dir").symlink_to(desk.place)
-    strict = Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
+    strict = hf.Engine("memory://", verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     for path in ("link", "dir/secret", "dir"):
         fails(strict, step("a").python(int).outputs(desk / "in" / path), "EvidencePolicyError")
 
@@ -88,7 +87,7 @@ def test_a_symlink_that_leads_out_of_the_roots_is_refused(desk: Desk) -> None:
 def test_an_output_that_became_a_symlink_out_of_the_roots_is_never_trusted(desk: Desk) -> None:
     (desk / "in").mkdir()
     store = hf.open_store("memory://")
-    strict = Engine(store, verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
+    strict = hf.Engine(store, verifier=EvidenceVerifier(policy=Policy(roots=(desk / "in",))))
     flow = one(step("a").python(lambda: desk.write("in/a")).outputs(desk / "in/a"))
     strict.run_sync(flow(), run_id="r")
     (desk / "in/a").rename(desk / "outside")
@@ -98,13 +97,13 @@ def test_an_output_that_became_a_symlink_out_of_the_roots_is_never_trusted(desk:
     assert desk.take() == ["in/a"]
 
 
-def test_a_fifo_is_no_output_and_nobody_waits_for_it(engine: Engine, desk: Desk) -> None:
+def test_a_fifo_is_no_output_and_nobody_waits_for_it(engine: hf.Engine, desk: Desk) -> None:
     os.mkfifo(desk / "pipe")
     fails(engine, step("a").python(int).outputs(desk / "pipe"), "pipe")
     fails(engine, step("a").python(int).reads(desk / "pipe"), "pipe")
 
 
-def test_an_output_that_became_a_fifo_is_made_again(engine: Engine, desk: Desk) -> None:
+def test_an_output_that_became_a_fifo_is_made_again(engine: hf.Engine, desk: Desk) -> None:
     def write() -> str:
         (desk / "a").unlink(missing_ok=True)
         return desk.write("a")
@@ -118,7 +117,7 @@ def test_an_output_that_became_a_fifo_is_made_again(engine: Engine, desk: Desk) 
 
 
 def test_an_output_that_changes_while_it_is_read_fails_the_step(
-    engine: Engine, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    engine: hf.Engine, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step left something behind that still writes to it."""
     real = os.readv
@@ -135,7 +134,7 @@ def test_an_output_that_changes_while_it_is_read_fails_the_step(
 
 
 def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(
-    engine: Engine, desk: Desk
+    engine: hf.Engine, desk: Desk
 ) -> None:
     for n in range(900):
         (desk / f"{'x' * 200}-{n}").touch()
@@ -145,13 +144,13 @@ def test_more_claims_than_a_checkpoint_can_hold_are_refused_with_words(
     fails(engine, step("a").python(int).outputs(desk.place), "claim one file that lists them")
 
 
-def test_claims_that_exclude_each_other_are_refused(engine: Engine, desk: Desk) -> None:
+def test_claims_that_exclude_each_other_are_refused(engine: hf.Engine, desk: Desk) -> None:
     desk.write("a")
     other = Evidence("file_sha256", "a is empty", {"path": str(desk / "a"), "sha256": "0" * 64})
     fails(engine, step("a").python(int).outputs(desk / "a").evidence(other), "two different")
 
 
-def test_the_callers_evidence_is_not_marked_and_not_shared(engine: Engine, desk: Desk) -> None:
+def test_the_callers_evidence_is_not_marked_and_not_shared(engine: hf.Engine, desk: Desk) -> None:
     desk.write("a")
     claim = there(desk / "a")
     pack = EvidencePack([there(desk / "a")])
@@ -177,7 +176,7 @@ def write_in_node(state: dict[str, Any]) -> None:
 
 
 def test_what_another_process_writes_is_claimed_here(
-    engine: Engine, desk: Desk, pool: ProcessPoolExecutor
+    engine: hf.Engine, desk: Desk, pool: ProcessPoolExecutor
 ) -> None:
     made = step("a").python(write_there, args=(str(desk / "a"),)).run_on(pool)
     flow = one(made.outputs(lambda path: path))
@@ -194,14 +193,14 @@ def test_what_another_process_writes_is_claimed_here(
 
 
 def test_another_process_is_told_that_it_can_not_claim(
-    engine: Engine, desk: Desk, pool: ProcessPoolExecutor
+    engine: hf.Engine, desk: Desk, pool: ProcessPoolExecutor
 ) -> None:
     made = step("a").python(claim_there, args=(str(desk / "a"),)).run_on(pool)
     with pytest.raises(hf.StepFailedError, match=r"\.evidence\(lambda result"):
         asyncio.run(engine.run(one(made)()))
 
 
-def test_claims_of_another_thread_are_heard(engine: Engine, desk: Desk) -> None:
+def test_claims_of_another_thread_are_heard(engine: hf.Engine, desk: Desk) -> None:
     def work() -> None:
         desk.write("a")
         info = hf.current_step()
@@ -245,7 +244,7 @@ def test_claims_that_were_tampered_with_are_never_taken_for_none(
 
 
 async def _run(url: str, flow: Workflow[..., Any]) -> Any:
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         return await engine.run(flow(), run_id="r", resume=True)
 
 
@@ -296,7 +295,7 @@ def test_a_run_within_is_read_once_however_many_steps_stand_for_it() -> None:
 
 def test_a_stored_verdict_is_never_a_reason_to_trust(desk: Desk) -> None:
     """However often it was found to hold, what is gone is gone."""
-    engine = Engine("memory://")
+    engine = hf.Engine("memory://")
     flow = one(step("a").python(desk.write, args=("a",)).outputs(desk / "a"))
     for _ in range(3):
         engine.run_sync(flow(), run_id="r", resume=True)
@@ -308,7 +307,7 @@ def test_a_stored_verdict_is_never_a_reason_to_trust(desk: Desk) -> None:
 
 def test_nothing_claimed_is_never_called_verified(desk: Desk) -> None:
     with hf.SyncCheckpointer("memory://") as cp:
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
 
         @workflow("two")
         def flow() -> Flow:
@@ -337,14 +336,14 @@ def test_a_claim_that_the_policy_can_not_allow_any_more_stops_the_resume(
         yield step("b").python(desk.call, args=("b",))
 
     async def dies() -> None:
-        stream = Engine(store).stream(flow(), run_id="r")
+        stream = hf.Engine(store).stream(flow(), run_id="r")
         await stop_at(stream, StepCompleted, "a")
 
     asyncio.run(dies())
     strict = EvidenceVerifier(policy=Policy(roots=(tmp_path / "elsewhere",)))
     for _ in range(2):
         with pytest.raises(hf.VerificationError):
-            Engine(store, verifier=strict).run_sync(flow(), run_id="r", resume=True)
+            hf.Engine(store, verifier=strict).run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["a"]
-    Engine(store).run_sync(flow(), run_id="r", resume=True)
+    hf.Engine(store).run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["b"]

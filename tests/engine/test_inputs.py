@@ -12,7 +12,6 @@ from hypothesis import given
 
 import holdfast as hf
 from holdfast.codec.values import decode, encode
-from holdfast.engine.engine import Engine
 from holdfast.engine.inputs import differences, inputs_hash
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
@@ -78,7 +77,7 @@ def asks(place: str, depth: int = 1) -> Generator[Any, Any, Any]:
 
 
 def test_a_workflow_names_the_input(tmp_path: Any) -> None:
-    with Engine(tmp_path / "runs.db") as engine:
+    with hf.Engine(tmp_path / "runs.db") as engine:
         with pytest.raises(hf.RunPausedError):
             engine.run_sync(asks(place="Brest"), run_id="r")
         with pytest.raises(hf.InputMismatchError) as caught:

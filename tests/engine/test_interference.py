@@ -12,7 +12,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
 from holdfast.graph import END, Graph
@@ -83,7 +82,7 @@ def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) ->
         yield step("sub").subworkflow(inner)
         yield step("last").python(act, ("last",))
 
-    engine = Engine(hf.Checkpointer(store, deadline=0.5))
+    engine = hf.Engine(hf.Checkpointer(store, deadline=0.5))
     with pytest.raises(hf.CheckpointSaveError):
         asyncio.run(engine.run(outer(), run_id="run"))
     kinds = [entry.kind for entry in store.read("run")]
@@ -99,7 +98,7 @@ def test_a_run_can_be_cancelled_while_it_notes_a_failed_attempt(
 ) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     store = hf.open_store(url)
-    engine = Engine(store)
+    engine = hf.Engine(store)
     acknowledged: list[str] = []
 
     async def flaky() -> None:
@@ -130,7 +129,7 @@ def test_a_run_can_be_cancelled_while_it_notes_a_failed_attempt(
 class _Interrupting:
     """Cancels the run while it reads, for the first time, what pushed its entries aside."""
 
-    def __init__(self, store: hf.Store, engine: Engine) -> None:
+    def __init__(self, store: hf.Store, engine: hf.Engine) -> None:
         self._read = store.read
         self._engine = engine
         self._loop = asyncio.get_running_loop()

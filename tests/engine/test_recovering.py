@@ -17,7 +17,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import WORKER, dump_meta
-from holdfast.engine.engine import Engine
 from holdfast.engine.people import requests
 from holdfast.engine.resume import holders, recovery
 from holdfast.engine.resume.holders import Holder, this_process
@@ -37,7 +36,7 @@ from tests.engine.test_recovering import STUCK, app, parent, slow
 
 async def main(url, kind):
     STUCK.append(True)
-    engine = Engine(url)
+    engine = hf.Engine(url)
     if kind == "graph":
         await app.run({"n": 0}, store=url, run_id="g")
     elif kind == "parent":
@@ -117,7 +116,7 @@ async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one
     url: str,
 ) -> None:
     worker = Stuck(url, lines=3)
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         assert await engine.orphans(silent=0) == [], "it is alive, however silent"
         assert await engine.recover(slow, silent=0) == {}
         worker.kill()
@@ -137,7 +136,7 @@ async def test_a_graph_is_recovered(url: str) -> None:
 @in_loop
 async def test_a_run_within_is_its_parents_matter(url: str) -> None:
     Stuck(url, "parent").kill()
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         assert [one.run_id for one in await engine.orphans()] == ["p"]
         assert await engine.recover(slow, parent) == {"p": 50}
 
@@ -145,7 +144,7 @@ async def test_a_run_within_is_its_parents_matter(url: str) -> None:
 @in_loop
 async def test_runs_of_other_flows_are_left_alone(url: str) -> None:
     Stuck(url, lines=3).kill()
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         assert await engine.recover(parent) == {}
         assert len(await engine.orphans()) == 3
 
@@ -159,14 +158,14 @@ async def test_a_failure_is_what_a_run_came_to(url: str) -> None:
         yield step("first").python(lambda: n + 1)
         raise ValueError(f"no {n}")
 
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         came = await engine.recover(breaks)
         assert sorted(map(repr, came.values())) == [f"ValueError('no {n}')" for n in range(3)]
 
 
 @in_loop
 async def test_paused_and_completed_runs_are_no_orphans_until_an_answer_comes(url: str) -> None:
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         await engine.run(slow(n=1), run_id="done")
         with pytest.raises(hf.RunPausedError):
             await engine.run(waits(), run_id="w")
@@ -181,7 +180,7 @@ async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
 ) -> None:
     Stuck(url, lines=3).kill()
     monkeypatch.setattr(Holder, "is_here", False)
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         assert await engine.orphans() == []
         assert len(await engine.orphans(silent=0)) == 3
 
@@ -190,7 +189,7 @@ async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
 async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_out_is_none(
     url: str,
 ) -> None:
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         stream = engine.stream(slow(n=1), run_id="r")
         async for event in stream:
             if getattr(event, "step", None) == "first":
@@ -200,7 +199,7 @@ async def test_a_run_that_this_process_let_go_is_an_orphan_and_one_it_carries_ou
         assert [one.run_id for one in await engine.orphans()] == ["r"]
 
 
-def _put(engine: Engine, run_id: str, draft: Draft) -> None:
+def _put(engine: hf.Engine, run_id: str, draft: Draft) -> None:
     engine.checkpointer.core.drive(append(engine.checkpointer.core, run_id, draft))
 
 
@@ -208,7 +207,7 @@ def _put(engine: Engine, run_id: str, draft: Draft) -> None:
 async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str) -> None:
     Stuck(url, lines=3).kill()
     long = f"host|{this_process().place}|{'9' * 5000}|start"
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
         _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({WORKER: long})))
         assert await engine.recover(slow) == {"r2": 30}
@@ -221,7 +220,7 @@ async def test_whose_run_it_is_is_looked_for_only_so_far_back(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Stuck(url, "graph").kill()
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         for _ in range(3):
             _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
         assert len(await engine.orphans()) == 1
@@ -237,7 +236,7 @@ async def test_silence_is_measured_with_the_clock_that_signs_of_life_are(
     Stuck(url, lines=3).kill()
     monkeypatch.setattr(Holder, "is_here", False)
     clock = FakeClock(time.time_ns() // 1000)
-    async with Engine(hf.Checkpointer(url, clock=clock)) as engine:
+    async with hf.Engine(hf.Checkpointer(url, clock=clock)) as engine:
         assert await engine.orphans() == []
         clock.advance(1000)
         assert len(await engine.orphans()) == 3
@@ -248,7 +247,7 @@ class Watched(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.engine = Engine(self)
+        self.engine = hf.Engine(self)
         self.orphans: list[Orphan] = []
 
     def append(self, entries: Sequence[Entry]) -> list[bool]:
@@ -271,7 +270,7 @@ async def test_deadlines_of_other_flows_are_left_alone(url: str) -> None:
     def hurries():  # type: ignore[no-untyped-def]
         return (yield ask("Now?", deadline=60, default="no"))
 
-    async with Engine(hf.Checkpointer(url, clock=clock)) as engine:
+    async with hf.Engine(hf.Checkpointer(url, clock=clock)) as engine:
         with pytest.raises(hf.RunPausedError):
             await engine.run(hurries(), run_id="h")
         clock.advance(100)
@@ -289,7 +288,7 @@ async def test_deadlines_that_can_not_be_looked_at_do_not_stop_recovering(
     def fail(*_: object, **__: object) -> None:
         raise hf.CheckpointLoadError("*", "no route to host")
 
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         monkeypatch.setattr(requests, "_all_open", fail)
         assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
 
@@ -347,17 +346,17 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
 @in_loop
 async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: str) -> None:
     worker = Stuck(url, lines=3)
-    async with Engine(url) as engine:
+    async with hf.Engine(url) as engine:
         with pytest.raises(
             hf.RunActiveError, match=f"being executed by process {worker.process.pid} on"
         ):
-            await engine.run(slow(), run_id="r0", resume=True)
+            await engine.resume("r0", flow=slow)
         with pytest.raises(hf.RunActiveError, match="take_over=True"):
             async for _ in engine.resume_stream("r0", flow=slow):
                 pass
-        assert await engine.run(slow(), run_id="r0", resume=True, take_over=True) == 10
+        assert await engine.resume("r0", take_over=True) == 10
         worker.kill()
-        assert await engine.run(slow(), run_id="r1", resume=True) == 20
+        assert await engine.resume("r1") == 20
 
 
 @in_loop

@@ -16,7 +16,6 @@ import holdfast as hf
 from holdfast.codec import values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
@@ -28,11 +27,11 @@ Flow = Generator[Any, Any, Any]
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine(False)
+def engine() -> hf.Engine:
+    return hf.Engine(False)
 
 
-def test_runs_within_never_share_an_id(engine: Engine) -> None:
+def test_runs_within_never_share_an_id(engine: hf.Engine) -> None:
     @workflow
     def refund(who: str) -> Flow:
         return (yield step("pay back").python(lambda: f"refund {who}"))
@@ -53,7 +52,7 @@ def test_runs_within_never_share_an_id(engine: Engine) -> None:
     assert engine.run_sync(order(), run_id="o") == "refund outer"
 
 
-def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: Engine) -> None:
+def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: hf.Engine) -> None:
     @workflow
     def part() -> Flow:
         return (yield step("a").python(lambda: 1))
@@ -67,7 +66,7 @@ def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: Engine) -> None:
         engine.run_sync(whole(), run_id="w")
 
 
-def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: Engine) -> None:
+def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: hf.Engine) -> None:
     undone: list[str] = []
 
     @workflow
@@ -90,7 +89,7 @@ def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: Engine) -
     assert undone == ["room"]
 
 
-def test_a_part_that_was_undone_is_begun_anew(engine: Engine) -> None:
+def test_a_part_that_was_undone_is_begun_anew(engine: hf.Engine) -> None:
     broken = True
 
     def pay() -> str:
@@ -110,7 +109,7 @@ def test_a_part_that_was_undone_is_begun_anew(engine: Engine) -> None:
     with pytest.raises(hf.StepFailedError):
         engine.run_sync(whole(), run_id="w")
     broken = False
-    assert engine.run_sync(whole(), run_id="w", resume=True) == "paid"
+    assert engine.resume_sync("w") == "paid"
 
 
 class OddError(Exception):
@@ -121,7 +120,7 @@ class OddError(Exception):
 
 
 @pytest.mark.parametrize("odd", ["fetch", object()])
-def test_what_a_users_error_carries_means_nothing_to_us(engine: Engine, odd: Any) -> None:
+def test_what_a_users_error_carries_means_nothing_to_us(engine: hf.Engine, odd: Any) -> None:
     calls: list[str] = []
     broken = True
 
@@ -143,7 +142,7 @@ def test_what_a_users_error_carries_means_nothing_to_us(engine: Engine, odd: Any
 
 
 def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     calls: list[str] = []
     broken = True
@@ -157,7 +156,7 @@ def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
 
     def nested() -> str:
         if broken:
-            Engine(False).run_sync(elsewhere())
+            hf.Engine(False).run_sync(elsewhere())
         return "fine"
 
     @workflow
@@ -173,7 +172,7 @@ def test_the_failure_of_another_run_is_a_failure_of_the_step_that_met_it(
     assert calls == ["fetch"]
 
 
-def test_a_stream_may_be_closed_by_another_task(engine: Engine) -> None:
+def test_a_stream_may_be_closed_by_another_task(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("long").python(asyncio.sleep, args=(3600,))
@@ -192,7 +191,7 @@ def test_a_stream_may_be_closed_by_another_task(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_run_is_cancelled_from_another_thread(engine: Engine) -> None:
+def test_a_run_is_cancelled_from_another_thread(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         yield step("long").python(asyncio.sleep, args=(3600,))
@@ -214,7 +213,7 @@ def test_a_run_is_cancelled_from_another_thread(engine: Engine) -> None:
     assert len(outcome) == 1
 
 
-def test_run_sync_does_several_things_side_by_side(engine: Engine) -> None:
+def test_run_sync_does_several_things_side_by_side(engine: hf.Engine) -> None:
     meeting = threading.Barrier(3, timeout=10)
 
     def meet(number: int) -> int:
@@ -232,6 +231,7 @@ def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal, sys\n"
+        "import holdfast as hf\n"
         "from holdfast.workflow import step, workflow\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored\n"
         "def act(n):\n"
@@ -240,7 +240,7 @@ def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
         "@workflow\n"
         "def flow():\n"
         "    for n in range(4): yield step('s').python(act, (n,))\n"
-        "Engine(sys.argv[1]).run_sync(flow, workflow_id='r', resume=True)\n"
+        "hf.Engine(sys.argv[1]).run_sync(flow(), run_id='r', resume=True)\n"
     )
     command = [sys.executable, str(program), f"{tmp_path}/runs.db"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -252,11 +252,14 @@ def test_a_commit_can_not_be_async() -> None:
     async def book(cursor: Any, result: Any) -> None: ...
 
     with pytest.raises(TypeError, match="can't be async"):
-        step("pay").python(lambda: 1, commit=book)
+
+        @step(commit=book)
+        def pay() -> int:
+            return 1
 
 
 def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     calls: list[str] = []
 
@@ -276,7 +279,7 @@ def test_a_migration_that_names_no_step_is_refused_before_anything_is_done(
     assert calls == ["charge"]
 
 
-def test_what_was_undone_is_not_gone_on_from(engine: Engine) -> None:
+def test_what_was_undone_is_not_gone_on_from(engine: hf.Engine) -> None:
     def fails() -> None:
         raise ValueError("no money")
 
@@ -298,7 +301,7 @@ def test_what_was_undone_is_not_gone_on_from(engine: Engine) -> None:
     asyncio.run(main())
 
 
-def test_inputs_may_be_left_out_when_a_run_goes_on(engine: Engine) -> None:
+def test_inputs_may_be_left_out_when_a_run_goes_on(engine: hf.Engine) -> None:
     broken = True
 
     def work(x: int) -> int:
@@ -316,11 +319,13 @@ def test_inputs_may_be_left_out_when_a_run_goes_on(engine: Engine) -> None:
         engine.run_sync(flow(x=8), run_id="r", resume=True)
     assert caught.value.differences == ("x was 7 and is 8",)
     broken = False
-    assert engine.run_sync(flow(), run_id="r", resume=True) == 7
-    assert engine.run_sync(flow(), run_id="r", resume=True) == 7
+    assert engine.resume_sync("r") == 7
+    assert engine.run_sync(flow(x=7), run_id="r", resume=True) == 7
+    with pytest.raises(hf.RunFinishedError):
+        engine.resume_sync("r")
 
 
-def test_an_error_in_a_condition_reaches_the_flow(engine: Engine) -> None:
+def test_an_error_in_a_condition_reaches_the_flow(engine: hf.Engine) -> None:
     @workflow
     def flow() -> Flow:
         try:
@@ -332,7 +337,7 @@ def test_an_error_in_a_condition_reaches_the_flow(engine: Engine) -> None:
 
 
 def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     calls: list[str] = []
 
@@ -353,11 +358,11 @@ def test_one_that_can_not_go_on_does_not_take_the_results_beside_it_along(
     with pytest.raises(hf.StepFailedError):
         engine.run_sync(whole(name="a"), run_id="w")
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(whole(), run_id="w", resume=True)
+        engine.resume_sync("w")
     assert calls == ["work"]
 
 
-def _resumed_behind(engine: Engine, kind: Kind, value: Any, facts: dict[str, Any]) -> None:
+def _resumed_behind(engine: hf.Engine, kind: Kind, value: Any, facts: dict[str, Any]) -> None:
     """Resume a run behind whose end this stands."""
 
     @workflow
@@ -386,7 +391,7 @@ def _resumed_behind(engine: Engine, kind: Kind, value: Any, facts: dict[str, Any
 )
 @pytest.mark.parametrize("value", [5, [1], {}, {"type": 1}])
 def test_what_nobody_recorded_like_that_is_said_to_be_damaged(
-    engine: Engine, kind: Kind, facts: dict[str, Any], value: Any
+    engine: hf.Engine, kind: Kind, facts: dict[str, Any], value: Any
 ) -> None:
     with pytest.raises(hf.CheckpointCorruptedError, match=r"r@\d"):
         _resumed_behind(engine, kind, value, facts)
@@ -413,7 +418,7 @@ def test_a_state_of_a_graph_that_nobody_recorded_is_refused(facts: dict[str, Any
             app.resume_sync("g", store=cp)
 
 
-def test_only_what_can_be_asked_of_a_run_is_heard(engine: Engine) -> None:
+def test_only_what_can_be_asked_of_a_run_is_heard(engine: hf.Engine) -> None:
     def ask_for(action: str) -> None:
         draft = Draft(Kind.REQUEST.value, "running", meta=dump_meta({"action": action}))
         engine.checkpointer.core.drive(append(engine.checkpointer.core, "r", draft))
@@ -427,7 +432,7 @@ def test_only_what_can_be_asked_of_a_run_is_heard(engine: Engine) -> None:
     assert engine.run_sync(flow(), run_id="r") == "done"
 
 
-def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: Engine) -> None:
+def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: hf.Engine) -> None:
     def answer() -> None:
         draft = Draft(Kind.ANSWER.value, "running", b"\xc1\xc1", step="ask")
         engine.checkpointer.core.drive(append(engine.checkpointer.core, "r", draft))
@@ -441,7 +446,7 @@ def test_an_answer_that_can_not_be_decoded_is_said_to_be_damaged(engine: Engine)
 
 
 def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
-    engine: Engine,
+    engine: hf.Engine,
 ) -> None:
     @workflow
     def part() -> Flow:

@@ -10,7 +10,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.engine import Engine
 from holdfast.workflow import RollbackStarted, for_each, parallel, step, workflow
 
 
@@ -29,16 +28,11 @@ def test_steps_that_finish_together_are_undone_backwards() -> None:
         yield parallel(*(_undoable(name, undone) for name in "abc"))
         yield step("fail").python(fail)
 
-    engine = Engine(False)
+    engine = hf.Engine(False)
     with pytest.raises(hf.StepFailedError):
-        engine.run_sync(flow())
-    finished = [
-        result.name
-        for result in result_of(
-            engine.checkpointer.core,
-        ).steps
-        if result.success
-    ]
+        engine.run_sync(flow(), run_id="r")
+    steps = result_of(engine.checkpointer.core, "r").steps
+    finished = [result.name for result in steps if result.success]
     assert undone == finished[::-1]
 
 
@@ -64,13 +58,13 @@ def test_items_begun_before_one_failed_are_undone_after_a_crash(kept_url: str) -
         yield for_each(range(4), item, concurrency=2)
 
     async def crash() -> None:
-        async with Engine(kept_url) as engine:
+        async with hf.Engine(kept_url) as engine:
             async for event in engine.stream(flow(), run_id="run"):
                 if isinstance(event, RollbackStarted):
                     break  # and never comes back
 
     async def resume() -> None:
-        async with Engine(kept_url) as engine:
+        async with hf.Engine(kept_url) as engine:
             await engine.run(flow(), run_id="run", resume=True)
 
     asyncio.run(crash())

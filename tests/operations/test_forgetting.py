@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.model import Entry
 from holdfast.operations import forgetting, transfer
 from holdfast.store import RunFilter
@@ -29,8 +28,10 @@ def outer(n: int) -> Generator[Any, Any, Any]:
     return (yield step("y" * 80).subworkflow(inner, n=n))
 
 
-def run(cp: hf.SyncCheckpointer, run_id: str, **link: str) -> None:
-    Engine(cp, **link).run_sync(outer(n=1), run_id=run_id)  # type: ignore[arg-type]
+def run(
+    cp: hf.SyncCheckpointer, run_id: str, owner: str | None = None, thread_id: str | None = None
+) -> None:
+    hf.Engine(cp).run_sync(outer(n=1), run_id=run_id, owner=owner, thread_id=thread_id)
 
 
 def test_the_runs_within_a_run_are_found_also_under_shortened_ids(cp: hf.SyncCheckpointer) -> None:
@@ -100,7 +101,7 @@ def test_live_runs_are_forgotten_only_by_force_and_before_anything_is_deleted(
 
     cp.save("a", 1, owner="ann")
     with pytest.raises(hf.RunPausedError):
-        Engine(cp, owner="ann").run_sync(asks(), run_id="b")
+        hf.Engine(cp).run_sync(asks(), run_id="b", owner="ann")
     with pytest.raises(hf.RunActiveError):
         cp.forget(owner="ann")
     assert len(cp.runs()) == 2

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.codec import chain, delta, envelope
-from holdfast.engine.engine import Engine
 from holdfast.kernel import reader
 from holdfast.model import Entry
 from holdfast.operations import iterating
@@ -271,7 +270,7 @@ def test_the_states_of_a_workflow_are_the_results_so_far(url: str) -> None:
         return sum([len(await read(place)) for place in places])
 
     with hf.SyncCheckpointer(url) as cp:
-        engine = Engine(cp)
+        engine = hf.Engine(cp)
         engine.run_sync(tides(places=["Brest", "Vigo", "Brest"]), run_id="run")
         found = list(cp.iter_states("run"))
         assert len(found) == 3

@@ -16,7 +16,6 @@ import pytest
 from redis import Redis as Client
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.graph import END, Graph
 from holdfast.testing.contract import check_store
 from holdfast.workflow import step, workflow
@@ -181,10 +180,10 @@ def test_a_workflow_stops_and_a_resume_repeats_what_was_lost(
             found.append((yield step(f"s{n}").python(work, args=(n,))))
         return found
 
-    def go_on(engine: Engine) -> None:
+    def go_on(engine: hf.Engine) -> None:
         assert engine.run_sync(counting(most=5), run_id="w", resume=True) == [0, 1, 2, 3, 4]
 
-    engine = Engine(url)
+    engine = hf.Engine(url)
     with pytest.raises(hf.EntriesLostError, match="resume the run"):
         engine.run_sync(counting(most=5), run_id="w")
     assert done == [0, 1, 2]
@@ -192,7 +191,7 @@ def test_a_workflow_stops_and_a_resume_repeats_what_was_lost(
         go_on(engine)
     engine.close_sync()
     if not same_process:
-        fresh = Engine(url)
+        fresh = hf.Engine(url)
         go_on(fresh)
         fresh.close_sync()
     kept = max(0, left - 1)  # results, behind the opening

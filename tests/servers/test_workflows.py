@@ -9,7 +9,6 @@ import psycopg
 import pytest
 
 import holdfast as hf
-from holdfast.engine.engine import Engine
 from holdfast.workflow import step, workflow
 from tests import faults
 from tests.servers import mariadb, postgres
@@ -44,7 +43,7 @@ def test_a_payment_is_booked_once(kind: str, where: str) -> None:
 
     async def pay(number: int) -> None:
         """Whichever of its commits it is that nobody hears of."""
-        engine = Engine(url)
+        engine = hf.Engine(url)
         with faults.at(f"{kind}.commit.{where}", faults.raising(trouble), nth=number):
             assert await engine.run(booking(amount=number), run_id=f"pay-{number}") == 2 * number
         await engine.close()
