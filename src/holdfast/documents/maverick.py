@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack, runtime_checkable
 
@@ -18,9 +19,12 @@ from holdfast.checkpoint import to_datetime
 from holdfast.codec.revive import revive
 from holdfast.documents.views import CheckpointerView, outages_as
 from holdfast.documents.workflow_results import StepResult, WorkflowResult, result_of, steps_in
-from holdfast.engine.door import StoreLike
-from holdfast.engine.engine import Engine
+from holdfast.engine import launch
+from holdfast.engine.blocking import check_options
+from holdfast.engine.door import Door, StoreLike
+from holdfast.engine.flow import Registry
 from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.launcher import Launcher
 from holdfast.engine.options import RunOptions
 from holdfast.engine.resume.history import History
 from holdfast.engine.stream import Stream
@@ -162,15 +166,21 @@ class StoreView(CheckpointerView):
         return await self._read(_names, workflow_id)
 
 
-class WorkflowEngine:
-    """The contract's engine: a view of `hf.Engine`, with the workflow and its inputs apart."""
+class WorkflowEngine(Door):
+    """The contract's engine: `hf.Engine` with the workflow and its inputs apart.
+
+    The store is opened on first use.
+    """
 
     def __init__(
         self,
         checkpoint_store: StoreLike | Literal[False] = None,
         **options: Unpack[RunOptions],
     ) -> None:
-        self.engine = Engine(checkpoint_store, **options)
+        check_options("WorkflowEngine", options, RunOptions.__annotations__)
+        keeps = checkpoint_store is not False
+        super().__init__(checkpoint_store if keeps else "memory://")
+        self._launcher = Launcher(Registry(), options, None, keeps=keeps)
         self._workflow_id: str | None = None
 
     @property
@@ -183,17 +193,30 @@ class WorkflowEngine:
     ) -> Stream:
         """Start a run; iterate over the returned stream to execute it and see its events."""
         self._workflow_id = new_id() if workflow_id is None else workflow_id
-        return self.engine.stream(flow(**inputs), run_id=self._workflow_id)
+        start = partial(
+            launch.start,
+            make=flow.program,
+            run_id=self._workflow_id,
+            inputs=flow.inputs_from(inputs),
+            options=self._launcher.options(flow, {}, listening=True),
+        )
+        return launch.stream(self._opened, start)
 
     def resume(self, flow: Workflow[..., Any], /, *, workflow_id: str, **inputs: Any) -> Stream:
         """Resume a run; inputs may be omitted, given ones must be those that it began with.
 
-        A completed run yields its result. Raises `CheckpointNotFoundError` for an unknown run.
+        Raises `CheckpointNotFoundError` for an unknown run, `InputMismatchError`, and
+        `RunFinishedError`.
         """
         self._workflow_id = workflow_id
-        if not inputs:
-            return self.engine.resume_stream(workflow_id, flow=flow)
-        return self.engine.stream(flow(**inputs), run_id=workflow_id, resume=True)
+        resume = partial(
+            launch.resume,
+            make=flow.program,
+            run_id=workflow_id,
+            inputs=flow.inputs_from(inputs) if inputs else None,
+            options=self._launcher.options(flow, {}, listening=True),
+        )
+        return launch.stream(self._opened, resume)
 
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
         """The result of a run so far: the last one of this engine, or the one of this id. Blocks.
@@ -203,11 +226,7 @@ class WorkflowEngine:
         run_id = self._workflow_id if workflow_id is None else workflow_id
         if run_id is None:
             raise ValueError("get_result needs a workflow_id: this engine has executed no run yet")
-        return result_of(self.engine.checkpointer.core, run_id)
-
-    async def close(self) -> None:
-        """Make everything durable and close what this opened."""
-        await self.engine.close()
+        return result_of(self.checkpointer.core, run_id)
 
 
 class FileCheckpointStore(StoreView):

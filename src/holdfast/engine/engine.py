@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 
@@ -20,7 +19,6 @@ from holdfast.engine.door import StoreLike, open_checkpointer
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.handle import EventLog, RunHandle, Started
-from holdfast.engine.launch import Prepared, Recorded
 from holdfast.engine.launcher import Launcher, take
 from holdfast.engine.options import NewRun, Resume, RunOptions
 from holdfast.engine.people import requests
@@ -33,7 +31,6 @@ from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.errors import CheckpointNotFoundError
-from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
 from holdfast.operations import reading
 
@@ -132,7 +129,7 @@ class Engine:
         begin = partial(
             self._launcher.begin, call=call, given=options, resume=resume, listening=True
         )
-        return self._stream(begin)
+        return launch.stream(self._opened, begin)
 
     @overload
     async def resume(self, run_id: str, *, flow: Flow[R], **options: Unpack[Resume]) -> R: ...
@@ -166,7 +163,7 @@ class Engine:
         resume = partial(
             self._launcher.resume, run_id=run_id, flow=flow, given=options, listening=True
         )
-        return self._stream(resume)
+        return launch.stream(self._opened, resume)
 
     async def recover(
         self,
@@ -329,9 +326,3 @@ class Engine:
     ) -> RunHandle[R]:
         """`start`, for programs without an event loop: the run is executed in another thread."""
         return self._background.run(lambda: self.start(call, resume=resume, **options), "start")
-
-    def _stream(self, prepare: Callable[[Core], Awaitable[Prepared | Recorded]]) -> Stream:
-        use = self._opened.use()
-        stream = launch.stream(lambda: prepare(use.core), use.end)
-        weakref.finalize(stream, use.end)  # of one that is dropped
-        return stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
+from holdfast.engine.door import OpenedCheckpointer
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
@@ -312,17 +314,18 @@ def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
 
 
 def stream(
-    prepare: Callable[[], Awaitable[Prepared | Recorded]], release: Callable[[], object]
+    place: OpenedCheckpointer, prepare: Callable[[Core], Awaitable[Prepared | Recorded]]
 ) -> Stream:
     """The events of a run, which starts when the first of them is asked for.
 
-    `release` is called when it is over or closed, perhaps twice.
+    The checkpointer is kept open until the run is over, or the stream closed or dropped.
     """
     events: deque[ev.Event] = deque()
+    use = place.use()
 
     async def main() -> None:
         try:
-            ready = await prepare()
+            ready = await prepare(use.core)
             if isinstance(ready, Recorded):
                 events.append(ev.RunStarted(ready.run_id, ready.flow, True))
                 events.append(ev.RunCompleted(ready.run_id, ready.result))
@@ -331,6 +334,8 @@ def stream(
             with contextlib.suppress(RunPausedError, RunCancelledError):  # an event says it
                 await execute(ready)
         finally:
-            release()
+            use.end()
 
-    return Stream(main, events, release)
+    made = Stream(main, events, use.end)
+    weakref.finalize(made, use.end)  # of one that is dropped
+    return made

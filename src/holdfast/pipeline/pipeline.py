@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -367,9 +366,7 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
         place: OpenedCheckpointer,
         prepare: Callable[[Core], Awaitable[Prepared | Recorded]],
     ) -> Stream:
-        use = place.use()
-        stream = launch.stream(lambda: prepare(use.core), use.end)
-        weakref.finalize(stream, use.end)  # of one that is dropped
+        stream = launch.stream(place, prepare)
         return stream if self._where is not None else stream.then(place.close)
 
     async def _execute(self, ready: Prepared | Recorded) -> PipelineResult:
