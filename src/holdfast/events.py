@@ -1,6 +1,6 @@
-"""The events of a run, of whatever flow: what `stream` and `execute` give.
+"""The events of a run, of whatever flow: what `stream` and a run's handle give.
 
-async for event in engine.execute(report, workflow_id="r-1"):
+async for event in engine.stream(report("Brest"), run_id="r-1"):
     print(json.dumps(event.to_dict()))
 """
 
