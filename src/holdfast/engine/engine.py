@@ -74,6 +74,9 @@ class Engine:
         """The checkpointer behind this: to list runs, look at their states, fork and roll back."""
         return self._opened.checkpointer
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.checkpointer.store.url!r})"
+
     # --- executing
 
     @shows(NewRun)

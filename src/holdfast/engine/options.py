@@ -26,6 +26,11 @@ class Strategy(StrEnum):
     ON_ERROR = "on_error"  # only when the run fails or pauses: a crash starts it over
     MARKED = "marked"  # after marked steps: a crash starts over from the last of them
 
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        known = ", ".join(repr(one.value) for one in cls)
+        raise ValueError(f"checkpoint_after must be one of {known}, not {value!r}")
+
     @property
     def saves_all(self) -> bool:
         """Whether every finished step is saved."""
