@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import StepEvent
 from holdfast.workflow import Event, Workflow
 
@@ -75,6 +76,11 @@ def of(events: list[Event], *kinds: type[E]) -> list[E]:
 
 def steps(events: list[Event], kind: type[StepEvent]) -> list[str]:
     return [event.step for event in events if isinstance(event, kind)]
+
+
+def recorded(engine: hf.Engine, run_id: str) -> list[str]:
+    """The steps of a run that have an outcome, in order."""
+    return [one.name for one in result_of(engine.checkpointer.core, run_id).steps]
 
 
 async def until(condition: Callable[[], bool]) -> None:

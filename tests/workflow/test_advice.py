@@ -8,9 +8,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.maverick import StoreView
-from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import ask, step, workflow
-from tests.workflow.support import Flow, collect
+from tests.workflow.support import Flow
 
 
 @workflow
@@ -26,7 +25,7 @@ def paused(engine: hf.Engine) -> None:
 def test_a_paused_run_is_answered_and_resumed(engine: hf.Engine) -> None:
     paused(engine)
     engine.answer_sync("r", True)
-    assert engine.run_sync(asks(), run_id="r", resume=True) == 1
+    assert engine.run_sync(asks(n=1), run_id="r", resume=True) == 1
 
 
 def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: hf.Engine) -> None:
@@ -34,8 +33,7 @@ def test_a_run_that_began_with_other_inputs_is_resumed_without_any(engine: hf.En
     engine.answer_sync("r", True)
     with pytest.raises(hf.InputMismatchError, match="call resume, which uses the recorded ones"):
         engine.run_sync(asks(n=2), run_id="r", resume=True)
-    asyncio.run(collect(engine.resume_stream("r", flow=asks)))
-    assert result_of(engine.checkpointer.core, "r").output == 1
+    assert engine.resume_sync("r") == 1
 
 
 def test_an_id_that_is_taken_can_be_resumed(engine: hf.Engine) -> None:
@@ -55,7 +53,7 @@ def test_a_run_that_is_not_over_is_cleared_with_force(engine: hf.Engine) -> None
         asyncio.run(view.clear("r"))
     asyncio.run(view.clear("r", force=True))
     with pytest.raises(hf.CheckpointNotFoundError, match="has no checkpoint"):
-        result_of(engine.checkpointer.core, "r")
+        engine.status_sync("r")
 
 
 def test_a_step_without_a_function_gets_one(engine: hf.Engine) -> None:
@@ -69,12 +67,24 @@ def test_a_step_without_a_function_gets_one(engine: hf.Engine) -> None:
     assert engine.run_sync(empty(n=-3)) == 3
 
 
-def test_an_engine_that_has_executed_nothing_needs_an_id(store: hf.Store) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_an_engine_that_does_not_know_the_flow_is_given_it(store: hf.Store, known: bool) -> None:
     paused(hf.Engine(store))
     fresh = hf.Engine(store)
-    for verb in (fresh.cancel_sync, fresh.pause_sync, fresh.get_result):
-        with pytest.raises(ValueError, match="needs a workflow_id"):
-            verb()
+    fresh.answer_sync("r", True)
+    with pytest.raises(
+        hf.UnknownFlowError, match=r"pass flow=, or list it in Engine\(\.\.\., flows"
+    ):
+        fresh.resume_sync("r")
+    if known:
+        assert hf.Engine(store, flows=[asks]).resume_sync("r") == 1
+    else:
+        assert fresh.resume_sync("r", flow=asks) == 1
+
+
+def test_an_engine_that_does_not_know_the_flow_can_cancel_its_run(store: hf.Store) -> None:
+    paused(hf.Engine(store))
+    fresh = hf.Engine(store)
     fresh.cancel_sync("r")
     assert fresh.status_sync("r") == "cancelled"
 
@@ -94,7 +104,7 @@ def test_other_inputs_for_a_completed_run_are_all_that_the_error_shows(
 ) -> None:
     paused(engine)
     engine.answer_sync("r", True)
-    engine.run_sync(asks(), run_id="r", resume=True)
+    engine.run_sync(asks(n=1), run_id="r", resume=True)
     with pytest.raises(hf.InputMismatchError) as refused:
         engine.run_sync(asks(n=2), run_id="r", resume=True)
     assert refused.value.__context__ is None

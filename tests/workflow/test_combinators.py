@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import (
+    Retry,
     RunFailed,
     StepCompleted,
     StepStarted,
@@ -57,7 +59,7 @@ def test_a_branch_without_a_true_condition_gives_none(engine: hf.Engine) -> None
     assert asyncio.run(engine.run(flow())) == [None, "just a value", 2]
 
 
-def test_parts_give_a_list_and_named_ones_a_dict(engine: hf.Engine) -> None:
+def test_parts_give_a_tuple_and_named_ones_a_dict(engine: hf.Engine) -> None:
     def nested(n: int) -> Flow:
         a = yield step("a").python(lambda: n)
         return (yield step("b").python(lambda: a + 1))
@@ -76,7 +78,7 @@ def test_parts_give_a_list_and_named_ones_a_dict(engine: hf.Engine) -> None:
         ]  # fmt: skip
 
     asyncio.run(main())
-    assert result_of(engine.checkpointer.core, "r").output == ([1, 11, 21], {"x": 1, "y": 2}, [])
+    assert engine.outcome_sync("r") == ((1, 11, 21), {"x": 1, "y": 2}, ())
     with pytest.raises(TypeError, match="not both"):
         parallel(step("a"), b=step("b"))
 
@@ -102,7 +104,7 @@ def test_each_part_is_recorded_when_it_is_done(engine: hf.Engine) -> None:
         gate = asyncio.Event()
         await stop_at(engine.stream(flow(), run_id="r"), StepCompleted, "quick")
         gate.set()
-        assert await engine.run(flow(), run_id="r", resume=True) == ["slow", "quick"]
+        assert await engine.run(flow(), run_id="r", resume=True) == ("slow", "quick")
         assert (calls.count("quick"), calls.count("slow")) == (1, 2)
 
     asyncio.run(main())
@@ -132,7 +134,7 @@ def test_when_one_part_fails_the_others_are_finished_first(engine: hf.Engine) ->
         assert caught.value.step == "bad"
         assert caught.value.state == {"good": "longer"}
         broken = False
-        assert await engine.run(flow(), run_id="r", resume=True) == ["mended", "longer"]
+        assert await engine.run(flow(), run_id="r", resume=True) == ("mended", "longer")
         assert calls.order == ["longer"]
 
     asyncio.run(main())
@@ -141,6 +143,7 @@ def test_when_one_part_fails_the_others_are_finished_first(engine: hf.Engine) ->
 def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: hf.Engine) -> None:
     broken = True
 
+    @step
     async def work(n: int) -> int:
         await asyncio.sleep(0)
         if broken and n % 2:
@@ -148,7 +151,7 @@ def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: hf.Engine) 
         return n
 
     def nested(n: int) -> Flow:
-        return (yield parallel(step("one").python(work, args=(n,))))
+        return (yield parallel(work(n)))
 
     @workflow
     def flow() -> Flow:
@@ -160,7 +163,7 @@ def test_all_parts_that_failed_are_tried_again_by_one_resume(engine: hf.Engine) 
             await engine.run(flow(), run_id="r")
         broken = False
         result = await engine.run(flow(), run_id="r", resume=True)
-        assert result == [[0, 1, 2, 3, 4, 5], [7], [8]]
+        assert result == ([0, 1, 2, 3, 4, 5], (7,), (8,))
 
     asyncio.run(main())
 
@@ -197,6 +200,7 @@ def test_a_failure_that_the_flow_dealt_with_is_not_tried_again(engine: hf.Engine
 def test_so_many_items_at_once_and_no_more(engine: hf.Engine) -> None:
     running = most = 0
 
+    @step
     async def work(n: int) -> int:
         nonlocal running, most
         running += 1
@@ -215,24 +219,30 @@ def test_so_many_items_at_once_and_no_more(engine: hf.Engine) -> None:
         for_each([], work, concurrency=0)
 
 
-@pytest.mark.parametrize("form", ["function", "builder", "step", "generator", "modified"])
+@pytest.mark.parametrize(
+    "form", ["function", "builder", "step", "generator", "coroutine", "modified"]
+)
 def test_only_unfinished_items_are_done_after_a_resume(engine: hf.Engine, form: str) -> None:
     calls = Calls()
 
-    async def work(n: int) -> int:
+    def work(n: int) -> int:
         calls(str(n))
         return 10 * n
 
     made = step(work)
 
     def generator(n: int) -> Flow:
-        return (yield step("inner").python(work, args=(n,)))
+        return (yield made(n))
+
+    async def coroutine(n: int) -> int:
+        return await made(n)
 
     bodies: dict[str, Any] = {
         "function": work,
         "builder": lambda n: step("built").python(work, args=(n,)),
         "step": made,
         "generator": generator,
+        "coroutine": coroutine,
         "modified": lambda n: step("built").python(work, args=(n,)).skip_on_error(),
     }
 
@@ -282,26 +292,35 @@ def test_what_a_body_says_about_its_step_holds(engine: hf.Engine) -> None:
 
 def test_items_can_be_retried_and_timed(engine: hf.Engine) -> None:
     calls = Calls()
+    over = threading.Event()
 
-    async def flaky(n: int) -> int:
+    def flaky(n: int) -> int:
         calls(str(n))
         if calls.count(str(n)) < 3:
             raise OSError("again")
         return n
 
-    async def slow(n: int) -> None:
-        await asyncio.sleep(3600)
+    def slow(n: int) -> None:
+        over.wait(60)
 
     @workflow
     def flow() -> Flow:
-        from holdfast.workflow import Retry
-
         done = yield for_each(range(3), flaky, retry=Retry(3, backoff=0))
         yield for_each([1], slow, timeout=0.01)
         return done
 
     with pytest.raises(hf.StepFailedError, match=r"slow\[0\].*took longer"):
         asyncio.run(engine.run(flow()))
+    over.set()
+    assert calls.count("2") == 3
+
+
+def test_options_of_items_whose_body_has_steps_are_refused(engine: hf.Engine) -> None:
+    async def body(n: int) -> None:
+        await step("inner").python(abs, args=(n,))
+
+    with pytest.raises(TypeError, match="of the steps that the function awaits"):
+        for_each([1], body, timeout=1)
 
 
 def test_results_are_not_given_to_other_items_after_a_resume(engine: hf.Engine) -> None:
@@ -326,9 +345,12 @@ def test_results_are_not_given_to_other_items_after_a_resume(engine: hf.Engine) 
 def test_items_that_can_not_be_stored_are_counted(engine: hf.Engine) -> None:
     items = [lambda: 1, lambda: 2]
 
+    def call(item: Callable[[], int]) -> int:
+        return item()
+
     @workflow
     def flow() -> Flow:
-        return (yield for_each(items, lambda item: item(), name="call"))
+        return (yield for_each(items, call))
 
     assert asyncio.run(engine.run(flow())) == [1, 2]
 
@@ -344,6 +366,7 @@ def test_no_items_is_an_empty_list(engine: hf.Engine) -> None:
 def test_a_failed_item_stops_those_not_begun(engine: hf.Engine) -> None:
     calls = Calls()
 
+    @step
     async def work(n: int) -> None:
         calls(str(n))
         raise ValueError(n)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import CheckpointRejected, Event, StepCompleted
 from holdfast.model import Kind
 from holdfast.workflow import Workflow, parallel, step, workflow
@@ -140,17 +139,12 @@ def recorded(cp: hf.SyncCheckpointer) -> list[str]:
 
 async def _follow(engine: hf.Engine, flow: Workflow[..., Any], stop: int) -> list[Event]:
     """Start the run or go on with it, up to so many finished steps."""
-    exists = engine.checkpointer.core.journals.head("r") is not None
     events: list[Event] = []
-    stream = engine.resume if exists else engine.execute
-    try:
-        async for event in stream(flow, workflow_id="r"):
-            events.append(event)
-            stop -= isinstance(event, StepCompleted)
-            if not stop:
-                break
-    except hf.RunFinishedError:
-        pass
+    async for event in engine.stream(flow(), run_id="r", resume=True):
+        events.append(event)
+        stop -= isinstance(event, StepCompleted)
+        if not stop:
+            break
     return events
 
 
@@ -176,7 +170,7 @@ def test_a_run_ends_as_if_nobody_had_touched_its_files(
             assert len(set(world.calls)) == len(world.calls), "nothing is run twice"
             for name, how in done:
                 world.harm(name, how)
-        assert result_of(engine.checkpointer.core, "r").output == world.result
+        assert engine.outcome_sync("r") == world.result
         final = {
             name: text(part.name, total) for part, total in world.expected() for name in part.files
         }

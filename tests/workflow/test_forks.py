@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import StepRetrying, StepStarted, step, workflow
-from tests.workflow.support import Calls, Flow, collect, of, stop_at
+from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at
 
 calls = Calls()
 keys: dict[str, list[str]] = {}
@@ -96,7 +95,7 @@ def test_after_going_back_the_steps_behind_are_done_anew(store: hf.Store) -> Non
         assert calls.take() == ["b", "c"]
         before, after = keys["r b"]
         assert before != after, "what it set off is to be set off again"
-        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == ["a", "b", "c"]
+        assert recorded(engine, "r") == ["a", "b", "c"]
 
     asyncio.run(main())
 

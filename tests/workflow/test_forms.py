@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import StepCompleted, step, workflow
-from tests.workflow.support import Calls, Flow, collect, of
+from tests.workflow.support import Calls, Flow, collect, of, recorded
 
 
 def double(n: int) -> int:
@@ -52,12 +53,22 @@ async def coroutine(n: int) -> int:
     a = await step("sync").python(double, args=(n,))
     b = await step("async").python(double_async, kwargs={"n": a})
     c = await tripled(b)
-    result: int = await quadrupled(c)
-    return result
+    return await quadrupled(c)
 
 
-@pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
-def test_both_forms_do_the_same(flow: Any, engine: hf.Engine) -> None:
+@workflow("plain")
+def plain(n: int) -> int:
+    a = step("sync").python(double, args=(n,)).result()
+    b = step("async").python(double_async, kwargs={"n": a}).result()
+    c = tripled(b).result()
+    return quadrupled(c).result()
+
+
+every_form = pytest.mark.parametrize("flow", [generator, coroutine, plain], ids=lambda f: f.name)
+
+
+@every_form
+def test_every_form_does_the_same(flow: Any, engine: hf.Engine) -> None:
     assert asyncio.run(engine.run(flow(n=1), run_id="r")) == 48
     result = result_of(engine.checkpointer.core, "r")
     assert result.success
@@ -67,7 +78,7 @@ def test_both_forms_do_the_same(flow: Any, engine: hf.Engine) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("flow", [generator, coroutine], ids=["generator", "coroutine"])
+@every_form
 def test_run_sync_needs_no_event_loop(flow: Any, engine: hf.Engine) -> None:
     assert engine.run_sync(flow(n=1), run_id="r") == 48
     assert engine.run_sync(flow(n=2), run_id="s") == 96
@@ -82,32 +93,44 @@ def test_run_sync_in_an_event_loop_says_what_to_do(engine: hf.Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_step_function_is_itself_outside_of_workflows() -> None:
-    assert tripled(2) == 6
+def test_a_step_gives_its_result_outside_of_workflows() -> None:
+    assert tripled(2).result() == 6
+    assert quadrupled(2).result() == 8
     assert tripled.__doc__ == "Three times as much."
 
     async def main() -> int:
-        value: int = await quadrupled(2)
-        return value
+        return await tripled(2) + await quadrupled(2)
 
-    assert asyncio.run(main()) == 8
+    assert asyncio.run(main()) == 14
+
+
+def test_a_step_that_is_not_awaited_outside_of_workflows_is_warned_about() -> None:
+    with pytest.warns(
+        RuntimeWarning, match=r"step 'tripled' \(test_forms.py, line \d+\) was never"
+    ):
+        tripled(2)
+
+
+def test_a_step_that_is_not_awaited_fails_its_workflow(engine: hf.Engine) -> None:
+    @workflow
+    async def flow() -> str:
+        tripled(2)
+        return "done"
+
+    with pytest.raises(hf.StepNotAwaitedError, match=r"step 'tripled' \(test_forms.py, line \d+\)"):
+        asyncio.run(engine.run(flow()))
 
 
 def test_a_step_function_called_by_another_step_is_a_plain_call(engine: hf.Engine) -> None:
     async def outer() -> int:
-        return int(tripled(1)) + int(await quadrupled(1))
+        return await tripled(1) + await quadrupled(1)
 
     @workflow
     def flow() -> Flow:
         return (yield step("outer").python(outer))
 
     assert asyncio.run(engine.run(flow(), run_id="r")) == 7
-    assert [
-        s.name
-        for s in result_of(
-            engine.checkpointer.core,
-        ).steps
-    ] == ["outer"]
+    assert recorded(engine, "r") == ["outer"]
 
 
 def test_more_can_be_said_about_a_step_function(engine: hf.Engine) -> None:
@@ -122,7 +145,7 @@ def test_more_can_be_said_about_a_step_function(engine: hf.Engine) -> None:
 
     @workflow
     def flow() -> Flow:
-        return (yield flaky.step().retry(3, backoff=0))
+        return (yield flaky().retry(3, backoff=0))
 
     assert asyncio.run(engine.run(flow())) == "done"
 
@@ -222,23 +245,45 @@ def test_steps_of_one_name_are_kept_apart(engine: hf.Engine) -> None:
     asyncio.run(main())
 
 
-def test_a_workflow_can_be_a_part_of_another(engine: hf.Engine) -> None:
+@every_form
+def test_a_workflow_called_in_another_is_a_child_run(flow: Any, engine: hf.Engine) -> None:
+    @workflow
+    async def outer() -> Any:
+        return await flow(1) + await tripled(1)
+
+    @workflow
+    def outer_generator() -> Flow:
+        return (yield flow(1)) + (yield tripled(1))
+
+    @workflow
+    def outer_plain() -> Any:
+        return flow(1).result() + tripled(1).result()
+
+    for call in (outer(), outer_generator(), outer_plain()):
+        name = call.flow.name
+        assert asyncio.run(engine.run(call, run_id=name)) == 51
+        assert recorded(engine, name) == [flow.name, "tripled"]
+        assert engine.get(f"{name}//{flow.name}", flow).result() == 48
+
+
+def test_steps_of_a_plain_function_belong_to_the_workflow_that_calls_it(engine: hf.Engine) -> None:
+    def part(n: int) -> Flow:
+        return (yield tripled((yield tripled(n))))
+
+    async def part_async(n: int) -> int:
+        return await tripled(await tripled(n))
+
     @workflow
     def outer() -> Flow:
-        first = yield from generator(1)
-        return first + (yield tripled(1))
+        return (yield from part(1)) + (yield quadrupled(1))
 
     @workflow
-    async def outer_async() -> Any:
-        return await coroutine(1) + await tripled(1)
+    async def outer_async() -> int:
+        return await part_async(1) + await quadrupled(1)
 
-    assert asyncio.run(engine.run(outer(), run_id="a")) == 51
-    assert asyncio.run(engine.run(outer_async(), run_id="b")) == 51
-    assert (
-        len(result_of(engine.checkpointer.core, "a").steps)
-        == len(result_of(engine.checkpointer.core, "b").steps)
-        == 5
-    )
+    assert asyncio.run(engine.run(outer(), run_id="a")) == 13
+    assert asyncio.run(engine.run(outer_async(), run_id="b")) == 13
+    assert recorded(engine, "a") == recorded(engine, "b") == ["tripled", "tripled#2", "quadruple"]
 
 
 def test_an_async_workflow_may_await_the_loop_itself(engine: hf.Engine) -> None:
@@ -261,42 +306,70 @@ def test_a_step_in_a_task_of_its_own_is_refused_with_what_to_do(engine: hf.Engin
         asyncio.run(engine.run(flow()))
 
 
-def test_what_is_no_workflow_is_refused() -> None:
-    with pytest.raises(TypeError, match="must be a generator"):
-        workflow("plain")(lambda: 1)
-    with pytest.raises(TypeError, match="is not a workflow"):
-        hf.Engine(False).stream(double(n=1))  # type: ignore[arg-type]
+def test_what_is_no_call_of_a_workflow_is_refused(engine: hf.Engine) -> None:
+    wrong: Any
+    for wrong in (double(n=1), double, "generator", None):
+        with pytest.raises(TypeError, match="takes the call of a flow"):
+            engine.run_sync(wrong)
+        with pytest.raises(TypeError, match="takes the call of a flow"):
+            engine.stream(wrong)
+    wrong = generator
+    with pytest.raises(TypeError, match=r"call it with its inputs, engine\.run\(generator\("):
+        engine.run_sync(wrong)
 
 
 def test_inputs_that_do_not_fit_are_refused_before_anything_is_begun(store: hf.Store) -> None:
     engine = hf.Engine(store)
     with pytest.raises(TypeError, match="it takes"):
-        engine.stream(generator(m=1), run_id="r")
+        engine.stream(generator(m=1), run_id="r")  # type: ignore[call-arg]
     with hf.SyncCheckpointer(store) as cp:
         assert not cp.runs()
 
 
-def test_inputs_with_names_that_clash_go_into_inputs(engine: hf.Engine) -> None:
+def test_inputs_may_have_the_names_of_options(engine: hf.Engine) -> None:
+    @step
+    def join(self: int, call: int, run_id: str, resume: str, trust: str) -> str:
+        return f"{self} {call} {run_id} {resume} {trust}"
+
     @workflow
-    def flow(workflow_id: str, inputs: int) -> Flow:
-        return (yield step("join").python(lambda: f"{workflow_id} {inputs}"))
+    async def flow(self: int, call: int, run_id: str, resume: str, trust: str) -> str:
+        return await join(self=self, call=call, run_id=run_id, resume=resume, trust=trust)
 
-    given = {"workflow_id": "mine", "inputs": 3}
-    assert asyncio.run(engine.run(flow(**given), run_id="r")) == "mine 3"
-    assert engine.workflow_id == "r"
+    @workflow
+    async def outer(self: int, call: int, run_id: str, resume: str, trust: str) -> str:
+        return await flow(self=self, call=call, run_id=run_id, resume=resume, trust=trust)
+
+    for each in (flow, outer):
+        call = each(self=1, call=2, run_id="mine", resume="no", trust="me")
+        run_id = f"the {each.name}"
+        assert engine.run_sync(call, run_id=run_id, trust="skip") == "1 2 mine no me"
+        assert engine.run_sync(call, run_id=run_id, resume=True) == "1 2 mine no me"
+        assert engine.status_sync(run_id) == "completed"
 
 
-@pytest.mark.parametrize("wrong", [None, 7, "step"])
-def test_yielding_what_is_no_step_says_what_to_yield(engine: hf.Engine, wrong: Any) -> None:
+def nested() -> Flow:
+    yield tripled(1)
+
+
+@pytest.mark.parametrize("make", [lambda: 7, lambda: tripled, lambda: generator, nested])
+def test_yielding_what_is_no_step_says_what_to_yield(
+    engine: hf.Engine, make: Callable[[], Any]
+) -> None:
     @workflow
     def flow() -> Flow:
-        yield (wrong if wrong != "step" else generator(1))
+        yield make()
 
-    if wrong is None:
-        assert asyncio.run(engine.run(flow())) is None
-        return
     with pytest.raises(TypeError, match=r"yield step\(\.\.\.\)"):
         asyncio.run(engine.run(flow()))
+
+
+def test_yielding_nothing_lets_others_run(engine: hf.Engine) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield
+        return "done"
+
+    assert asyncio.run(engine.run(flow())) == "done"
 
 
 def test_a_step_with_nothing_to_do_says_so(engine: hf.Engine) -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.engine.run import left
 from holdfast.workflow import (
     Retry,
@@ -46,7 +46,7 @@ def test_a_step_is_left_out_unless_its_condition_is_true(engine: hf.Engine) -> N
     async def main() -> None:
         events = await collect(engine.stream(flow(), run_id="r"))
         assert steps(events, StepSkipped) == ["a", "c"]
-        assert result_of(engine.checkpointer.core, "r").output == [None, "b", None]
+        assert await engine.outcome("r") == [None, "b", None]
         assert calls.order == ["b"]
 
     asyncio.run(main())
@@ -282,7 +282,7 @@ def test_a_failure_can_be_answered_by_a_function_or_a_step(engine: hf.Engine) ->
 
     async def main() -> None:
         events = await collect(engine.stream(flow(), run_id="r"))
-        assert result_of(engine.checkpointer.core, "r").output == ["a: no", "b", "c", None]
+        assert await engine.outcome("r") == ["a: no", "b", "c", None]
         assert steps(events, StepFailed) == ["a", "b", "c", "d"]
         assert steps(events, StepSkipped) == ["c", "d"]
 
@@ -368,12 +368,21 @@ def test_current_step_outside_of_one_is_an_error() -> None:
         hf.current_step()
 
 
-def test_modifiers_refuse_what_makes_no_sense() -> None:
-    with pytest.raises(ValueError, match="timeout"):
-        step("a").timeout(0)
-    with pytest.raises(ValueError, match="attempts"):
-        step("a").retry(0)
-    with pytest.raises(TypeError, match="needs a function"):
-        step("a").python("fn")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="a name or a function"):
-        step(3)  # type: ignore[call-overload]
+WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: step("a").timeout(0), ValueError, "timeout"),
+    (lambda: step("a").retry(0), ValueError, "attempts"),
+    (lambda: step("a").python("fn"), TypeError, "needs a function"),  # type: ignore[call-overload]
+    (lambda: step(3), TypeError, "a name or a function"),  # type: ignore[call-overload]
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), WRONG)
+def test_modifiers_refuse_what_makes_no_sense(
+    engine: hf.Engine, make: Callable[[], Any], kind: type[Exception], message: str
+) -> None:
+    @workflow
+    def flow() -> Flow:
+        yield make()
+
+    with pytest.raises(kind, match=message):
+        engine.run_sync(flow())

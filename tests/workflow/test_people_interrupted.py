@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.model import Kind
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.effort import examples
@@ -48,10 +47,10 @@ def _build(shape: list[list[Part]], ran: Counter[str]) -> Any:
 
 def _expected(shape: list[list[Part]]) -> Any:
     return [
-        [
+        tuple(
             [("to " if kind == "ask" else "") + f"{n}.{m}.{k}" for k, kind in enumerate(part)]
             for m, part in enumerate(parts)
-        ]
+        )
         for n, parts in enumerate(shape)
     ]
 
@@ -67,23 +66,19 @@ def test_interrupted_anywhere_and_answered_in_any_order_a_run_comes_to_the_same(
     async def main() -> Any:
         async with hf.Checkpointer("memory://") as cp:
             engine = hf.Engine(cp)
-            began = False
             for left in (*deaths, *[0] * 40):  # after so many events the process dies; 0: it lives
-                stream = (engine.resume if began else engine.execute)(flow, workflow_id="r")
-                began = True
-                async with stream:
+                async with engine.stream(flow(), run_id="r", resume=True) as stream:
                     async for _event in stream:
                         left -= 1
                         if left == 0:
                             break
                         await _maybe_answer(engine, data)
                 await _maybe_answer(engine, data, sure=True)
-                result = result_of(engine.checkpointer.core, "r")
-                if result.status == "completed":
+                if await engine.status("r") == "completed":
                     kinds = Counter(e.kind for e in cp.core.journals.trail("r"))
                     asked = sum(part.count("ask") for parts in shape for part in parts)
                     assert kinds[Kind.QUESTION] == kinds[Kind.ANSWER] == asked
-                    return await engine.run(flow(), run_id="r", resume=True)
+                    return await engine.outcome("r")
         raise AssertionError("it never came to its end")
 
     assert asyncio.run(main()) == _expected(shape)

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import (
     QuestionAsked,
     RunCompleted,
@@ -20,7 +19,7 @@ from holdfast.workflow import (
     step,
     workflow,
 )
-from tests.workflow.support import Calls, Flow, collect, of, stop_at, until
+from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at, until
 
 
 class Colour(Enum):
@@ -68,7 +67,7 @@ def test_without_an_answer_a_resumed_run_waits_on(engine: hf.Engine) -> None:
             with pytest.raises(hf.RunPausedError, match="'approve'") as caught:
                 await engine.run(approval(), run_id="r", resume=resume)
             assert caught.value.state == {"draft": "text"}
-        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == ["draft"]
+        assert recorded(engine, "r") == ["draft"]
 
     asyncio.run(main())
 
@@ -184,7 +183,7 @@ def test_several_questions_may_be_open_at_once(engine: hf.Engine) -> None:
         assert of(events, RunPaused)[0].questions == asked[:1]
         assert await engine.status("r") == "paused"
         await engine.answer("r", 1)
-        assert await engine.run(flow(), run_id="r", resume=True) == [2, 4, 3]
+        assert await engine.run(flow(), run_id="r", resume=True) == (2, 4, 3)
 
     asyncio.run(main())
 
@@ -213,7 +212,7 @@ def test_an_answer_that_comes_while_the_run_works_is_used_without_a_pause(store:
         (question,) = [q async for q in other.questions("r")]
         await other.answer("r", "well", question=question.key)
         gate.set()
-        assert await task == ["well", None]
+        assert await task == ("well", None)
 
     asyncio.run(main())
 

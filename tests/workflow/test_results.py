@@ -12,7 +12,7 @@ import holdfast as hf
 from holdfast.documents.maverick import StoreView
 from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import for_each, parallel, step, workflow
-from tests.workflow.support import Flow
+from tests.workflow.support import Flow, recorded
 
 
 class Switch:
@@ -86,7 +86,7 @@ def test_a_failed_step_that_the_resumed_run_does_not_need_is_not_listed(
         engine.run_sync(flow(), run_id="r")
     switch.on = True
     engine.run_sync(flow(), run_id="r", resume=True)
-    assert [one.name for one in result_of(engine.checkpointer.core, "r").steps] == ["new"]
+    assert recorded(engine, "r") == ["new"]
 
 
 def test_a_failure_that_the_flow_handled_stays_in_the_list(engine: hf.Engine) -> None:
@@ -115,7 +115,7 @@ def test_checks_that_failed_before_the_resume_are_listed_and_drawn_once(
         engine.run_sync(flow(), run_id="r")
     good = True
     engine.run_sync(flow(), run_id="r", resume=True)
-    names = [one.name for one in result_of(engine.checkpointer.core, "r").steps]
+    names = recorded(engine, "r")
     assert len(names) == len(set(names))
     assert all(one.success for one in result_of(engine.checkpointer.core, "r").steps)
     assert "x 2" not in engine.mermaid_sync("r")

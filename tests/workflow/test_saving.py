@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import (
@@ -20,7 +19,7 @@ from holdfast.workflow import (
     step,
     workflow,
 )
-from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
+from tests.workflow.support import Calls, Flow, collect, of, recorded, steps, stop_at
 
 
 class Unreliable(MemoryStore):
@@ -73,7 +72,7 @@ def test_a_reply_that_was_lost_repeats_nothing() -> None:
     async def main() -> None:
         engine = hf.Engine(LosesReplies())
         assert await engine.run(build(calls)(), run_id="r") == [*"abcd"]
-        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == [*"abcd"]
+        assert recorded(engine, "r") == [*"abcd"]
 
     asyncio.run(main())
     assert calls.order == [*"abcd"]
@@ -114,9 +113,7 @@ def test_a_run_that_is_told_to_continues_without_its_checkpoints(
         assert seen_degraded == [False, True, True, False]
         assert cp.degraded is None
         assert of(events, RunCompleted)[0].result == [*"abcd"]
-        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == [*"abcd"], (
-            "nothing is lost"
-        )
+        assert recorded(engine, "r") == [*"abcd"], "nothing is lost"
         assert "continues without its checkpoint" in caplog.text
 
     asyncio.run(main())
@@ -155,7 +152,7 @@ def test_a_crash_goes_back_to_what_the_strategy_saved(
     async def main() -> None:
         engine = hf.Engine(store, checkpoint_after=strategy)
         await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "d")
-        assert [s.name for s in result_of(engine.checkpointer.core, "r").steps] == kept
+        assert recorded(engine, "r") == kept
         calls.take()
         assert await engine.run(flow(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == [*"abcd"][len(kept) :]
@@ -205,7 +202,7 @@ def test_an_unfinished_run_is_known_however_lazy_the_saves(
         events = await collect(engine.stream(flow(), run_id="done"))
         assert of(events, RunCompleted)[0].result == [*"abcd"]
         assert steps(events, StepCompleted) == [*"abcd"]
-        assert [s.name for s in result_of(engine.checkpointer.core, "done").steps] == [*"abcd"]
+        assert recorded(engine, "done") == [*"abcd"]
         await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "c")
         assert [(r.run_id, r.status) for r in await cp.runs(status="running")] == [("r", "running")]
         assert await engine.run(flow(), run_id="r", resume=True) == [*"abcd"]

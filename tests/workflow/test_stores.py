@@ -23,15 +23,10 @@ def one() -> Flow:
 def test_without_a_store_a_workflow_runs_unchanged() -> None:
     async def main() -> None:
         engine = hf.Engine(store=False)
-        events = await collect(engine.stream(one()))
+        events = await collect(engine.stream(one(), run_id="r"))
         assert of(events, RunCompleted)[0].result == 1
         assert not of(events, CheckpointSaved)
-        assert (
-            result_of(
-                engine.checkpointer.core,
-            ).output
-            == 1
-        )
+        assert await engine.outcome("r") == 1
         await engine.close()
 
     asyncio.run(main())
@@ -89,20 +84,20 @@ def test_an_engine_that_is_dropped_leaves_nothing_open(tmp_path: Path) -> None:
 
 def test_closing_twice_is_fine_and_using_it_then_is_not(tmp_path: Path) -> None:
     async def main() -> None:
-        engine = hf.Engine(tmp_path / "runs.db")
-        await engine.close()
-        await engine.run(one())
-        await engine.close()
-        await engine.close()
-        with pytest.raises(hf.StoreClosedError):
-            await engine.run(one())
+        for runs in (0, 1):
+            engine = hf.Engine(tmp_path / "runs.db")
+            for _ in range(runs):
+                await engine.run(one())
+            await engine.close()
+            await engine.close()
+            with pytest.raises(hf.StoreClosedError):
+                await engine.run(one())
 
     asyncio.run(main())
 
 
 def test_runs_belong_to_a_thread_and_an_owner(store: hf.Store) -> None:
-    engine = hf.Engine(store, thread_id="t", owner="ann")
-    asyncio.run(engine.run(one(), run_id="r"))
+    hf.Engine(store).run_sync(one(), run_id="r", thread_id="t", owner="ann")
     with hf.SyncCheckpointer(store) as cp:
         (run,) = cp.runs(thread_id="t")
         assert (run.run_id, run.owner, run.flow) == ("r", "ann", "one")
@@ -119,7 +114,3 @@ def test_a_result_says_what_became_of_each_step(store: hf.Store) -> None:
     assert told == {
         "name": "a", "step_type": "python", "success": True, "output": 1, "error": None,
     }  # fmt: skip
-    with pytest.raises(ValueError, match="get_result needs a workflow_id"):
-        result_of(
-            hf.Engine(store).checkpointer.core,
-        )

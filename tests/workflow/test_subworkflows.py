@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.workflow import (
     RunCompleted,
     RunPaused,
@@ -54,7 +53,7 @@ def test_a_subworkflow_is_a_run_of_its_own(store: hf.Store) -> None:
         assert {(r.run_id, r.flow, r.status) for r in cp.runs()} == {
             ("p", "parent", "completed"), ("p//sub", "child", "completed"),
         }  # fmt: skip
-    assert result_of(engine.checkpointer.core, "p//sub").output == "a1b1"
+    assert engine.get("p//sub", child).result() == "a1b1"
 
 
 @pytest.mark.parametrize("event", [StepStarted, StepCompleted])
@@ -95,7 +94,7 @@ def test_a_parent_waits_with_its_child(engine: hf.Engine) -> None:
         with pytest.raises(hf.RunPausedError):
             await engine.run(outer(), run_id="p", resume=True)
         await engine.answer("p//x", 3)
-        assert await engine.run(outer(), run_id="p", resume=True) == [3, "y"]
+        assert await engine.run(outer(), run_id="p", resume=True) == (3, "y")
 
     asyncio.run(main())
 

@@ -10,6 +10,8 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from holdfast.engine.effects import Effect
+
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -25,6 +27,7 @@ def blocking(
     name = method.__name__
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
+        _refuse_loop(name, args)
         return block_on(lambda: method(self, *args, **options), name)
 
     _describe(call, method)
@@ -97,8 +100,11 @@ def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
         _wind_up(loop)
 
 
-def _refuse_loop(awaited: str) -> None:
+def _refuse_loop(awaited: str, args: Sequence[Any] = ()) -> None:
     if loop_runs_here():
+        for refused in args:
+            if isinstance(refused, Effect):
+                refused.use()  # one error says enough: it need not warn as well
         advice = f"`await {awaited}(...)` instead of {awaited}_sync" if awaited else "`await` it"
         raise RuntimeError(f"an event loop is running here: {advice}")
 
@@ -123,7 +129,7 @@ def blocking_iterator(
     name = method.__name__
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
-        _refuse_loop(name)
+        _refuse_loop(name, args)
         return _iterate(method(self, *args, **options))
 
     _describe(call, method)

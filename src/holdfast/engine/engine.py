@@ -328,4 +328,5 @@ class Engine:
         self, call: Call[R], *, resume: bool = False, **options: Unpack[NewRun]
     ) -> RunHandle[R]:
         """`start`, for programs without an event loop: the run is executed in another thread."""
+        take("start", call, options)
         return self._background.run(lambda: self.start(call, resume=resume, **options), "start")

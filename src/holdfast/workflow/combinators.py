@@ -133,11 +133,11 @@ def parallel(
     Returns a tuple of their results; a dict where the parts are named. Each result is recorded at
     once. If one part fails the others are finished first, and then the failure is raised.
     """
+    every = (*parts, *named.values())
+    _use(every)
     if parts and named:
         raise TypeError("parallel takes its parts by position or by name, not both")
     _check_concurrency(concurrency)
-    every = parts or tuple(named.values())
-    _use(every)
     made = mark("parallel", name)
     return Parallel(every, tuple(named) or None, name, concurrency, made)
 

@@ -27,7 +27,7 @@ class StepFunction(Generic[P, R]):
         self._step: Step[R] = replace(made, fn=fn)
         functools.update_wrapper(self, fn)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
         """The step that calls the function with these arguments."""
         made = self._step
         return replace(made, args=args, kwargs=kwargs, mark=mark("step", made.name))

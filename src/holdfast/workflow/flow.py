@@ -62,7 +62,7 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         """The flow's version."""
         return self.info.version
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """What to run: `engine.run(report("Brest"))`. Awaited in a workflow, it is a child run."""
         return Call(self, self._bound(args, kwargs), mark("child run", self.name))
 

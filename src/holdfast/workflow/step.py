@@ -130,9 +130,9 @@ class Step(Effect[R_co]):
     def subworkflow(self, flow: Workflow[..., T] | Call[T], **inputs: Any) -> Step[T]:
         """Run a flow as a child run that this step waits for: `report`, or `app(state)`."""
         call: Call[Any] = flow if isinstance(flow, Call) else flow(**inputs)
+        call.use()
         if isinstance(flow, Call) and inputs:
             raise TypeError(f"step {self.name!r}: {flow.flow.name}(...) has its inputs already")
-        call.use()
         made: Step[Any] = replace(self, call=call)
         return made
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.evidence import (
     EvidenceVerifier,
     Policy,
@@ -77,7 +76,7 @@ def by_run_sync(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
 
 def by_stream(engine: hf.Engine, flow: Workflow[..., Any]) -> Any:
     asyncio.run(collect(engine.resume_stream("r", flow=flow)))
-    return result_of(engine.checkpointer.core, "r").output
+    return engine.outcome_sync("r")
 
 
 WAYS = [by_run, by_run_sync, by_stream]

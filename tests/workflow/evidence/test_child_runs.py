@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.engine import launch
 from holdfast.engine.events import CheckpointRejected
 from holdfast.evidence import (
@@ -49,7 +48,7 @@ def test_claims_of_child_runs_are_checked_and_repaired_there(
     desk.take()
     (desk / gone).unlink()
     events = asyncio.run(collect(engine.resume_stream("r", flow=flow)))
-    assert result_of(engine.checkpointer.core, "r").output == result
+    assert engine.outcome_sync("r") == result
     done = desk.take()
     if gone == "m1":  # the deep run is whole: it is looked up, not run again
         assert done == ["m1", "m2", "o2"]

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import StepRetrying
 from holdfast.evidence import (
     Evidence,
@@ -69,7 +68,7 @@ def test_a_claim_that_does_not_verify_fails_the_step_which_is_retried(
     events = asyncio.run(collect(engine.stream(flow(), run_id="r")))
     assert len(of(events, StepRetrying)) == 2
     assert "mark is there" in of(events, StepRetrying)[0].error
-    assert result_of(engine.checkpointer.core, "r").output == 3
+    assert engine.outcome_sync("r") == 3
 
 
 def test_a_claim_that_never_verifies_fails_the_run_with_its_message(

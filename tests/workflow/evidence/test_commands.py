@@ -52,8 +52,9 @@ def test_a_command_with_another_exit_code_fails_its_step(memory: hf.Engine) -> N
 
     with pytest.raises(hf.StepFailedError, match="oh no"):
         memory.run_sync(flow(code=3))
-    assert memory.run_sync(flow(code=3, fine=[0, 3]), run_id="r") == 3
-    assert memory.run_sync(flow(), run_id="r", resume=True) == 3, "3 is what was expected"
+    call = flow(code=3, fine=[0, 3])
+    assert memory.run_sync(call, run_id="r") == 3
+    assert memory.run_sync(call, run_id="r", resume=True) == 3, "3 is what was expected"
 
 
 def test_a_command_says_whether_all_that_it_wrote_is_kept(memory: hf.Engine) -> None:

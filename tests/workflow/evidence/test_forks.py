@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import CheckpointRejected, RunStarted
 from holdfast.workflow import StepStarted, command, step, workflow
 from tests.engine.desk import Desk, rejected
@@ -57,7 +56,7 @@ def test_a_step_of_a_fork_that_is_called_with_an_edited_value_is_done_again(
         cp.fork("r", run_id="same", state=loaded.state)
         events = asyncio.run(collect(engine.resume_stream("fork", flow=flow)))
         assert rejected(events) == ["b"]
-        assert result_of(engine.checkpointer.core, "fork").output == "c edited"
+        assert engine.outcome_sync("fork") == "c edited"
         assert desk.take() == ["b", "c edited"]
         (desk / "b").write_text("a")
         asyncio.run(collect(engine.resume_stream("same", flow=flow)))

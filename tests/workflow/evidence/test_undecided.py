@@ -92,4 +92,6 @@ def test_a_stored_failure_counts_where_the_stored_verdicts_are_trusted(
 
 def test_an_unknown_kind_of_trust_is_refused(memory: hf.Engine, desk: Desk) -> None:
     with pytest.raises(ValueError, match="'verify', 'stored' or 'skip'"):
-        memory.resume_stream("r", flow=line(desk), trust="blind")  # type: ignore[arg-type]
+        memory.resume_sync("r", flow=line(desk), trust="blind")  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match="'verify', 'stored' or 'skip'"):
+        hf.Engine("memory://", trust="blind")  # type: ignore[arg-type]
