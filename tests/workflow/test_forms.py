@@ -104,23 +104,6 @@ def test_a_step_gives_its_result_outside_of_workflows() -> None:
     assert asyncio.run(main()) == 14
 
 
-def test_a_step_that_is_not_awaited_outside_of_workflows_is_warned_about() -> None:
-    with pytest.warns(
-        RuntimeWarning, match=r"step 'tripled' \(test_forms.py, line \d+\) was never"
-    ):
-        tripled(2)
-
-
-def test_a_step_that_is_not_awaited_fails_its_workflow(engine: hf.Engine) -> None:
-    @workflow
-    async def flow() -> str:
-        tripled(2)
-        return "done"
-
-    with pytest.raises(hf.StepNotAwaitedError, match=r"step 'tripled' \(test_forms.py, line \d+\)"):
-        asyncio.run(engine.run(flow()))
-
-
 def test_a_step_function_called_by_another_step_is_a_plain_call(engine: hf.Engine) -> None:
     async def outer() -> int:
         return await tripled(1) + await quadrupled(1)
