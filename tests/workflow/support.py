@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import StepEvent
-from holdfast.workflow import Event, Workflow
+from holdfast.workflow import Event
 
 E = TypeVar("E", bound=Event)
 X = TypeVar("X", bound=Exception)
@@ -94,7 +94,3 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def other_tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
-
-
-async def run_to_end(engine: hf.Engine, flow: Workflow[..., Any], run_id: str) -> Any:
-    return await engine.run(flow(), run_id=run_id, resume=True)

@@ -85,10 +85,16 @@ def test_run_sync_needs_no_event_loop(flow: Any, engine: hf.Engine) -> None:
     assert engine.run_sync(flow(n=1), run_id="r", resume=True) == 48
 
 
-def test_run_sync_in_an_event_loop_says_what_to_do(engine: hf.Engine) -> None:
+def test_blocking_in_an_event_loop_is_refused_with_what_to_do(engine: hf.Engine) -> None:
     async def main() -> None:
-        with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)`"):
+        with pytest.raises(RuntimeError, match=r"`await run\(\.\.\.\)` instead of run_sync"):
             engine.run_sync(generator(n=1))
+        with pytest.raises(RuntimeError, match=r"`await start\(\.\.\.\)` instead of start_sync"):
+            engine.start_sync(generator(n=1))
+        with pytest.raises(RuntimeError, match=r"`async for \.\.\. in stream\(\.\.\.\)` instead"):
+            engine.stream_sync(generator(n=1))
+        with pytest.raises(RuntimeError, match="an event loop is running here: `await` it"):
+            quadrupled(2).result()
 
     asyncio.run(main())
 

@@ -347,12 +347,8 @@ def test_questions_of_older_journals_are_still_read(engine: hf.Engine) -> None:
         checkpointer = engine.checkpointer
         assert isinstance(checkpointer, hf.Checkpointer)
         (asked,) = await _paused(engine, _flow(returns=bool))
-        stored = (
-            await engine.checkpointer.core.off_loop(
-                lambda: engine.checkpointer.core.journals.trail("r")
-            )
-        )[-1]
         core = engine.checkpointer.core
+        stored = (await core.off_loop(lambda: core.journals.trail("r")))[-1]
         body = core.journals.chain("r", stored.seq, stored).encoding
         assert core.journals.decode(body) == {"prompt": "Well?", "schema": {"type": "boolean"}}
         assert (asked.deadline, asked.default, asked.shown) == (None, FAIL, None)
@@ -481,7 +477,7 @@ def test_a_damaged_question_hides_no_other(
             await engine.cancel("odd")
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: opening))
             await cp.core.drive_async(append_if(cp.core, "bad", lambda head: draft))
-            assert [q.run_id for q in [q async for q in engine.questions()]] == ["fine"]
+            assert [q.run_id async for q in engine.questions()] == ["fine"]
             with pytest.raises(hf.CheckpointCorruptedError, match="no question"):
                 [q async for q in engine.questions("bad")]
 
@@ -574,7 +570,7 @@ def test_a_plain_script_asks_answers_and_resumes(url: str) -> None:
     engine = hf.Engine(url)
     with pytest.raises(hf.RunPausedError):
         engine.run_sync(flow(), run_id="r")
-    (asked,) = list(engine.questions_sync("r"))
+    (asked,) = engine.questions_sync("r")
     assert list(engine.questions_sync()) == [asked]
     engine.pause_sync("r")
     engine.answer_sync("r", 7, by="ann")
@@ -591,5 +587,5 @@ def test_where_a_loop_runs_the_blocking_twins_say_what_to_await() -> None:
     async def main() -> None:
         list(hf.Engine(False).questions_sync("r"))
 
-    with pytest.raises(RuntimeError, match="await questions"):
+    with pytest.raises(RuntimeError, match=r"`async for \.\.\. in questions\(\.\.\.\)` instead"):
         asyncio.run(main())

@@ -25,10 +25,11 @@ def blocking(
 ) -> Callable[Concatenate[S, P], T]:
     """The blocking twin of an async method: `x_sync = blocking(x)`."""
     name = method.__name__
+    advice = f"`await {name}(...)` instead of {name}_sync"
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        _refuse_loop(name, args)
-        return block_on(lambda: method(self, *args, **options), name)
+        _refuse_loop(advice, args)
+        return block_on(lambda: method(self, *args, **options))
 
     _describe(call, method)
     return call
@@ -86,13 +87,13 @@ def _probably_meant(wrong: str, names: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
-def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
+def block_on(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine to its end on a loop of its own. Raises `RuntimeError` where one is running.
 
     Ctrl-C strikes right where the program is, as in any blocking code; `asyncio.run` would only
     ask the task to stop at its next await, which steps that are called in place never reach.
     """
-    _refuse_loop(awaited)
+    _refuse_loop("`await` it")
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(_main(make))
@@ -100,12 +101,11 @@ def block_on(make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
         _wind_up(loop)
 
 
-def _refuse_loop(awaited: str, args: Sequence[Any] = ()) -> None:
+def _refuse_loop(advice: str, args: Sequence[Any] = ()) -> None:
     if loop_runs_here():
         for refused in args:
             if isinstance(refused, Effect):
                 refused.use()  # one error says enough: it need not warn as well
-        advice = f"`await {awaited}(...)` instead of {awaited}_sync" if awaited else "`await` it"
         raise RuntimeError(f"an event loop is running here: {advice}")
 
 
@@ -127,9 +127,10 @@ def blocking_iterator(
 ) -> Callable[Concatenate[S, P], Iterator[T]]:
     """The blocking twin of a method that returns an async iterator."""
     name = method.__name__
+    advice = f"`async for ... in {name}(...)` instead of {name}_sync"
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
-        _refuse_loop(name, args)
+        _refuse_loop(advice, args)
         return _iterate(method(self, *args, **options))
 
     _describe(call, method)
@@ -170,9 +171,11 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]], awaited: str) -> T:
-        """Run a coroutine there, and wait for it. Raises `RuntimeError` on an event loop."""
-        _refuse_loop(awaited)
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]], advice: str) -> T:
+        """Run a coroutine there, and wait for it. On an event loop, raises `RuntimeError` with
+        this advice.
+        """
+        _refuse_loop(advice)
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()

@@ -329,4 +329,5 @@ class Engine:
     ) -> RunHandle[R]:
         """`start`, for programs without an event loop: the run is executed in another thread."""
         take("start", call, options)
-        return self._background.run(lambda: self.start(call, resume=resume, **options), "start")
+        advice = "`await start(...)` instead of start_sync"
+        return self._background.run(lambda: self.start(call, resume=resume, **options), advice)

@@ -278,7 +278,13 @@ class Step(Effect[R_co]):
 
     def _result_alone(self) -> Any:
         value = self._call()
-        return block_on(lambda: _awaited(value), "") if inspect.isawaitable(value) else value
+        if not inspect.isawaitable(value):
+            return value
+        try:
+            return block_on(lambda: _awaited(value))
+        finally:
+            if inspect.iscoroutine(value):
+                value.close()  # it was not awaited if an event loop runs here
 
     def _call(self) -> Any:
         """What its function gives, without the engine."""
