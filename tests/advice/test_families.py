@@ -131,7 +131,7 @@ async def test_a_run_of_this_process_ends_when_its_stream_is_closed_or_it_is_can
         stream = engine.stream(report(topic="kelp"), run_id="r")
         await anext(stream)
         with pytest.raises(hf.RunActiveError) as refused:
-            await engine.run(report(topic="kelp"), run_id="r", resume=True)
+            await engine.run(report(topic="kelp"), run_id="r", resume=True, wait=False)
         advice(refused.value, "cancel it or close the stream of its events")
         if close:
             await stream.aclose()

@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
-from holdfast.workflow import WorkflowEngine, ask, parallel, workflow
+from holdfast.workflow import ask, parallel, workflow
 from tests.cli.conftest import Cli
 
 
@@ -66,7 +66,7 @@ def test_a_long_list_of_questions_says_so_too(cli: Cli, cp: hf.SyncCheckpointer)
         return (yield parallel(*(ask(f"Question {n}?") for n in range(105))))
 
     with pytest.raises(hf.RunPausedError):
-        WorkflowEngine(cp).run_sync(survey, workflow_id="survey")
+        hf.Engine(cp).run_sync(survey(), run_id="survey")
     *shown, last = cli("questions").out.splitlines()
     assert len(shown) == 1 + 100
     assert last == "100 of 105, the most urgent first; see all with --limit 0"

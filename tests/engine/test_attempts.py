@@ -12,7 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.events import Event, StepCompleted, StepFailed, StepProgress, StepStarted
 from holdfast.graph import END, Graph
-from holdfast.workflow import WorkflowEngine, parallel, step, workflow
+from holdfast.workflow import parallel, step, workflow
 
 
 class Work:
@@ -57,11 +57,11 @@ def test_a_step_under_way_when_the_events_are_left_counts_as_tried() -> None:
     flow = flow_of(work)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await leave(engine.execute(flow, workflow_id="r"), StepProgress, "slow")
-            await leave(engine.resume(flow, workflow_id="r"), StepProgress, "slow")
+        async with hf.Engine("memory://") as engine:
+            await leave(engine.stream(flow(), run_id="r"), StepProgress, "slow")
+            await leave(engine.resume_stream("r"), StepProgress, "slow")
             work.hangs = False
-            assert await started(engine.resume(flow, workflow_id="r")) == [("slow", 3)]
+            assert await started(engine.resume_stream("r")) == [("slow", 3)]
 
     asyncio.run(main())
     assert work.attempts == [("quick", 1), ("slow", 1), ("slow", 2), ("slow", 3)]
@@ -76,11 +76,11 @@ def test_a_step_that_had_not_begun_when_the_events_were_left_is_at_its_first_att
     flow = flow_of(work)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await leave(engine.execute(flow, workflow_id="r"), kind, name)
+        async with hf.Engine("memory://") as engine:
+            await leave(engine.stream(flow(), run_id="r"), kind, name)
             for _ in range(3):
-                await leave(engine.resume(flow, workflow_id="r"), StepStarted, "slow")
-            assert await started(engine.resume(flow, workflow_id="r")) == [("slow", 1)]
+                await leave(engine.resume_stream("r"), StepStarted, "slow")
+            assert await started(engine.resume_stream("r")) == [("slow", 1)]
 
     asyncio.run(main())
     assert work.attempts == [("quick", 1), ("slow", 1)]
@@ -94,12 +94,12 @@ def test_leaving_the_events_is_no_crash() -> None:
         yield step("slow").python(work).retry(2, crashes=1)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await leave(engine.execute(flow, workflow_id="r"), StepProgress)
+        async with hf.Engine("memory://") as engine:
+            await leave(engine.stream(flow(), run_id="r"), StepProgress)
             for _ in range(4):
-                await leave(engine.resume(flow, workflow_id="r"), StepProgress)
+                await leave(engine.resume_stream("r"), StepProgress)
             work.hangs = False
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.resume("r")
 
     asyncio.run(main())
     assert [attempt for _, attempt in work.attempts] == [1, 2, 3, 4, 5, 6]
@@ -115,10 +115,10 @@ def test_only_the_branches_under_way_count_as_tried() -> None:
         yield step("last").python(work)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await leave(engine.execute(flow, workflow_id="r"), StepCompleted, "quick#2")
+        async with hf.Engine("memory://") as engine:
+            await leave(engine.stream(flow(), run_id="r"), StepCompleted, "quick#2")
             work.hangs = False
-            await engine.run(flow, workflow_id="r", resume=True)
+            await engine.resume("r")
 
     asyncio.run(main())
     assert sorted(work.attempts[:3]) == [("one", 1), ("quick", 1), ("quick", 1)]
@@ -144,15 +144,15 @@ def test_a_cancelled_task_counts_the_step_that_it_interrupted() -> None:
     flow = flow_of(work)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            task = asyncio.create_task(engine.run(flow, workflow_id="r"))
+        async with hf.Engine("memory://") as engine:
+            task = asyncio.create_task(engine.run(flow(), run_id="r"))
             while len(work.attempts) < 2:
                 await asyncio.sleep(0)
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
             work.hangs = False
-            assert await started(engine.resume(flow, workflow_id="r")) == [("slow", 2)]
+            assert await started(engine.resume_stream("r")) == [("slow", 2)]
 
     asyncio.run(main())
 
@@ -172,14 +172,14 @@ def test_failed_attempts_are_not_counted_twice() -> None:
         yield step("bad").python(fails).retry(3, backoff=0)
 
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
-            await leave(engine.execute(flow, workflow_id="r"), StepProgress)
+        async with hf.Engine("memory://") as engine:
+            await leave(engine.stream(flow(), run_id="r"), StepProgress)
             with pytest.raises(hf.StepFailedError, match="after 3 attempts"):
-                async for event in engine.resume(flow, workflow_id="r"):
+                async for event in engine.resume_stream("r"):
                     if isinstance(event, StepFailed):
                         assert event.attempts == 3
             with pytest.raises(hf.StepFailedError):  # a failed run begins to count anew
-                await engine.run(flow, workflow_id="r", resume=True)
+                await engine.resume("r")
 
     asyncio.run(main())
     assert tries == [1, 2, 3, 4, 1, 2, 3]

@@ -7,7 +7,7 @@ import pytest
 import holdfast as hf
 from holdfast.engine.people import requests
 from holdfast.store import PAGE
-from holdfast.workflow import WorkflowEngine, ask, parallel, workflow
+from holdfast.workflow import ask, parallel, workflow
 from tests.workflow.support import Flow
 
 
@@ -23,7 +23,7 @@ def cp() -> hf.SyncCheckpointer:
 
 def _ask(cp: hf.SyncCheckpointer, run_id: str, count: int) -> None:
     with pytest.raises(hf.RunPausedError):
-        WorkflowEngine(cp).run_sync(survey, workflow_id=run_id, count=count)
+        hf.Engine(cp).run_sync(survey(count), run_id=run_id)
 
 
 def test_the_open_questions_of_a_store_are_all_listed(cp: hf.SyncCheckpointer) -> None:
