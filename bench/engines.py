@@ -161,7 +161,7 @@ class HoldfastGraph(Awaiting):
 
 
 class HoldfastWorkflow(Awaiting):
-    """`WorkflowEngine`, each step an `async def`."""
+    """`hf.Engine`, each step an `async def`."""
 
     needs = ("holdfast.workflow",)
 
@@ -173,18 +173,15 @@ class HoldfastWorkflow(Awaiting):
 
         self._flow = _holdfast_flow(work)
         self._checkpointer = _import("holdfast").Checkpointer(_url(path))
-        self._engine = _import("holdfast.workflow").WorkflowEngine(
-            checkpoint_store=self._checkpointer
-        )
+        self._engine = _import("holdfast").Engine(self._checkpointer)
 
     async def run(self, run: str) -> None:
-        await self._engine.run(self._flow, workflow_id=run, steps=self.job.steps)
+        await self._engine.run(self._flow(steps=self.job.steps), run_id=run)
 
     async def resume(self, run: str) -> bool:
         missing = _import("holdfast.errors").CheckpointNotFoundError
         try:
-            async for _ in self._engine.resume(self._flow, workflow_id=run, steps=self.job.steps):
-                pass
+            await self._engine.resume(run, flow=self._flow)
         except missing:
             await self.run(run)
             return False
@@ -196,7 +193,7 @@ class HoldfastWorkflow(Awaiting):
 
 
 class HoldfastBlocking(Engine):
-    """`WorkflowEngine.run_sync`, each step a plain function."""
+    """`hf.Engine.run_sync`, each step a plain function."""
 
     needs = ("holdfast.workflow",)
 
@@ -204,15 +201,13 @@ class HoldfastBlocking(Engine):
         self._steps = job.steps
         self._flow = _holdfast_flow(job.work)
         self._checkpointer = _import("holdfast").Checkpointer(_url(path))
-        self._engine = _import("holdfast.workflow").WorkflowEngine(
-            checkpoint_store=self._checkpointer
-        )
+        self._engine = _import("holdfast").Engine(self._checkpointer)
 
     def times(self, runs: Sequence[str]) -> list[float]:
         taken = []
         for run in runs:
             start = perf_counter()
-            self._engine.run_sync(self._flow, workflow_id=run, steps=self._steps)
+            self._engine.run_sync(self._flow(steps=self._steps), run_id=run)
             taken.append(perf_counter() - start)
         return taken
 

@@ -109,19 +109,19 @@ async def main() -> None:
     parser.add_argument("--answer", choices=["yes", "no"], help="to the question that is open")
     parser.add_argument("--store", default="agent.db", help="URL or path of the store (agent.db)")
     options = parser.parse_args()
-    async with hf.Checkpointer(options.store) as store:
+    async with hf.Engine(options.store) as engine:
         if options.answer:
             yes, who = options.answer == "yes", getpass.getuser()
-            await agent.answer(options.chat, yes, store=store, by=who)
+            await engine.answer(options.chat, yes, by=who)
         try:
-            if await store.run(options.chat) is None:
-                start = Chat([{"role": "user", "text": options.text}])
-                chat = await agent.run(start, store=store, run_id=options.chat)
+            if options.text:
+                call = agent(Chat([{"role": "user", "text": options.text}]))
+                chat = await engine.run(call, run_id=options.chat, resume=True)
             else:
-                chat = await agent.resume(options.chat, store=store)
+                chat = await engine.resume(options.chat, flow=agent)
             print("done:", chat.messages[-1]["text"])
         except hf.RunPausedError:
-            for question in await agent.questions(options.chat, store=store):
+            async for question in engine.questions(options.chat):
                 print("waits:", question.prompt)
         except hf.RunFinishedError as over:
             print(f"{options.chat} is {over.status}")

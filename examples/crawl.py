@@ -18,19 +18,30 @@ import hashlib
 import re
 import threading
 from contextlib import ExitStack
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 from urllib.request import urlopen
 
-from holdfast.workflow import WorkflowEngine, for_each, workflow
+import holdfast as hf
+from holdfast.workflow import for_each, step, workflow
 
 PAGES = Path("pages")
 LINK = re.compile(r'href="([^"#]+)')
 
 
-def fetch(url: str) -> dict[str, Any]:
+@dataclass
+class Page:
+    """One page, and where it leads."""
+
+    file: str
+    links: list[str]
+    size: int
+
+
+@step(retry=3, outputs=lambda page: page.file)
+def fetch(url: str) -> Page:
     """Get one page, keep it in a file, and tell where it leads."""
     with urlopen(url, timeout=10) as response:  # the crawl is given its host by who starts it
         text = response.read(1_000_000).decode(errors="replace")
@@ -39,25 +50,18 @@ def fetch(url: str) -> dict[str, Any]:
     file.write_text(text)
     links = [urljoin(url, link) for link in LINK.findall(text)]
     print("fetched", url, flush=True)
-    return {"file": str(file), "links": links, "bytes": len(text)}
+    return Page(str(file), links, len(text))
 
 
-@workflow("crawl")
-def crawl(start: str, depth: int):  # type: ignore[no-untyped-def]
+@workflow
+async def crawl(start: str, depth: int) -> dict[str, int]:
     """Breadth first, from the start to pages that are `depth` links away."""
     host = urlsplit(start).netloc
     seen, level, size = {start}, [start], 0
     for distance in range(depth + 1):
-        pages = yield for_each(
-            level,
-            fetch,
-            name=f"level-{distance}",
-            concurrency=4,
-            retry=3,
-            outputs=lambda page: page["file"],
-        )
-        size += sum(page["bytes"] for page in pages)
-        found = dict.fromkeys(link for page in pages for link in page["links"])
+        pages = await for_each(level, fetch, name=f"level-{distance}", concurrency=4)
+        size += sum(page.size for page in pages)
+        found = dict.fromkeys(link for page in pages for link in page.links)
         level = [link for link in found if link not in seen and urlsplit(link).netloc == host]
         if not level:
             break
@@ -98,10 +102,9 @@ def main() -> None:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             stack.callback(server.shutdown)
             start = "http://127.0.0.1:8765/"
-        engine = WorkflowEngine(options.store)
-        run_id = f"crawl {start}"
-        inputs = {"start": start, "depth": options.depth}
-        print("done:", engine.run_sync(crawl, workflow_id=run_id, resume=True, **inputs))
+        engine = hf.Engine(options.store)
+        call = crawl(start, options.depth)
+        print("done:", engine.run_sync(call, run_id=f"crawl {start}", resume=True))
 
 
 if __name__ == "__main__":

@@ -20,14 +20,16 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import holdfast as hf
 from holdfast.evidence import Evidence, EvidenceVerifier, Policy
-from holdfast.workflow import Step, WorkflowEngine, for_each, step, workflow
+from holdfast.workflow import for_each, step, workflow
 
 DATABASE = "sales.db"  # holds holdfast's journal and the tables below
 INBOX, CLEAN = Path("inbox"), Path("clean")
 
 
-def clean(name: str) -> dict[str, Any]:
+@step(reads=lambda name: INBOX / name, outputs=lambda file: file)
+def clean(name: str) -> str:
     """Extract one file: rows with a shop and a positive amount, in cents."""
     print("cleaning", name, flush=True)
     with (INBOX / name).open(newline="") as file:
@@ -39,27 +41,11 @@ def clean(name: str) -> dict[str, Any]:
     CLEAN.mkdir(exist_ok=True)
     target = CLEAN / f"{name}.json"
     target.write_text(json.dumps(rows))
-    return {"file": str(target), "rows": len(rows)}
+    return str(target)
 
 
-def cleaning(name: str) -> Step:
-    """The step for one file, and what it claims to read and to write."""
-    work = step("clean").python(clean, args=(name,))
-    return work.reads(INBOX / name).outputs(lambda result: result["file"])
-
-
-def total(files: list[str]) -> dict[str, int]:
-    """Transform: cents by shop."""
-    print("adding up", len(files), "files", flush=True)
-    totals: Counter[str] = Counter()
-    for file in files:
-        for shop, cents in json.loads(Path(file).read_text()):
-            totals[shop] += cents
-    return dict(sorted(totals.items()))
-
-
-def load(cursor: Any, totals: dict[str, int]) -> None:
-    """Load, in the transaction that also records the step: both happen, or neither does."""
+def write(cursor: Any, totals: dict[str, int]) -> None:
+    """Runs in the transaction that also records the step: both happen, or neither does."""
     cursor.execute("CREATE TABLE IF NOT EXISTS loads (batch TEXT PRIMARY KEY, shops INTEGER)")
     cursor.execute("CREATE TABLE IF NOT EXISTS sales (batch TEXT, shop TEXT, cents INTEGER)")
     cursor.execute("DELETE FROM loads WHERE batch = 'today'")  # if evidence sent us back here
@@ -75,6 +61,18 @@ def loaded(totals: dict[str, int]) -> Evidence:
     return Evidence("db_row", "the load is complete", row)
 
 
+@step(reads=lambda files: files, commit=write, evidence=loaded)
+def load(files: list[str]) -> dict[str, int]:
+    """Transform to cents by shop, which `write` loads."""
+    print("adding up", len(files), "files", flush=True)
+    totals: Counter[str] = Counter()
+    for file in files:
+        for shop, cents in json.loads(Path(file).read_text()):
+            totals[shop] += cents
+    return dict(sorted(totals.items()))
+
+
+@step(outputs="report.md")
 def report(totals: dict[str, int]) -> str:
     """A page for people."""
     print("writing the report", flush=True)
@@ -83,15 +81,11 @@ def report(totals: dict[str, int]) -> str:
     return f"{len(totals)} shops, {sum(totals.values()) / 100:.2f} EUR"
 
 
-@workflow("etl")
-def etl(names: list[str]):  # type: ignore[no-untyped-def]
+@workflow
+async def etl(names: list[str]) -> str:
     """Extract, transform, load, report."""
-    cleaned = yield for_each(names, cleaning, concurrency=4)
-    files = [part["file"] for part in cleaned]
-    totals = yield (
-        step("load").python(total, args=(files,), commit=load).reads(*files).evidence(loaded)
-    )
-    return (yield step("report").python(report, args=(totals,), outputs="report.md"))
+    files = await for_each(names, clean, concurrency=4)
+    return await report(await load(files))
 
 
 def make_sample() -> None:
@@ -111,8 +105,8 @@ def main() -> None:
         return
     names = sorted(path.name for path in INBOX.glob("*.csv"))
     policy = Policy(connections={"default": DATABASE})
-    engine = WorkflowEngine(DATABASE, verifier=EvidenceVerifier(policy=policy))
-    print("done:", engine.run_sync(etl, workflow_id="etl-today", names=names, resume=True))
+    engine = hf.Engine(DATABASE, verifier=EvidenceVerifier(policy=policy))
+    print("done:", engine.run_sync(etl(names), run_id="etl-today", resume=True))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from holdfast.workflow import Step, WorkflowEngine, for_each, step, workflow
+import holdfast as hf
+from holdfast.workflow import for_each, step, workflow
+
+Invoice = tuple[str, int, int]  # day, customer, cents
 
 TABLES = [
     "CREATE TABLE IF NOT EXISTS usage (day TEXT, customer INTEGER, cents INTEGER)",
@@ -59,6 +62,7 @@ class Database:
 database = Database()
 
 
+@step
 def customers(day: str) -> list[int]:
     """Who used something that day."""
     print("looking for customers", flush=True)
@@ -66,40 +70,36 @@ def customers(day: str) -> list[int]:
     return [customer for (customer,) in rows]
 
 
-def bill(day: str, batch: list[int]) -> list[list[Any]]:
+def book(cursor: Any, invoices: list[Invoice]) -> None:
+    """The short part, in the transaction that records the step."""
+    for invoice in invoices:
+        cursor.execute(database.sql(INVOICE), invoice)
+
+
+@step(retry=3, commit=book)
+def bill(day: str, batch: list[int]) -> list[Invoice]:
     """The slow part, outside any transaction: what each of them owes."""
     print("billing", batch[0], "to", batch[-1], flush=True)
     owed = "SELECT SUM(cents) FROM usage WHERE day = %s AND customer = %s"
-    return [[day, customer, int(database.run(owed, day, customer)[0][0])] for customer in batch]
+    return [(day, customer, int(database.run(owed, day, customer)[0][0])) for customer in batch]
 
 
-def book(cursor: Any, invoices: list[list[Any]]) -> None:
-    """The short part, in the transaction that records the step."""
-    for invoice in invoices:
-        cursor.execute(database.sql(INVOICE), tuple(invoice))
-
-
-def statement(day: str, billed: list[list[list[Any]]]) -> str:
+@step(outputs=lambda result, day, _: f"statement-{day}.csv")
+def statement(day: str, invoices: list[Invoice]) -> str:
     """A file for the accountants."""
     print("writing the statement", flush=True)
-    invoices = [invoice for batch in billed for invoice in batch]
     lines = [f"{customer},{cents / 100:.2f}" for _, customer, cents in invoices]
     Path(f"statement-{day}.csv").write_text("\n".join(["customer,amount", *lines, ""]))
     return f"{len(lines)} invoices, {sum(cents for *_, cents in invoices) / 100:.2f} EUR"
 
 
-@workflow("nightly")
-def nightly(day: str, size: int):  # type: ignore[no-untyped-def]
+@workflow
+async def nightly(day: str, size: int) -> str:
     """Bill everyone, a batch at a time."""
-
-    def billing(batch: list[int]) -> Step:
-        return step("bill").python(bill, args=(day, batch), commit=book).retry(3)
-
-    found = yield step("customers").python(customers, args=(day,))
+    found = await customers(day)
     batches = [found[start : start + size] for start in range(0, len(found), size)]
-    billed = yield for_each(batches, billing, concurrency=4)
-    file = f"statement-{day}.csv"
-    return (yield step("statement").python(statement, args=(day, billed), outputs=file))
+    billed = await for_each(batches, lambda batch: bill(day, batch), name="bill", concurrency=4)
+    return await statement(day, [invoice for invoices in billed for invoice in invoices])
 
 
 def make_sample(day: str) -> None:
@@ -122,13 +122,13 @@ def main() -> None:
     parser.add_argument("--sample", action="store_true", help="make a day's usage and stop")
     options = parser.parse_args()
     database.url = options.store
-    engine = WorkflowEngine(options.store)
+    engine = hf.Engine(options.store)
     if options.sample:
         engine.checkpointer.store.survives()  # the store makes its file; our tables go into it
         make_sample(options.day)
         return
-    run_id, inputs = f"nightly-{options.day}", {"day": options.day, "size": options.size}
-    print("done:", engine.run_sync(nightly, workflow_id=run_id, resume=True, **inputs))
+    call = nightly(options.day, options.size)
+    print("done:", engine.run_sync(call, run_id=f"nightly-{options.day}", resume=True))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import sqlite3
 from contextlib import closing
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.workflow import step, workflow
 
 PRICES = {"lamp": 40, "chair": 90, "piano": 4000}
 TOO_HEAVY = {"piano"}
@@ -42,28 +42,31 @@ class Service:
 services = Service()
 
 
+def release(order: str) -> None:
+    """Put it back into the stock."""
+    services.do("release", order)
+
+
+@step(with_rollback=release)
 def reserve(order: str, item: str) -> str:
-    """Take one from the stock."""
+    """Take one from the stock. What undoes it is given its result."""
     services.do(f"reserve {item}", order)
     return order
 
 
-def release(order: str) -> None:
-    """Put it back."""
-    services.do("release", order)
+def refund(order: str) -> None:
+    """Give the money back."""
+    services.do("refund", order)
 
 
+@step(with_rollback=refund)
 def charge(order: str, amount: int) -> str:
     """Take the money."""
     services.do(f"charge {amount} EUR", order)
     return order
 
 
-def refund(order: str) -> None:
-    """Give it back."""
-    services.do("refund", order)
-
-
+@step
 def ship(order: str, item: str) -> str:
     """Hand it to the carrier, who may refuse."""
     if item in TOO_HEAVY:
@@ -71,12 +74,12 @@ def ship(order: str, item: str) -> str:
     return services.do(f"ship {item}", order)
 
 
-@workflow("order")
-def place(order: str, item: str):  # type: ignore[no-untyped-def]
-    """Each step says how it is undone if a later one fails."""
-    yield step("reserve").python(reserve, args=(order, item)).with_rollback(release)
-    yield step("charge").python(charge, args=(order, PRICES[item])).with_rollback(refund)
-    yield step("ship").python(ship, args=(order, item))
+@workflow
+def place(order: str, item: str) -> str:
+    """If a step fails, those before it are undone."""
+    reserve(order, item).result()
+    charge(order, PRICES[item]).result()
+    ship(order, item).result()
     return f"{order} is on its way"
 
 
@@ -87,10 +90,9 @@ def main() -> None:
     parser.add_argument("item", choices=PRICES)
     parser.add_argument("--store", default="orders.db", help="URL or path of the store (orders.db)")
     options = parser.parse_args()
-    engine = WorkflowEngine(options.store)
+    engine, call = hf.Engine(options.store), place(options.order, options.item)
     try:
-        inputs = {"order": options.order, "item": options.item}
-        print("done:", engine.run_sync(place, workflow_id=options.order, resume=True, **inputs))
+        print("done:", engine.run_sync(call, run_id=options.order, resume=True))
     except hf.StepFailedError as error:
         print("done: undone, because", error.message)
     except hf.RunFinishedError:

@@ -17,16 +17,26 @@ import argparse
 import json
 import math
 import random
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import holdfast as hf
-from holdfast.workflow import WorkflowEngine, step, workflow
+from holdfast.workflow import step, workflow
 
 DATA, MODELS, BEST = Path("data.json"), Path("models"), Path("best.json")
 Model = list[float]  # two weights and a bias
 
 
+@dataclass
+class Epoch:
+    """What one epoch came to."""
+
+    number: int
+    file: str
+    loss: float
+
+
+@step(outputs=DATA)
 def make_data(seed: int) -> int:
     """Points in two clouds, labelled by the cloud that they belong to."""
     print("making data", flush=True)
@@ -46,7 +56,8 @@ def predict(model: Model, point: list[float]) -> float:
     return 1 / (1 + math.exp(-(model[0] * point[0] + model[1] * point[1] + model[2])))
 
 
-def train(epoch: int, before: str | None) -> dict[str, Any]:
+@step(timeout=600, outputs=lambda done: done.file)
+def train(epoch: int, before: str | None) -> Epoch:
     """One pass over the data, from the model of the epoch before; leaves the next model."""
     print("training epoch", epoch, flush=True)
     data = json.loads(DATA.read_text())
@@ -62,31 +73,29 @@ def train(epoch: int, before: str | None) -> dict[str, Any]:
     file = MODELS / f"epoch-{epoch}.json"
     file.write_text(json.dumps(model))
     loss = sum(abs(predict(model, point) - point[2]) for point in data["test"]) / len(data["test"])
-    return {"epoch": epoch, "file": str(file), "loss": loss}
+    return Epoch(epoch, str(file), loss)
 
 
-def keep(best: dict[str, Any]) -> str:
+@step(outputs=BEST)
+def keep(best: Epoch) -> str:
     """Put the best model where others find it."""
-    print("keeping epoch", best["epoch"], flush=True)
-    BEST.write_text(Path(best["file"]).read_text())
-    return f"epoch {best['epoch']}, loss {best['loss']:.6f}"
+    print("keeping epoch", best.number, flush=True)
+    BEST.write_text(Path(best.file).read_text())
+    return f"epoch {best.number}, loss {best.loss:.6f}"
 
 
-@workflow("training")
-def training(seed: int, epochs: int, patience: int):  # type: ignore[no-untyped-def]
+@workflow
+async def training(seed: int, epochs: int, patience: int) -> str:
     """Train until it does not get better any more."""
-    yield step("data").python(make_data, args=(seed,), outputs=DATA)
-    done: list[dict[str, Any]] = []
-    best: dict[str, Any] = {"epoch": 0, "loss": math.inf}
-    for epoch in range(1, epochs + 1):
-        before = done[-1]["file"] if done else None
-        work = step("train").python(train, args=(epoch, before)).timeout(600)
-        done.append((yield work.outputs(lambda result: result["file"])))
-        if done[-1]["loss"] < best["loss"]:
-            best = done[-1]
-        elif epoch - best["epoch"] >= patience:
+    await make_data(seed)
+    best = last = await train(1, None)
+    for number in range(2, epochs + 1):
+        last = await train(number, last.file)
+        if last.loss < best.loss:
+            best = last
+        elif number - best.number >= patience:
             break
-    return (yield step("keep").python(keep, args=(best,), outputs=BEST))
+    return await keep(best)
 
 
 def main() -> None:
@@ -97,9 +106,9 @@ def main() -> None:
     parser.add_argument("--patience", type=int, default=2, help="epochs without progress (2)")
     parser.add_argument("--store", default="training.db", help="URL or path (training.db)")
     options = vars(parser.parse_args())
-    engine = WorkflowEngine(options.pop("store"))
+    engine = hf.Engine(options.pop("store"))
     run_id = f"training-{options['seed']}"
-    print("done:", engine.run_sync(training, workflow_id=run_id, resume=True, inputs=options))
+    print("done:", engine.run_sync(training(**options), run_id=run_id, resume=True))
 
 
 if __name__ == "__main__":

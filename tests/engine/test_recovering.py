@@ -32,6 +32,7 @@ from tests.faults import FakeClock
 
 PROGRAM = """
 import asyncio, sys
+import holdfast as hf
 from tests.engine.test_recovering import STUCK, app, parent, slow
 
 async def main(url, kind):
@@ -40,9 +41,9 @@ async def main(url, kind):
     if kind == "graph":
         await app.run({"n": 0}, store=url, run_id="g")
     elif kind == "parent":
-        await engine.run(parent, workflow_id="p")
+        await engine.run(parent(), run_id="p")
     else:
-        await asyncio.gather(*(engine.run(slow, workflow_id=f"r{n}", n=n) for n in range(3)))
+        await asyncio.gather(*(engine.run(slow(n=n), run_id=f"r{n}") for n in range(3)))
 
 asyncio.run(main(*sys.argv[1:]))
 """
