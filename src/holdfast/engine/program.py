@@ -285,6 +285,11 @@ class Program(ABC):
         """What else to record when the run fails in this task."""
         return []
 
+    @property
+    def catching_up(self) -> bool:
+        """Whether the flow has yet to come past recorded steps that can be undone."""
+        return False
+
     def compensations(self) -> list[Task]:
         """The tasks that undo the finished steps, in the order to execute them."""
         return []

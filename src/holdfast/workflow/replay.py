@@ -37,6 +37,7 @@ class Replay:
     def __init__(self) -> None:
         self.found: dict[str, Recorded] = {}
         self.orders: dict[str, list[str]] = {}  # the names recorded in each scope
+        self.undoable: set[str] = set()  # steps that say how to undo them
         self.last = 0  # the seq of the newest entry
         self._migrated: set[str] = set()
         self._loose: set[str] = set()  # may be asked for or not
@@ -80,6 +81,8 @@ class Replay:
             found[key] = Recorded(
                 meta.kind, value, entry.seq, meta.built, meta.called_with, meta.args
             )
+            if meta.undo:
+                self.undoable.add(key)
         elif entry.kind == Kind.DECISION and meta.undone is None:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
         elif entry.kind == Kind.QUESTION:

@@ -146,6 +146,13 @@ class WorkflowProgram(Program):
     def close(self) -> None:
         self._code.close()
 
+    @property
+    def catching_up(self) -> bool:
+        code = self._code
+        return any(
+            key in code.replay.found and key not in code.to_undo for key in code.replay.undoable
+        )
+
     def compensations(self) -> list[Task]:
         newest_first = sorted(self._code.to_undo.items(), key=lambda item: -item[1][0])
         return [

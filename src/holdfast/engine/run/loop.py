@@ -207,11 +207,15 @@ class Run:
             if self.hold.absorbed:
                 self._listen()
             if self.behind.failure is not None:  # it was being rolled back
-                if isinstance(self.behind.failure, RunCancelledError):
-                    return await ending.cancel(self)
-                return await ending.fail(self, self.behind.failure)
-            if self.wanted is not None:  # child runs that were begun are to be cancelled, too
-                tasks = [t for t in tasks if t.child is not None and self.wanted == "cancel"]
+                tasks = self._to_catch_up(tasks)
+                if not tasks and not (steps.running and program.catching_up):
+                    if isinstance(self.behind.failure, RunCancelledError):
+                        return await ending.cancel(self)
+                    return await ending.fail(self, self.behind.failure)
+            elif self.wanted == "cancel":  # child runs that were begun are to be cancelled, too
+                tasks = [*self._to_catch_up(tasks), *(t for t in tasks if t.child is not None)]
+            elif self.wanted is not None:
+                tasks = []
             if tasks or steps.running:
                 self._paused = False
                 fatal = await self._record(await steps.execute(tasks))
@@ -225,6 +229,11 @@ class Run:
                 return await ending.complete(self)
             elif not self._answered():
                 await self._pause()
+
+    def _to_catch_up(self, tasks: Sequence[Task]) -> list[Task]:
+        """What the flow's own code waits for before it comes past all that is to be undone."""
+        waits = [task for task in tasks if not task.recorded]
+        return waits if waits and self.program.catching_up else []
 
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
