@@ -66,6 +66,8 @@ class Engine:
         check_options("Engine", defaults, (*RunOptions.__annotations__, "flows", "verifier"))
         self._launcher = Launcher(Registry(flows), defaults, verifier, keeps=store is not False)
         self._opened = open_checkpointer("memory://" if store is False else store)
+        if store is False:
+            self.checkpointer.core.journals.keep_live()
         self._started: dict[str, Started] = {}
         self._background = BackgroundLoop()
 

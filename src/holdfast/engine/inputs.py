@@ -10,6 +10,9 @@ from itertools import islice, zip_longest
 from typing import Any, Final
 
 from holdfast.codec import readable, values
+from holdfast.engine.arguments import digest
+from holdfast.errors import SerializeError
+from holdfast.kernel.core import Core
 from holdfast.urls import masked
 
 _MOST: Final = 5  # differences that are named
@@ -29,12 +32,25 @@ def inputs_hash(inputs: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def comparable_hash(core: Core, inputs: object) -> str:
+    """`inputs_hash`; where any value may be saved, also of inputs that could not be stored."""
+    try:
+        return inputs_hash(inputs)
+    except SerializeError:
+        if not core.journals.live:
+            raise
+        return digest((inputs,), {})
+
+
 def differences(recorded: object, given: object) -> list[str]:
     """Where the given inputs are not the recorded ones: the path, then both values, shortened.
 
     The first few; the last says how many more there are.
     """
-    plain = values.decode(values.encode(given))
+    try:
+        plain = values.decode(values.encode(given))
+    except SerializeError:  # a run that is not stored
+        return ["a value that can't be stored"]
     found = _differences("", recorded, plain)
     shown = [_described(path, old, new) for path, old, new in islice(found, _MOST)]
     more = sum(1 for _ in found)

@@ -15,7 +15,7 @@ from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
-from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.inputs import comparable_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
@@ -100,7 +100,7 @@ async def start(
     facts = {
         **program.flow.stamp,
         "structure": program.flow.structure,
-        "inputs_hash": inputs_hash(inputs),
+        "inputs_hash": comparable_hash(core, inputs),
         "parent": link.parent,
         "source": link.source,
         WORKER: str(this_process()),
@@ -182,6 +182,7 @@ def _equipped(core: Core, make: Make, options: Options | None = None) -> Make:
     def made() -> Program:
         program = make()
         program.clock = core.journals.clock
+        program.stored_form = core.journals.stored_form
         program.strict = options is not None and options.strict
         return program
 

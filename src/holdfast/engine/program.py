@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from holdfast.codec import values
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.functions import is_async
@@ -161,6 +162,11 @@ class StaleStepError(HoldfastError):
     seq: int
 
 
+def stored_form(value: Any) -> Any:
+    """A value as a resume will find it recorded."""
+    return values.decode(values.encode(value))
+
+
 class FlowInfo(NamedTuple):
     """What all programs of one flow have in common."""
 
@@ -187,6 +193,7 @@ class Program(ABC):
 
     flow: FlowInfo
     clock: Clock = SYSTEM_CLOCK
+    stored_form: Callable[[Any], Any] = staticmethod(stored_form)  # of a value that is recorded
     strict: bool = False  # recorded steps must be called with the arguments they had
 
     @abstractmethod

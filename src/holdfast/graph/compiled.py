@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from copy import copy
 from enum import StrEnum
 from functools import partial
@@ -28,7 +28,7 @@ from holdfast.engine.walking.drawing import Arrow, mermaid
 from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.engine.walking.plan import END, Plan
 from holdfast.engine.walking.states import revived, stored_form, updated
-from holdfast.errors import RunIdRequiredError
+from holdfast.errors import RunIdRequiredError, SerializeError
 from holdfast.graph.graph_checkpoint import GraphCheckpoint
 from holdfast.graph.graph_program import GraphProgram
 from holdfast.kernel.core import Core, Op
@@ -87,9 +87,10 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
     def __call__(self, state: S) -> Call[S]:
         """What to run: `engine.run(app(state))`. Awaited in a workflow, it is a child run.
 
-        Raises `SerializeError` and `ReviveError` for a state that the graph can't run on.
+        Raises `ReviveError` for a state that the graph can't run on.
         """
-        stored_form(state, self._plan.state)
+        with suppress(SerializeError):  # an engine with a store refuses it
+            stored_form(state, self._plan.state)
         return Call(self, state, mark("child run", self.name))
 
     @shows(NewGraphRun)

@@ -10,7 +10,7 @@ from holdfast.codec.revive import revive
 from holdfast.engine.program import PLAIN, Stored, Task
 from holdfast.engine.walking.plan import Node, Plan
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram
-from holdfast.engine.walking.states import revived, stored_form, updated
+from holdfast.engine.walking.states import revived, updated
 from holdfast.errors import StoreRequiredError
 
 
@@ -72,7 +72,9 @@ class GraphProgram(WalkingProgram):
         route = plan.routes.get(name)
         if route is None:
             return list(plan.edges[name])
-        returned = route.fn(stored_form(recorded, self._kind))  # what the next node will be given
+        returned = route.fn(
+            revived(self.stored_form(recorded), self._kind)
+        )  # what the next node will be given
         targets = _names(name, returned, route.mapping)
         for target in targets:
             if not plan.is_place(target) or (

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
 from holdfast.codec.chain import REACH, Chain, Packed, pack, whole
+from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
@@ -97,8 +98,18 @@ class Journals(Reader):
         else:
             self.encode, self.decode = values.encode, values.decode
             self._flags = 0
+        self.live = False  # any value may be saved, and none is stored
         self._reset()
         on_fork(self._reset)
+
+    def keep_live(self) -> None:
+        """Keep what can't be stored as it is. Only for a store in memory that nobody else uses."""
+        kept = LiveValues()
+        self.live, self.encode, self.decode = True, kept.encode, kept.decode
+
+    def stored_form(self, value: Any) -> Any:
+        """A value as it will be found recorded. Raises `SerializeError`."""
+        return self.decode(self.encode(value))
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

@@ -326,7 +326,9 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
                     f"step {step.id!r} waits for a person, and without a checkpointer the answer "
                     "would not find the run again: give the pipeline checkpointer="
                 )
-        return open_checkpointer("memory://")
+        place = open_checkpointer("memory://")
+        place.checkpointer.core.journals.keep_live()
+        return place
 
     def _call(self, data: Any) -> Call[PipelineResult]:
         return Call(self, self.inputs_from(data))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from holdfast.codec import values
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import Question
 from holdfast.engine.program import Ready, Record, StepPolicy, Stored, Task
@@ -187,7 +186,7 @@ class PipelineProgram(WalkingProgram):
             return list(first.targets)
         state = walk.state.value()
         output = recorded if walk.path else recorded["steps"][task.name]
-        state["steps"][task.name] = values.decode(values.encode(output))
+        state["steps"][task.name] = self.stored_form(output)
         try:
             return self._decided(task.name, state)
         except RunError:  # the step is done: it is saved, and the run fails after it

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from holdfast.codec import values
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
 from holdfast.engine.effects import Call, Effect, Pending
@@ -17,7 +16,7 @@ from holdfast.engine.flow import Flow
 from holdfast.engine.functions import hints_of
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.people.questions import FAIL
-from holdfast.engine.program import Child, Record, StaleStepError, Task
+from holdfast.engine.program import Child, Record, StaleStepError, Task, stored_form
 from holdfast.errors import FlowChangedError, ReviveError, SerializeError, UnansweredError
 from holdfast.model import Kind
 from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel, has_steps
@@ -52,6 +51,7 @@ class Interpreter:
         self.run_id = ""
         self.wary = False  # recorded steps with claims must be called as they were
         self.strict = False  # and so must all others
+        self.stored_form: Callable[[Any], Any] = stored_form  # of a value that is recorded
         self.task: asyncio.Task[Any] | None = None  # the one that the flow's code runs in
         self.replay = Replay()
         self.outcome: Outcome | None = None  # of the whole flow
@@ -155,7 +155,7 @@ class Interpreter:
             return outcome
         key, hint = scope.path, hints_of(body).get("return")
         try:
-            data = values.decode(values.encode(outcome.value, root=f"result of {key}"))
+            data = self.stored_form(outcome.value)
             value = data if hint is None else revive(data, hint, root=f"result of {key}")
         except (SerializeError, ReviveError) as error:
             return Outcome(error=error)

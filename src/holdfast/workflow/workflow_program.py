@@ -53,7 +53,7 @@ class WorkflowProgram(Program):
         return wanted | more
 
     def begin(self, run_id: str, inputs: Stored) -> None:
-        self._code.run_id = run_id
+        self._code.run_id, self._code.stored_form = run_id, self.stored_form
         self._code.begin(self._flow.start(inputs.value()))
 
     def restore(self, history: History, *, wary: bool = False) -> int:

@@ -28,7 +28,7 @@ class History:
     """
 
     def __init__(self, core: Core, run: str, *, whole: bool) -> None:
-        self._core = core
+        self.core = core
         self.run = run
         self._whole = whole
         self._metas: dict[int, Meta] = {}  # by seq
@@ -55,9 +55,9 @@ class History:
     def read_on(self, before: int) -> History:
         """The history up to the seq `before`, with what was appended since this one was read."""
         with outages_named(self.run):
-            news = self._core.journals.trail(self.run, start=self.head.seq + 1)
+            news = self.core.journals.trail(self.run, start=self.head.seq + 1)
         if not self._whole or any(e.kind in (Kind.OPEN, Kind.TOMBSTONE) for e in news):
-            found = History(self._core, self.run, whole=self._whole)
+            found = History(self.core, self.run, whole=self._whole)
         else:
             back = next((e for e in news if e.kind == Kind.ROLLBACK), None)
             last = self.head.seq if back is None else -1 if back.parent is None else back.parent
@@ -125,14 +125,14 @@ class History:
     def branch(self) -> Iterable[Entry]:
         """The live checkpoints of the run, newest first; read again only if not all are here."""
         if not self._whole:
-            return self._core.journals.branch_of(self.head)
+            return self.core.journals.branch_of(self.head)
         return [entry for entry in reversed(self.entries) if is_live(entry)]
 
     def since(self, seq: int) -> list[Entry]:
         """The entries from this seq on; without bodies if they have to be read again."""
         if self._whole:
             return [entry for entry in self.entries if entry.seq >= seq]
-        return self._core.journals.trail(self.run, start=seq, bodies=False)
+        return self.core.journals.trail(self.run, start=seq, bodies=False)
 
     def of(self, *kinds: Kind) -> list[Entry]:
         """The entries of these kinds."""
@@ -140,7 +140,7 @@ class History:
 
     def stored(self, entry: Entry) -> Stored:
         """What an entry carries, as it is recorded."""
-        journals = self._core.journals
+        journals = self.core.journals
         encoding = journals.chain(entry.run, entry.seq, entry).encoding
         return Stored(encoding, partial(journals.decoded, entry.run, entry.seq))
 

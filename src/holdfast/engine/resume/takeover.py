@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec.meta import WORKER, dump_meta
 from holdfast.engine import events as ev
-from holdfast.engine.inputs import differences, inputs_hash
+from holdfast.engine.inputs import comparable_hash, differences
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program
@@ -174,7 +174,7 @@ def check_begun(program: Program, history: History, inputs: Any) -> None:
     if inputs is not None:
         recorded = history.inputs.value()
         given = program.comparable(inputs, recorded)
-        actual = inputs_hash(given)
+        actual = comparable_hash(history.core, given)
         if actual != begun.inputs_hash:
             different = tuple(differences(recorded, given))
             raise InputMismatchError(begun.inputs_hash, actual, run_id, different)

@@ -13,7 +13,6 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from holdfast.codec import values
 from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
@@ -371,7 +370,7 @@ class Steps:
         program, claims = self._run.program, _NONE
         if said or task.policy.claims is not None:
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
-            recorded = partial(_stored_form, program.outcome_of(task, value))
+            recorded = partial(program.stored_form, program.outcome_of(task, value))
             claims = await self._aside(
                 here, claiming.after, verifier, task, value, read, said, recorded
             )
@@ -386,11 +385,6 @@ class Steps:
         if here and self._may_block:
             return fn(*args)
         return await asyncio.get_running_loop().run_in_executor(threads(), fn, *args)
-
-
-def _stored_form(value: Any) -> Any:
-    """A value as a resume will find it recorded."""
-    return values.decode(values.encode(value))
 
 
 def _is_pending(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, get_origin
 from holdfast.codec import values
 from holdfast.codec.records import stored_names
 from holdfast.codec.revive import revive
+from holdfast.engine.program import stored_form as plain_form
 
 
 def revived(data: Any, kind: Any) -> Any:
@@ -18,7 +19,7 @@ def revived(data: Any, kind: Any) -> Any:
 
 def stored_form(state: Any, kind: Any) -> Any:
     """The state as a store returns it. Raises `SerializeError` and `ReviveError`."""
-    return revived(values.decode(values.encode(state)), kind)
+    return revived(plain_form(state), kind)
 
 
 def updated(kind: Any, state: Any, returned: Any) -> Any:
