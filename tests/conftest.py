@@ -120,7 +120,7 @@ def kept_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def cp(url: str) -> Iterator[hf.SyncCheckpointer]:
     with hf.SyncCheckpointer(url) as checkpointer:
         yield checkpointer
-        for run in checkpointer.runs(limit=500):
+        for run in checkpointer.runs():
             assert checkpointer.verify(run.run_id).ok, "the whole store is checked after every test"
 
 

@@ -62,9 +62,9 @@ class Example:
             return set()
         steps: Counter[str] = Counter()
         with hf.SyncCheckpointer(self.store) as cp:
-            for run in cp.runs(limit=500):
+            for run in cp.runs():
                 assert cp.verify(run.run_id).ok
-                infos = cp.list_checkpoints(run.run_id, limit=500)
+                infos = cp.list_checkpoints(run.run_id)
                 steps.update(
                     info.step for info in infos if info.step and info.status == "completed"
                 )

@@ -50,7 +50,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
     gc.collect()
     assert not live._runs, "a run is still held to be carried out here"
     with hf.SyncCheckpointer(opened) as checkpointer:
-        for found in checkpointer.runs(limit=500):
+        for found in checkpointer.runs():
             assert checkpointer.verify(found.run_id).ok
     opened.close()
 

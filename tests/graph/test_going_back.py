@@ -19,7 +19,7 @@ from tests.graph.test_resuming import crash_after, looping
 
 
 def steps(cp: hf.SyncCheckpointer, run_id: str = "run") -> list[str | None]:
-    return [info.step for info in cp.list_checkpoints(run_id, limit=100, oldest_first=True)]
+    return [info.step for info in cp.list_checkpoints(run_id, oldest_first=True)]
 
 
 def finished(calls: Calls, cp: hf.SyncCheckpointer, names: str = "abc") -> CompiledGraph[State]:

@@ -33,7 +33,7 @@ def test_async_saves_are_in_order_and_durable_after_flush(url: str) -> None:
             for n in range(200):
                 await cp.save("run", {"n": n})
             await cp.flush()
-            infos = await cp.list_checkpoints("run", limit=500, oldest_first=True)
+            infos = await cp.list_checkpoints("run", oldest_first=True)
             loaded = [await cp.load("run", seq=info.seq) for info in infos]
             assert [c.state["n"] for c in loaded if c] == list(range(200))
 
@@ -50,7 +50,7 @@ def test_async_saves_that_lost_their_place_are_saved_again_in_order(kept_url: st
             one.save("run", ["one", n])
             two.save("run", ["two", n])
         one.flush()
-        infos = two.list_checkpoints("run", limit=500, oldest_first=True)
+        infos = two.list_checkpoints("run", oldest_first=True)
         found = [c.state for info in infos if (c := two.load("run", seq=info.seq))]
         assert [n for who, n in found if who == "one"] == list(range(20))
         assert [n for who, n in found if who == "two"] == list(range(1, 20))
@@ -76,7 +76,7 @@ def test_no_async_save_overtakes_those_whose_flush_was_cancelled(kept_url: str) 
 
     with hf.SyncCheckpointer(kept_url) as two:
         asyncio.run(main())
-        infos = two.list_checkpoints("run", limit=500, oldest_first=True)
+        infos = two.list_checkpoints("run", oldest_first=True)
         found = [c.state for info in infos if (c := two.load("run", seq=info.seq))]
         assert [n for who, n in found if who == "one"] == list(range(10))
 
@@ -263,7 +263,7 @@ def test_a_child_of_fork_saves_beside_its_parent(kept_url: str) -> None:
         os.waitpid(child, 0)
         with hf.SyncCheckpointer(sys.argv[1]) as cp:
             assert cp.load("parent").state == cp.load("child").state == 9
-            states = [cp.load("shared", seq=i.seq).state for i in cp.list_checkpoints("shared", limit=99)]
+            states = [cp.load("shared", seq=i.seq).state for i in cp.list_checkpoints("shared")]
             assert sorted(states) == sorted(
                 ["parent before", *(f"{who} {n}" for who in ("parent", "child") for n in range(10))]
             )

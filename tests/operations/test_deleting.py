@@ -19,7 +19,7 @@ DAY = 86_400
 
 def states(cp: hf.SyncCheckpointer, run: str) -> list[int]:
     """What every checkpoint that is left decodes to, oldest first."""
-    infos = cp.list_checkpoints(run, limit=1000, oldest_first=True)
+    infos = cp.list_checkpoints(run, oldest_first=True)
     return [c.state["n"] for info in infos if (c := cp.load(run, seq=info.seq))]
 
 

@@ -204,6 +204,24 @@ def test_all_states_of_a_run_cost_one_pass_over_its_journal() -> None:
         assert store.bodies > 4 * entries, "a tenth of them, loaded one by one, costs more"
 
 
+def test_exports_cost_one_pass_too(tmp_path: Path) -> None:
+    store = Counting()
+    with hf.SyncCheckpointer(store) as cp:
+        for n in range(300):
+            cp.save("run", big(n))
+        exports: list[Callable[[], int]] = [
+            lambda: cp.export_run("run", tmp_path / "run.jsonl"),
+            lambda: cp.export_checkpoints(tmp_path / "table.jsonl"),
+        ]
+        for export in exports:
+            store.bodies = 0
+            assert export() >= 300
+            assert store.bodies <= 301 + 2
+        with hf.SyncCheckpointer("memory://") as other:
+            other.import_run(tmp_path / "run.jsonl")
+            assert [c.state["n"] for c in other.iter_states("run")] == list(range(300))
+
+
 def test_what_a_rollback_left_behind_is_left_out_unless_it_is_asked_for(
     cp: hf.SyncCheckpointer, grow: Grow
 ) -> None:

@@ -173,7 +173,7 @@ def test_threads_that_save_to_one_run_lose_nothing(url: str) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-        infos = cp.list_checkpoints("shared", limit=500, oldest_first=True)
+        infos = cp.list_checkpoints("shared", oldest_first=True)
         states = [c.state for info in infos if (c := cp.load("shared", seq=info.seq))]
         assert sorted(states) == [[worker, n] for worker in range(5) for n in range(20)]
         for worker in range(5):
@@ -220,7 +220,7 @@ def test_a_cancelled_save_is_absent_or_whole_and_the_next_is_clean(url: str) -> 
                 await asyncio.gather(task, return_exceptions=True)
             final = await cp.save("run", "final")
             assert (await cp.verify("run")).ok
-            infos = await cp.list_checkpoints("run", limit=500)
+            infos = await cp.list_checkpoints("run")
             assert infos[0] == final
             for info in infos[1:]:
                 loaded = await cp.load("run", seq=info.seq)

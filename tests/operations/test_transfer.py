@@ -14,7 +14,7 @@ from tests.conftest import Grow
 
 
 def contents(cp: hf.SyncCheckpointer, run: str) -> list[tuple[int, object, str]]:
-    infos = cp.list_checkpoints(run, limit=500, oldest_first=True)
+    infos = cp.list_checkpoints(run, oldest_first=True)
     return [(c.seq, c.state, c.digest) for info in infos if (c := cp.load(run, seq=info.seq))]
 
 

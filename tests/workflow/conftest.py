@@ -18,7 +18,7 @@ def store(url: str) -> Iterator[hf.Store]:
     gc.collect()
     assert not live._runs, "a run is still held to be carried out here"
     with hf.SyncCheckpointer(opened) as checkpointer:
-        for run in checkpointer.runs(limit=500):
+        for run in checkpointer.runs():
             assert checkpointer.verify(run.run_id).ok
     opened.close()
 

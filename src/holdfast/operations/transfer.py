@@ -19,9 +19,10 @@ from typing import Any, Final, Literal
 
 from holdfast.codec import readable
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals, Tip
+from holdfast.kernel.playback import Playback
 from holdfast.model import (
     Entry,
     Kind,
@@ -117,8 +118,9 @@ def _section(journals: Journals, run_id: str) -> Iterator[bytes]:
 
     yield line({"holdfast_export": FORMAT, "run_id": run_id})
     for name in (run_id, verdict_journal(run_id)):
+        playback = Playback(journals)
         for entry in journals.entries(name, bodies=True):
-            yield line(_to_line(journals, entry))
+            yield line(_to_line(journals, playback, entry))
             count += 1
     yield line({"entries": count, "sha256": checksum.hexdigest()})
 
@@ -237,14 +239,17 @@ def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return document
 
 
-def _to_line(journals: Journals, entry: Entry) -> dict[str, Any]:
+def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, Any]:
     line: dict[str, Any] = entry._asdict()
     del line["body"]
     for name in _HEX:
         line[name] = line[name].hex()
     line["meta"] = dict(Meta(entry).fields)
     if entry.size:
-        state = journals.value(entry.run, entry.seq)
+        encoding = playback.encoding(entry)
+        if encoding is None:
+            raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
+        state = journals.decoded(entry.run, entry.seq, encoding)
         line["state"] = readable.to_json(state)
     return line
 
