@@ -145,7 +145,7 @@ def test_false_claims_and_claims_that_cannot_be_checked_read_differently() -> No
 
 def test_the_guide_names_every_error() -> None:
     guide = (Path(__file__).parents[1] / "docs/guides/errors.md").read_text()
-    drawn = set(re.findall(r"^[│├└─ ]*(\w+Error)\b", guide, re.MULTILINE))
+    drawn = set(re.findall(r"^[│├└─ ]*(\w+(?:Error|Warning))\b", guide, re.MULTILINE))
     assert drawn == set(errors.__all__)
     explained = set(re.findall(r"`(?:hf\.)?(\w+)`", guide))
     branches = {"CheckpointError", "EvidenceError", "RunError"}

@@ -16,6 +16,7 @@ from holdfast.workflow import (
     RunCompleted,
     StepCompleted,
     StepStarted,
+    ask,
     step,
     workflow,
 )
@@ -130,6 +131,71 @@ def test_what_a_degraded_run_saved_late_is_not_run_again() -> None:
         engine = hf.Engine(store)
         assert await engine.run(build(calls)(), run_id="r", resume=True) == [*"abcd"]
         assert calls.take() == ["d"]
+
+    asyncio.run(main())
+
+
+def test_whoever_gets_only_the_result_is_warned_if_the_end_is_not_saved() -> None:
+    store = Unreliable()
+    flow = build(Calls(), lambda name: setattr(store, "down", name in "cd"))
+
+    async def main() -> None:
+        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        with pytest.warns(hf.UnsavedWarning, match="run 'r' completed, but its last steps") as seen:
+            assert await engine.run(flow, workflow_id="r") == [*"abcd"]
+        (warning,) = (one.message for one in seen)
+        assert isinstance(warning, hf.UnsavedWarning)
+        assert (warning.run_id, "the store is down" in warning.reason) == ("r", True)
+        assert engine.get_result("r").status == "running"
+
+    asyncio.run(main())
+
+
+def test_the_last_event_says_whether_the_end_is_saved() -> None:
+    store = Unreliable()
+
+    async def completed(down_at: str, run_id: str) -> RunCompleted:
+        store.down = False
+        flow = build(Calls(), lambda name: setattr(store, "down", name in down_at))
+        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        (found,) = of(await collect(engine.execute(flow, workflow_id=run_id)), RunCompleted)
+        return found
+
+    async def main() -> None:
+        assert (await completed("", "fine")).saved
+        assert (await completed("bc", "caught up")).saved
+        lost = await completed("d", "lost")
+        assert (lost.saved, lost.result) == (False, [*"abcd"])
+
+    asyncio.run(main())
+
+
+def test_an_error_says_that_the_end_of_its_run_is_not_saved() -> None:
+    store = Unreliable()
+
+    def fails() -> None:
+        store.down = True
+        raise ValueError("no luck")
+
+    @workflow
+    def failing() -> Flow:
+        yield step("bad").python(fails)
+
+    @workflow
+    def asking() -> Flow:
+        yield step("last").python(lambda: setattr(store, "down", True))
+        yield ask("Well?")
+
+    async def main() -> None:
+        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        with pytest.raises(hf.StepFailedError) as failed:
+            await engine.run(failing, workflow_id="f")
+        store.down = False
+        with pytest.raises(hf.RunPausedError) as paused:
+            await engine.run(asking, workflow_id="p")
+        for error in (failed.value, paused.value):
+            (note,) = error.__notes__
+            assert "stopped, and that is not saved" in note
 
     asyncio.run(main())
 

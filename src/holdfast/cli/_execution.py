@@ -150,8 +150,9 @@ def in_a_line(event: Event) -> tuple[str, str]:
             return f"? {question}: {prompt}", "yellow"
         case ev.RunPaused():
             return "paused", "yellow"
-        case ev.RunCompleted(duration=duration):
-            return f"completed in {_show.span(duration)}", "green"
+        case ev.RunCompleted(duration=duration, saved=saved):
+            took = f"completed in {_show.span(duration)}"
+            return (took, "green") if saved else (f"{took}, but that is not saved", "yellow")
         case ev.RunFailed(error=error):
             return f"failed: {plain(error)}", "red"
         case ev.RunCancelled():

@@ -181,6 +181,7 @@ class RunCompleted(Event):
 
     result: Any
     duration: float = 0.0
+    saved: bool = True  # False: the store did not take its end (`on_save_failure="warn"`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ HoldfastError
 │   ├── EndedWithFailureError         the run reached an end that its flow calls a failure
 │   ├── RunPausedError                the run waits for an answer or was paused; resume it later
 │   ├── RunCancelledError             the run was cancelled
-│   └── LeaseLostError                another process took the run over; this one wrote nothing more
+│   ├── LeaseLostError                another process took the run over; this one wrote nothing more
+│   └── UnsavedWarning                completed, but not saved: a warning (also a RuntimeWarning)
 ├── InvalidFlowError                  a flow can't run as it is defined (also a ValueError)
 ├── QuestionError                     there is no such open question, or not for this person
 │   └── InvalidAnswerError            the answer does not fit the question (also a ValueError)
@@ -123,5 +124,6 @@ __all__ = [
     "UnansweredError",
     "UnknownFlowError",
     "UnresolvedError",
+    "UnsavedWarning",
     "VerificationError",
 ]

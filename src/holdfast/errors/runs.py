@@ -196,6 +196,21 @@ class LeaseLostError(RunError):
     )
 
 
+class UnsavedWarning(RunError, RuntimeWarning):  # noqa: N818 - it is a warning
+    """The run completed, but its end could not be saved (`on_save_failure="warn"`).
+
+    It is not raised: Python shows it as a warning. The result is good, but only the caller has it:
+    after a crash, the steps that were not saved run again.
+    """
+
+    run_id: str
+    reason: str
+    _text = (
+        "run {run_id!r} completed, but its last steps could not be saved: {reason}; "
+        "keep its result, or resume it when the store is back"
+    )
+
+
 class InvalidFlowError(HoldfastError, ValueError):
     """A flow can't run as it is defined. `problems` lists everything that is wrong."""
 

@@ -375,6 +375,11 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
         if isinstance(ready, Recorded):
             recorded: PipelineResult = ready.result
             return recorded
+        result = await self._outcome(ready)
+        result.saved = ready.run.saved
+        return result
+
+    async def _outcome(self, ready: Prepared) -> PipelineResult:
         run, program = ready.run, ready.run.program
         assert isinstance(program, PipelineProgram)
         try:

@@ -19,6 +19,7 @@ class PipelineResult(dict[str, Any]):
         status: Literal["completed", "failed", "paused"],
         output: Any = None,
         questions: Sequence[Question] = (),
+        saved: bool = True,
     ) -> None:
         super().__init__(outputs)
         self.run_id = run_id
@@ -28,6 +29,8 @@ class PipelineResult(dict[str, Any]):
         """The output of the last step; where several joined at the end, theirs by id."""
         self.questions = tuple(questions)
         """What the run waits for."""
+        self.saved = saved
+        """False if the store did not take the last of it (`on_save_failure="warn"`)."""
 
     @property
     def question(self) -> Question | None:

@@ -42,7 +42,7 @@ async def complete(run: Run) -> Any:
     end = run.recorder.note(Kind.COMPLETE, Status.COMPLETED, program.flow.stamp)
     run.recorder.forget_unsaved()
     await run.recorder.save_and_announce([end._replace(encoding=encoding)], urgent=True)
-    run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began))
+    run.emit(ev.RunCompleted(run.run_id, result, perf_counter() - run.began, run.saved))
     return result
 
 
@@ -53,6 +53,7 @@ async def time_out(run: Run) -> None:
     await run.recorder.save_and_announce([note], urgent=True)
     late = RunTimeoutError(run.run_id, run.options.timeout)
     late.state = run.program.state
+    run.recorder.tell_if_unsaved(late)
     run.emit(ev.RunFailed(run.run_id, late))
     raise late
 
@@ -64,6 +65,7 @@ async def cancel(run: Run) -> Any:
     undone = await roll_back(run, error)
     end = run.recorder.note(Kind.CANCEL, Status.CANCELLED, {"rolled_back": undone})
     await run.recorder.save_and_announce([end], urgent=True)
+    run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunCancelled(run.run_id))
     raise error
 
@@ -88,6 +90,7 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
         await run.recorder.save_and_announce([*drafts, end], urgent=True)
     except CheckpointSaveError as unsaved:
         raise unsaved from error  # that it failed could not even be recorded
+    run.recorder.tell_if_unsaved(error)
     run.emit(ev.RunFailed(run.run_id, error, step))
     raise error
 

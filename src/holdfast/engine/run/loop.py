@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,6 +29,7 @@ from holdfast.errors import (
     RunError,
     RunPausedError,
     StepFailedError,
+    UnsavedWarning,
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
@@ -111,7 +113,9 @@ class Run:
                 self._due = self._loop.time() + self.options.timeout
             timer = self._loop.call_at(self._due, self.ask, "timeout")
         try:
-            return await self._work()
+            result = await self._work()
+            self._warn_if_unsaved()
+            return result
         except BaseException:
             self._leave()
             raise
@@ -124,6 +128,17 @@ class Run:
             self.program.close()
             for child in self.children:
                 live.forget(child)
+
+    @property
+    def saved(self) -> bool:
+        """Whether the store has everything that was to be saved so far."""
+        return self.recorder.degraded is None
+
+    def _warn_if_unsaved(self) -> None:
+        """Warn whoever gets only the result; an event says it to the others."""
+        error = self.recorder.degraded
+        if error is not None and self._parent is None and not self.options.listening:
+            warnings.warn(UnsavedWarning(self.run_id, str(error)), stacklevel=2)
 
     def _leave(self) -> None:
         """Remember which steps are under way, if the journal does not say that the run stopped."""
@@ -363,6 +378,7 @@ class Run:
         self.emit(ev.RunPaused(self.run_id, questions))
         paused = RunPausedError(self.run_id, questions)
         paused.state = self.program.state
+        self.recorder.tell_if_unsaved(paused)
         raise paused
 
     # --- requests and answers

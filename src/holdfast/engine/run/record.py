@@ -97,6 +97,11 @@ class Recorder:
         """`save`, with an event for each checkpoint that is durable now."""
         self.announce(await self.save(drafts, urgent=urgent, waits=waits))
 
+    def tell_if_unsaved(self, error: BaseException) -> None:
+        """Say in the error that ends the run that this is not saved, if it is not."""
+        if self.degraded is not None:
+            error.add_note(f"run {self._run!r} stopped, and that is not saved: {self.degraded}")
+
     def forget_unsaved(self) -> None:
         """The run is over: drop what its strategy does not save.
 
