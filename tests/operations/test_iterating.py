@@ -204,7 +204,7 @@ def test_all_states_of_a_run_cost_one_pass_over_its_journal() -> None:
         assert store.bodies > 4 * entries, "a tenth of them, loaded one by one, costs more"
 
 
-def test_exports_cost_one_pass_too(tmp_path: Path) -> None:
+def test_exports_and_copies_cost_one_pass_too(tmp_path: Path) -> None:
     store = Counting()
     with hf.SyncCheckpointer(store) as cp:
         for n in range(300):
@@ -212,6 +212,7 @@ def test_exports_cost_one_pass_too(tmp_path: Path) -> None:
         exports: list[Callable[[], int]] = [
             lambda: cp.export_run("run", tmp_path / "run.jsonl"),
             lambda: cp.export_checkpoints(tmp_path / "table.jsonl"),
+            lambda: 300 * cp.copy_to(f"file://{tmp_path}/runs"),  # as JSON: each state is whole
         ]
         for export in exports:
             store.bodies = 0

@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals, Tip
+from holdfast.kernel.playback import Playback
 from holdfast.kernel.reader import all_runs, is_stub, rewrites, state_seq
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
@@ -197,6 +198,7 @@ class _Copy:
         self.target = target
         self.name = name
         self.tip = Tip(name, None)
+        self.playback = Playback(source)
         self.last: Entry | None = None
         self.states: set[int] = set()
         self.trimmed = 0
@@ -253,7 +255,10 @@ class _Copy:
             return entry
         encoding = None
         if entry.size:
-            encoding = target.encode(source.decode(source.chain(entry.run, entry.seq).encoding))
+            found = self.playback.encoding(entry)
+            if found is None:
+                raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
+            encoding = target.encode(source.decode(found))
         return target.recode(self.tip, entry, encoding)
 
     def _thins_out(self, entry: Entry) -> bool:

@@ -52,8 +52,8 @@ def load(
     A run that records results, as workflows do, has a dict of them by step as its state. A step
     inside parallel branches is found by its name, too, and its state is what it returned: in a
     graph the state of its branch, in a pipeline its output. A checkpoint_id alone is enough. None
-    if there is no such checkpoint. With `as_type=T` the state comes back as a `T`, and what is
-    returned is a `Checkpoint[T]`: a dataclass, a pydantic model, a TypedDict and so on. Raises
+    if there is no such checkpoint. With `as_type=T`, a dataclass, a pydantic model, a TypedDict
+    and so on, the state comes back as a `T` and the checkpoint is a `Checkpoint[T]`. Raises
     `CheckpointLoadError` when the store can't be read, `CheckpointCorruptedError` when what is
     there was altered, and `ReviveError` when the state does not fit the type.
     """
