@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.documents.workflow_results import result_of
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import (
@@ -140,13 +141,13 @@ def test_whoever_gets_only_the_result_is_warned_if_the_end_is_not_saved() -> Non
     flow = build(Calls(), lambda name: setattr(store, "down", name in "cd"))
 
     async def main() -> None:
-        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        engine = hf.Engine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
         with pytest.warns(hf.UnsavedWarning, match="run 'r' completed, but its last steps") as seen:
-            assert await engine.run(flow, workflow_id="r") == [*"abcd"]
+            assert await engine.run(flow(), run_id="r") == [*"abcd"]
         (warning,) = (one.message for one in seen)
         assert isinstance(warning, hf.UnsavedWarning)
         assert (warning.run_id, "the store is down" in warning.reason) == ("r", True)
-        assert engine.get_result("r").status == "running"
+        assert result_of(engine.checkpointer.core, "r").status == "running"
 
     asyncio.run(main())
 
@@ -157,8 +158,8 @@ def test_the_last_event_says_whether_the_end_is_saved() -> None:
     async def completed(down_at: str, run_id: str) -> RunCompleted:
         store.down = False
         flow = build(Calls(), lambda name: setattr(store, "down", name in down_at))
-        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
-        (found,) = of(await collect(engine.execute(flow, workflow_id=run_id)), RunCompleted)
+        engine = hf.Engine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        (found,) = of(await collect(engine.stream(flow(), run_id=run_id)), RunCompleted)
         return found
 
     async def main() -> None:
@@ -187,12 +188,12 @@ def test_an_error_says_that_the_end_of_its_run_is_not_saved() -> None:
         yield ask("Well?")
 
     async def main() -> None:
-        engine = WorkflowEngine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
+        engine = hf.Engine(hf.Checkpointer(store, deadline=0.05, on_save_failure="warn"))
         with pytest.raises(hf.StepFailedError) as failed:
-            await engine.run(failing, workflow_id="f")
+            await engine.run(failing(), run_id="f")
         store.down = False
         with pytest.raises(hf.RunPausedError) as paused:
-            await engine.run(asking, workflow_id="p")
+            await engine.run(asking(), run_id="p")
         for error in (failed.value, paused.value):
             (note,) = error.__notes__
             assert "stopped, and that is not saved" in note
