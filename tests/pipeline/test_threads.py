@@ -382,7 +382,7 @@ def test_a_pipeline_closes_what_it_opened(kept_url: str) -> None:
 def test_options_that_there_are_not_are_named_in_public_words() -> None:
     asking = Pipeline([HumanInputStep("ask", "Well?")], line("ask"), checkpointer="memory://")
     for call in (asking.resume_sync, asking.resume_stream):
-        with pytest.raises(TypeError, match="resume has no option 'answr'; did you mean 'answer'"):
+        with pytest.raises(TypeError, match="has no option 'answr'; did you mean 'answer'"):
             call("t", answr=1)  # type: ignore[call-arg]
 
 
