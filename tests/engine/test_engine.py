@@ -388,6 +388,35 @@ def test_a_step_that_waits_for_its_own_run_is_told_so(engine: hf.Engine) -> None
         engine.run_sync(lonely(), run_id="r")
 
 
+def test_nobody_waits_for_a_run_that_only_they_could_continue(engine: hf.Engine) -> None:
+    async def main() -> None:
+        async with engine.stream(doubled(1), run_id="r") as stream:
+            await anext(stream)
+            with pytest.raises(hf.RunActiveError):
+                await engine.run(doubled(1), run_id="r", resume=True)
+
+    asyncio.run(main())
+    assert engine.run_sync(doubled(1), run_id="r", resume=True) == 2
+
+
+def test_waiting_for_others_takes_no_longer_than_the_timeout(engine: hf.Engine) -> None:
+    @step
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    @workflow
+    async def long() -> None:
+        await endless()
+
+    async def main() -> None:
+        await engine.start(long(), run_id="r")
+        with pytest.raises(hf.RunActiveError):
+            await engine.run(long(), run_id="r", resume=True, timeout=0.05)
+        await engine.close()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(
     ("place", "again"),
     [({"from_step": "b"}, "bc"), ({"after_step": "b"}, "c"), ({"replay": True}, "c")],

@@ -140,7 +140,7 @@ async def loop() -> None:
         (dropped_before_a_step, "", "step 'charge'"),
         (dropped_last, "b", "step 'charge'"),
         (held_to_the_end, "b", "step 'charge'"),
-        (child_run, "", "child run 'child'"),
+        (child_run, "", "call of 'child'"),
         (returned, "", "step 'charge'"),
         (in_a_plain_def, "", "step 'charge'"),
         (in_a_generator, "", "step 'a'"),

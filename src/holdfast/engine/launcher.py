@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from holdfast.codec.meta import Meta
@@ -16,6 +17,7 @@ from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
 from holdfast.engine.resume.holders import refuse_if_held
+from holdfast.engine.run import live
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import newest_run
 from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
@@ -156,8 +158,16 @@ class Launcher:
         make_run: Callable[..., Run],
     ) -> Prepared | Recorded:
         """Resume a run; with inputs, a completed one's result will do. Waits for its holder."""
-        here, delay = CURRENT_STEP.get(), _FIRST_LOOK
-        waits = how.wait and (here is None or here.run_id != run_id)
+        here, delay, began = CURRENT_STEP.get(), _FIRST_LOOK, monotonic()
+
+        def may_wait() -> bool:
+            """Whether the one who executes it can end before we do."""
+            late = how.timeout is not None and monotonic() - began > how.timeout
+            by_us = here is not None and here.run_id == run_id
+            running = live.find(core, run_id)
+            by_us = by_us or (running is not None and running.task is asyncio.current_task())
+            return how.wait and not late and not by_us
+
         while True:
             try:
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
@@ -165,7 +175,7 @@ class Launcher:
                 if inputs is None or over.status != Status.COMPLETED:
                     raise
             except RunActiveError:
-                if not waits:
+                if not may_wait():
                     raise
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST)
@@ -174,7 +184,7 @@ class Launcher:
                 read = partial(launch.outcome, core, flow.program, run_id, inputs)
                 return Recorded(run_id, flow.name, await core.off_loop(read))
             except RunActiveError:  # it was resumed since
-                if not waits:
+                if not may_wait():
                     raise
 
 

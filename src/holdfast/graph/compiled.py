@@ -91,7 +91,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         """
         with suppress(SerializeError):  # an engine with a store refuses it
             stored_form(state, self._plan.state)
-        return Call(self, state, mark("child run", self.name))
+        return Call(self, state, mark("call of", self.name))
 
     @shows(NewGraphRun)
     async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewGraphRun]) -> S:

@@ -145,7 +145,7 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
 
     def __call__(self, data: Any = None) -> Call[PipelineResult]:
         """What to run: `engine.run(pipeline(data))`. Awaited in a workflow, it is a child run."""
-        return replace(self._call(data), mark=mark("child run", self.name))
+        return replace(self._call(data), mark=mark("call of", self.name))
 
     @shows(NewPipelineRun)
     async def run(

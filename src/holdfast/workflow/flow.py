@@ -64,7 +64,7 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """What to run: `engine.run(report("Brest"))`. Awaited in a workflow, it is a child run."""
-        return Call(self, self._bound(args, kwargs), mark("child run", self.name))
+        return Call(self, self._bound(args, kwargs), mark("call of", self.name))
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:

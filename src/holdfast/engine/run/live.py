@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ _claiming: set[tuple[int, str]] = set()
 def registered(run: Run) -> Iterator[None]:
     """Make a run known to the rest of this process while it is executed."""
     _runs[_key(run.core, run.run_id)] = run
+    run.task = asyncio.current_task()
     try:
         yield
     finally:

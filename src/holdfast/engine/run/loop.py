@@ -96,6 +96,7 @@ class Run:
         self._child_waits = False
         self._answers_came = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.task: asyncio.Task[Any] | None = None  # the one that executes it
         self.began = perf_counter()
         self._due: float | None = None  # by the clock of the loop: when it times out
 
