@@ -241,7 +241,7 @@ def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: C
         "import holdfast as hf\n"
         "from jobs import slow\n"
         "with hf.Engine() as engine:\n"
-        "    engine.run_sync(slow(), run_id='slow', resume=True)\n"
+        "    engine.run_sync(slow(path='go'), run_id='slow', resume=True)\n"
     )
     done = cli("recover", "--flow", "eager:slow")
     assert (done.code, done.out) == (0, "no orphaned runs\n")
@@ -276,7 +276,7 @@ def test_ctrl_c_leaves_a_run_that_can_be_resumed(cli: Cli) -> None:
 
 def test_a_pipeline_is_run_and_is_a_thread_of_its_own(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     done = cli("run", "jobs:pipeline", "-i", 'words=["a", "b"]', "--run-id", "p")
-    assert done.json["steps"] == {"count": 2, "double": 2}
+    assert done.json == {"count": 2, "double": 2}
     assert [run.run_id for run in cp.thread("p")] == ["p"]
     assert cli("resume", "p", "--flow", "jobs:pipeline").code == Exit.REFUSED
     cli("run", "jobs:pipeline", "-i", "words=[]", "--run-id", "q", "--thread", "t")
@@ -290,7 +290,7 @@ def test_a_pipeline_is_kept_where_it_keeps_itself_unless_another_store_is_named(
     assert not Path(".holdfast").exists()
     assert cli("answer", "k", "--with", '"yes"', "--store", "own.db").code == 0
     done = cli("resume", "k", "--flow", "jobs:stored")
-    assert done.json["steps"] == {"count": 1, "publish": "yes"}
+    assert done.json == {"count": 1, "publish": "yes"}
     assert cli("resume", "other", "--flow", "jobs:stored").code == Exit.NOT_FOUND
     elsewhere = cli(
         "run", "jobs:stored", "-i", "words=[]", "--run-id", "e", "--store", "elsewhere.db"
@@ -465,7 +465,7 @@ def test_a_pipeline_may_begin_with_any_value(cli: Cli) -> None:
         "flow: {start_at: up, paths: [{from: up, to: end}]}\n"
     )
     done = cli("run", "shout.yaml@shout:functions", "--input-json", '"hello"', "--run-id", "s")
-    assert done.json["steps"] == {"up": "HELLO"}
+    assert done.json == {"up": "HELLO"}
     assert cli("resume", "s", "--flow", "shout.yaml@shout:functions").code == Exit.REFUSED
     unnamed = cli("run", "shout.yaml", "--input-json", '"hello"')
     assert unnamed.code == Exit.USAGE
