@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import threading
 from collections.abc import Callable
@@ -296,6 +297,32 @@ def test_closing_stops_what_was_started_and_leaves_it_to_be_resumed(tmp_path: Pa
     assert run.done()
     with hf.Engine(tmp_path / "runs.db", flows=[long]) as engine:
         assert engine.recover_sync() == {"r": 7}
+
+
+def test_closing_while_runs_are_under_way_logs_no_unretrieved_error() -> None:
+    @step
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    @workflow
+    async def long() -> None:
+        await endless()
+
+    complaints: list[dict[str, Any]] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: complaints.append(what))
+        async with hf.Engine(False) as engine:
+            run = await engine.start(long())
+            async for event in run.events():
+                if isinstance(event, StepStarted):
+                    break
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert complaints == []
 
 
 def test_a_stream_of_a_completed_run_says_its_result(engine: hf.Engine) -> None:

@@ -14,6 +14,7 @@ import holdfast as hf
 import holdfast.events
 from holdfast.codec import readable
 from holdfast.codec.values import decode, encode
+from holdfast.engine import events as engine_events
 from holdfast.events import Event, RunCompleted, RunFailed, StepCompleted
 from holdfast.workflow import ask, step, workflow
 from tests.strategies import same, values
@@ -57,6 +58,12 @@ def made(kind: type[Event], data: st.DataObject) -> Event:
         if not field.name.startswith("_")
     }
     return kind(**given)
+
+
+def test_every_event_can_be_imported_from_holdfast_events() -> None:
+    made_here = [kind for kind in vars(engine_events).values() if isinstance(kind, type)]
+    kinds = [kind for kind in made_here if issubclass(kind, Event)]
+    assert {kind.__name__ for kind in kinds} == set(holdfast.events.__all__)
 
 
 @given(kind=st.sampled_from(KINDS), data=st.data())

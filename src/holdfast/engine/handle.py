@@ -107,7 +107,9 @@ class Started:
         if task is None or loop is None or task.done() or loop.is_closed():
             return
         loop.call_soon_threadsafe(task.cancel)
-        await asyncio.wait([asyncio.wrap_future(self.done)])
+        done = asyncio.wrap_future(self.done)
+        await asyncio.wait([done])
+        done.exception()  # retrieved, or asyncio would log it: the run's handle raises it
 
     def _end(self, at_end: Callable[[], None], task: asyncio.Task[Any]) -> None:
         at_end()
