@@ -89,8 +89,8 @@ def takes_another_branch() -> None:
     def known(self: Any, key: str, kind: str) -> Any:
         return None if key == "branch" else really(self, key, kind)
 
-    really = Interpreter._known
-    Interpreter._known = known  # type: ignore[method-assign]
+    really = Interpreter.known
+    Interpreter.known = known  # type: ignore[method-assign]
 
 
 def counts_attempts_anew() -> None:

@@ -6,32 +6,27 @@ import asyncio
 import copy
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
 from holdfast.engine.effects import Call, Effect, Pending
-from holdfast.engine.flow import Flow
 from holdfast.engine.functions import hints_of
-from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Record, StaleStepError, Task, stored_form
 from holdfast.errors import FlowChangedError, ReviveError, SerializeError, UnansweredError
 from holdfast.model import Kind
-from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel, has_steps
-from holdfast.workflow.decorator import StepFunction
+from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
+from holdfast.workflow.groups import group_of_items, group_of_parts
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
 from holdfast.workflow.parts import (
     arguments_of,
     as_step,
     code_of,
-    given,
     is_flow,
-    part_name,
-    starter,
     typed,
 )
 from holdfast.workflow.plain import Decide, PlainBody
@@ -65,36 +60,41 @@ class Interpreter:
         self.questions: dict[str, tuple[Fiber, Ask[Any]]] = {}
         self._answers: dict[str, Any] = {}
         self._runnable: deque[Fiber] = deque()
-        self._bodies: set[str] = set()  # items whose body was called as a step: it may return one
+        self.bodies: set[str] = set()  # items whose body was called as a step: it may return one
         self.built: set[str] = set()  # and those where it did
         self._here: Frame | None = None
+        self._start: Callable[[], Any] | None = None
         self._body: PlainBody | None = None
 
-    def begin(self, code: Any) -> None:
-        """Start the flow: a generator, a coroutine, or what looks like one."""
-        self._body = code if isinstance(code, PlainBody) else None
-        self._runnable.append(Fiber(Frame(code, self._scope(""))))
+    def begin(self, start: Callable[[], Any]) -> None:
+        """Start the flow, when it is first advanced: a generator, or what looks like one."""
+        self._start = start
 
     def advance(self) -> None:
         """Run every fiber as far as it gets."""
+        start, self._start = self._start, None
+        if start is not None:
+            code = start()
+            self._body = code if isinstance(code, PlainBody) else None
+            self._runnable.append(Fiber(Frame(code, self._scope(""))))
         while self._runnable:
             self._advance(self._runnable.popleft())
 
     def unfolds(self, key: str, value: Any) -> bool:
         """Whether the body of a for_each returned more to do, rather than a result."""
-        return key in self._bodies and is_flow(value)
+        return key in self.bodies and is_flow(value)
 
     def finish(self, task: Task, outcome: Outcome) -> None:
         """Hand the outcome of a task to the fiber that waits for it."""
         fiber, step = self.waiting.pop(task.key)
         if outcome.error is None and self.unfolds(task.key, outcome.value):
-            self._bodies.remove(task.key)
+            self.bodies.remove(task.key)
             self.built.add(task.key)
             fiber.frames.append(Frame(code_of(outcome.value, task.key), self._scope(task.key)))
             outcome = Outcome()
         elif outcome.error is None and task.recorded:
             self.replay.last += 1
-            self._note(task.key, step, outcome.value, self.replay.last)
+            self.note(task.key, step, outcome.value, self.replay.last)
         self._resume(fiber, outcome)
 
     def answer(self, key: str, value: Any) -> None:
@@ -181,9 +181,9 @@ class Interpreter:
         if isinstance(effect, Branch):
             return self._branch(fiber, frame, effect)
         if isinstance(effect, Parallel):
-            return self._spawn(fiber, self._parts(scope, effect))
+            return self._spawn(fiber, group_of_parts(self, scope, effect))
         if isinstance(effect, ForEach):
-            return self._spawn(fiber, self._items(scope, effect))
+            return self._spawn(fiber, group_of_items(self, scope, effect))
         if isinstance(effect, Ask):
             return self._ask(fiber, scope, effect)
         if isinstance(effect, Decide):
@@ -207,7 +207,7 @@ class Interpreter:
 
     def _task(self, fiber: Fiber, key: str, step: Step[Any]) -> Outcome | None:
         kind = "subworkflow" if step.call is not None else "python"
-        known = self._known(key, kind)
+        known = self.known(key, kind)
         if known is not None:
             if known.outcome.error is not None:
                 return known.outcome
@@ -218,7 +218,7 @@ class Interpreter:
             if known.arguments not in (None, arguments_of(step)):
                 self._differs(key, step.name)
             value = typed(step, key, known.outcome.value)
-            self._note(key, step, value, known.order)
+            self.note(key, step, value, known.order)
             return Outcome(value)
         child = None
         if step.call is not None:
@@ -270,7 +270,7 @@ class Interpreter:
         scope = self._here.scope
         key = scope.key(name)
         scope.expect([key])
-        known = self._known(key, DECISION)
+        known = self.known(key, DECISION)
         if known is not None:
             return known.outcome.value
         value = make()
@@ -292,7 +292,7 @@ class Interpreter:
     def _ask(self, fiber: Fiber, scope: Scope, effect: Ask[Any]) -> Outcome | None:
         key = scope.key(effect.name)
         scope.expect([key])
-        self._known(key, QUESTION)
+        self.known(key, QUESTION)
         if key in self._answers:
             return self._answered(effect, key)
         if key not in self.replay.found:
@@ -326,70 +326,6 @@ class Interpreter:
 
     # --- several at once
 
-    def _parts(self, scope: Scope, effect: Parallel[Any]) -> Group:
-        names = effect.names or [part_name(part, effect.name) for part in effect.parts]
-        keys = [scope.key(name) for name in names]
-        scope.expect(keys)
-        starts = [starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-        return Group(starts, effect.names, effect.concurrency, self._begun(keys), fixed=True)
-
-    def _items(self, scope: Scope, effect: ForEach[Any]) -> Group:
-        group = scope.key(effect.name)
-        if effect.items:
-            scope.expect([group])
-            self._check_items(group, effect.items)
-        keys = [f"{group}[{index}]" for index in range(len(effect.items))]
-        starts = [
-            self._item(effect, key, item) for key, item in zip(keys, effect.items, strict=True)
-        ]
-        group_of_items = Group(starts, None, effect.concurrency, self._begun(keys))
-        if inspect.iscoroutinefunction(effect.body):
-            group_of_items.body = effect.body
-        return group_of_items
-
-    def _begun(self, keys: Sequence[str]) -> int:
-        """How many parts had begun before, at least: up to the last one with a record."""
-        known = (
-            n
-            for n, key in enumerate(keys, 1)
-            if key in self.replay.found or key in self.replay.orders
-        )
-        return max(known, default=0)
-
-    def _check_items(self, group: str, items: tuple[Any, ...]) -> None:
-        """Results are kept by position: they must not be given to other items after a resume."""
-        key = f"{group}/items"
-        try:
-            described = f"{len(items)} items ({inputs_hash(items)[:12]})"
-        except SerializeError:
-            described = f"{len(items)} items"
-        known = self._known(key, DECISION)
-        if known is None:
-            self.notes.append(Record(Kind.DECISION, key, described, name="items"))
-        elif known.outcome.value != described:
-            raise Mismatch(f"{group} for {known.outcome.value}", f"{group} for {described}")
-
-    def _item(self, effect: ForEach[Any], key: str, item: Any) -> Callable[[], Any]:
-        body = effect.body
-        known = self.replay.look_up(key)
-        if known is not None and known.kind == BODY:
-            hint = hints_of(body).get("return")
-            value = known.outcome.value
-            value = value if hint is None else revive(value, hint, root=f"result of {key}")
-            self._note(key, None, value, known.order)
-            return lambda: (key, given(value))
-        if isinstance(body, StepFunction):
-            claims = effect.policy.claims
-            more = () if claims is None else claims.outputs
-            return lambda: (key, body(item).outputs(*more))
-        if has_steps(body) or isinstance(body, Flow):
-            return lambda: (key, body(item))
-        if key in self.replay.orders or (known is not None and known.built):
-            self.built.add(key)
-            return lambda: (key, body(item))
-        self._bodies.add(key)
-        return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
-
     def _spawn(self, fiber: Fiber, group: Group) -> Outcome | None:
         group.parent = fiber
         self._feed(group)
@@ -418,13 +354,15 @@ class Interpreter:
     def _scope(self, path: str) -> Scope:
         return Scope(path, self.replay.orders.get(path, ()))
 
-    def _known(self, key: str, kind: str) -> Recorded | None:
+    def known(self, key: str, kind: str) -> Recorded | None:
+        """What is recorded under a key. Raises `Mismatch` if it is of another kind."""
         known = self.replay.look_up(key)
         if known is not None and known.kind not in (kind, ""):
             raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
         return known
 
-    def _note(self, key: str, step: Step[Any] | None, value: Any, order: int) -> None:
+    def note(self, key: str, step: Step[Any] | None, value: Any, order: int) -> None:
+        """A step\'s result, as the flow sees it."""
         self.results[key] = value
         if step is not None and step.undo is not None:
             self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own

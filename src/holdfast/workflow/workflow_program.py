@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.engine.context import DECIDING
@@ -54,7 +55,7 @@ class WorkflowProgram(Program):
 
     def begin(self, run_id: str, inputs: Stored) -> None:
         self._code.run_id, self._code.stored_form = run_id, self.stored_form
-        self._code.begin(self._flow.start(inputs.value()))
+        self._code.begin(partial(self._flow.start, inputs.value()))
 
     def restore(self, history: History, *, wary: bool = False) -> int:
         self._code.wary, self._code.strict = wary, self.strict
