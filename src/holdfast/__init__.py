@@ -1,13 +1,21 @@
 """Checkpoints you can trust.
 
+An engine executes the flows of `holdfast.workflow`, `holdfast.graph` and `holdfast.pipeline`, and
+records their steps:
+
     import holdfast as hf
+
+    engine = hf.Engine("sqlite:///runs.db")
+    text = engine.run_sync(report("Brest"), run_id="brest-1", resume=True)
+
+A program with a loop of its own saves and loads checkpoints itself; `SyncCheckpointer` is the
+blocking twin:
 
     cp = hf.Checkpointer("sqlite:///runs.db")
     await cp.save("run-1", {"n": 1}, step="fetch")
     checkpoint = await cp.load("run-1")
 
-`SyncCheckpointer` is the blocking twin. Names are imported when they are first used, so that a
-program pays only for what it needs.
+Names are imported when they are first used, so that a program pays only for what it needs.
 """
 
 import importlib
