@@ -128,8 +128,8 @@ class CheckpointStore(Protocol):
 class StoreView(CheckpointerView):
     """Any store or checkpointer, sync or async, as a `CheckpointStore`. Opened on first use.
 
-    Saves are as durable as the checkpointer makes them, by default before they return. Every method raises `InvalidIdError`, a `ValueError`, for
-    ids that no store could keep.
+    Saves are as durable as the checkpointer makes them, by default before they return. Every
+    method raises `InvalidIdError`, a `ValueError`, for ids that no store could keep.
     """
 
     def __init__(self, store: StoreLike = None) -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class CheckpointerView(Door):
-    """Any store or checkpointer, sync or async, under a document's names. OpenedCheckpointer on first use."""
+    """Any store or checkpointer, sync or async, under a document's names. Opened on first use."""
 
     async def _read(
         self,
