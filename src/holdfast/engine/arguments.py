@@ -6,21 +6,22 @@ nothing is known about, such as a connection, count by their type.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import dataclasses
 import datetime as dt
 import decimal
 import enum
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from pathlib import PurePath
 from typing import Any, Final
 
 _MOST: Final = 4096
 _BYTES: Final = 6  # of the digest: a change goes unnoticed once in 2**48
+_PLAIN: Final = frozenset({int, float, bool, type(None)})
 _BY_REPR: Final = (
-    int, float, complex, bytes, bytearray, dt.date, dt.time, dt.timedelta, dt.tzinfo,
+    str, int, float, complex, bytes, bytearray, dt.date, dt.time, dt.timedelta, dt.tzinfo,
     decimal.Decimal, uuid.UUID, PurePath, type(None))  # fmt: skip
 
 
@@ -30,54 +31,79 @@ class _TooLargeError(Exception):
 
 def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """The digest of a call's arguments, in eight characters."""
+    text: list[str] = []
     try:
-        text = "".join(_limited(_parts((tuple(args), kwargs))))
+        room = _add(tuple(args), text, _MOST)
+        if kwargs:
+            _add(kwargs, text, room)
     except (_TooLargeError, RecursionError):
         named = [*enumerate(args), *sorted(kwargs.items())]
-        text = "|".join(f"{name}:{_kind(value)}:{_size(value)}" for name, value in named)
-    made = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-    return base64.urlsafe_b64encode(made[:_BYTES]).decode()
+        text = [f"{name}:{_kind(value)}:{_size(value)}|" for name, value in named]
+    packed = "".join(text).encode("utf-8", "surrogatepass")
+    made = hashlib.blake2b(packed, digest_size=_BYTES).digest()
+    return binascii.b2a_base64(made, newline=False).decode()
 
 
-def _limited(parts: Iterator[str]) -> Iterator[str]:
-    left = _MOST
-    for part in parts:
-        left -= len(part)
-        if left < 0:
+def _add(value: Any, text: list[str], room: int) -> int:
+    """Append the text of a value, the same in every process; returns how much room is left.
+
+    Raises `_TooLargeError` when there is none.
+    """
+    kind = type(value)
+    if kind is str:
+        if len(value) > room:
             raise _TooLargeError
-        yield part
-
-
-def _parts(value: Any) -> Iterator[str]:
-    """The value as text, piece by piece; equal values have equal text in every process."""
-    if isinstance(value, str):
-        yield f"{len(value)}{value!r}" if len(value) <= _MOST else " " * (_MOST + 1)
-    elif isinstance(value, enum.Enum):
-        yield f"{type(value).__qualname__}.{value.name}"
-    elif isinstance(value, bytes | bytearray) and len(value) > _MOST:
-        raise _TooLargeError
-    elif isinstance(value, _BY_REPR):
-        yield repr(value)
-    elif isinstance(value, Mapping):
-        yield "{"
-        for key, item in sorted(value.items(), key=_by_key):
-            yield from _parts(key)
-            yield from _parts(item)
-        yield "}"
-    elif isinstance(value, Set):
-        yield "".join(("<", *sorted("".join(_limited(_parts(item))) for item in value), ">"))
-    elif isinstance(value, Sequence):
-        yield "["
+        part = repr(value)
+    elif kind in _PLAIN:
+        part = repr(value)
+    elif kind is list or kind is tuple:
+        text.append("[")
         for item in value:
-            yield from _parts(item)
-            yield ","
-        yield "]"
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield _kind(value)
-        for field in dataclasses.fields(value):
-            yield from _parts(getattr(value, field.name, None))
+            room = _add(item, text, room - 1)
+            text.append(",")
+        part = "]"
+    elif kind is dict:
+        text.append("{")
+        for key, item in sorted(value.items(), key=_by_key) if len(value) > 1 else value.items():
+            room = _add(item, text, _add(key, text, room - 1))
+        part = "}"
     else:
-        yield f"{_kind(value)}{getattr(value, 'shape', '')}"
+        part = _rare(value, room)
+    text.append(part)
+    room -= len(part)
+    if room < 0:
+        raise _TooLargeError
+    return room
+
+
+def _rare(value: Any, room: int) -> str:
+    """The text of a value of a less common type."""
+    inner: list[str] = []
+    if isinstance(value, enum.Enum):
+        return f"{_kind(value)}.{value.name}"
+    if isinstance(value, str | bytes | bytearray) and len(value) > room:
+        raise _TooLargeError
+    if isinstance(value, _BY_REPR):
+        return repr(value)
+    if isinstance(value, Mapping):
+        _add(dict(value), inner, room)
+    elif isinstance(value, Set):
+        return "".join(("<", *sorted(_text(item, room) for item in value), ">"))
+    elif isinstance(value, Sequence):
+        _add(list(value), inner, room)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+        inner.append(_kind(value))
+        _add(parts, inner, room)
+    else:
+        return f"{_kind(value)}{getattr(value, 'shape', '')}"
+    return "".join(inner)
+
+
+def _text(value: Any, room: int) -> str:
+    text: list[str] = []
+    _add(value, text, room)
+    return "".join(text)
 
 
 def _by_key(item: tuple[Any, Any]) -> str:

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from holdfast.engine.context import CURRENT_STEP, DECIDING
@@ -28,11 +29,12 @@ class Origin(NamedTuple):
 
     kind: str
     name: str
-    file: str
+    code: CodeType
     line: int
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name!r} ({Path(self.file).name}, line {self.line})"
+        file = Path(self.code.co_filename).name
+        return f"{self.kind} {self.name!r} ({file}, line {self.line})"
 
 
 class Pending:
@@ -103,7 +105,7 @@ def mark(kind: str, name: str) -> Mark:
     frame = sys._getframe(1)  # noqa: SLF001 - the only way to the caller that costs next to nothing
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("holdfast."):
         frame = frame.f_back
-    origin = Origin(kind, name, frame.f_code.co_filename, frame.f_lineno)
+    origin = Origin(kind, name, frame.f_code, frame.f_lineno)
     return Mark(origin, None if here is None else here.pending)
 
 

@@ -30,7 +30,7 @@ class StepFunction(Generic[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Step[R]:
         """The step that calls the function with these arguments."""
         made = self._step
-        return replace(made, args=args, kwargs=kwargs, mark=mark("step", made.name))
+        return made.called(args, kwargs, mark("step", made.name))
 
     def __get__(self, instance: object, owner: type | None = None) -> StepFunction[..., R]:
         if instance is None or self._step.fn is None:

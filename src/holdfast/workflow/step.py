@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import (
     TYPE_CHECKING,
     Any,
+    Final,
     NamedTuple,
     ParamSpec,
     Self,
@@ -258,6 +260,16 @@ class Step(Effect[R_co]):
             stages = {name_of(stage): stage for stage in stages}
         return replace(self, checks=dict(stages), rounds=retry, fix=on_failure)
 
+    def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], mark: Mark) -> Step[R_co]:
+        """The step with these arguments: what `replace` would make, at a quarter of the cost."""
+        made: Step[R_co] = object.__new__(Step)
+        for name, value in zip(_FIELDS, _fields(self), strict=True):
+            _set(made, name, value)
+        _set(made, "args", args)
+        _set(made, "kwargs", kwargs)
+        _set(made, "mark", mark)
+        return made
+
     @property
     def result_hint(self) -> Any:
         """The type of the result; None where nothing says it."""
@@ -292,6 +304,11 @@ class Step(Effect[R_co]):
         if self.fn is None:
             raise RuntimeError(f"step {self.name!r} has no function to call outside a workflow")
         return self.fn(*self.args, **self.kwargs)
+
+
+_FIELDS: Final = tuple(one.name for one in fields(Step))
+_fields: Final = attrgetter(*_FIELDS)
+_set: Final = object.__setattr__
 
 
 async def _awaited(value: Awaitable[T]) -> T:
