@@ -261,7 +261,7 @@ def test_each_state_is_the_one_that_load_gives(
                 cp.rollback("run", seq=chosen)
             elif what == "delete" and len(infos) > 1:
                 cp.delete("run", seq=chosen)
-            elif what == "prune":
+            elif what == "prune" and current is not None:  # else nothing would be left
                 cp.prune("run", keep_latest=1 + number % 9)
         loaded = {
             info.seq: cp.load("run", seq=info.seq)
