@@ -180,6 +180,26 @@ def test_where_a_sync_step_runs_can_be_said(engine: hf.Engine) -> None:
     assert process == 42
 
 
+def test_functions_and_methods_that_are_steps_run_in_other_processes(engine: hf.Engine) -> None:
+    with ProcessPoolExecutor(1) as processes:
+
+        @workflow
+        async def flow() -> tuple[int, int]:
+            function = await tripled(7).run_on(processes)
+            return function, await Scale(5).up(7).run_on(processes)
+
+        assert asyncio.run(engine.run(flow())) == (21, 35)
+
+
+class Scale:
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    @step
+    def up(self, n: int) -> int:
+        return self.factor * n
+
+
 def test_a_step_in_another_process_knows_which_step_it_is(engine: hf.Engine) -> None:
     with ProcessPoolExecutor(1) as processes:
 

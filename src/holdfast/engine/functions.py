@@ -9,7 +9,7 @@ import sys
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 log = logging.getLogger("holdfast")
@@ -40,6 +40,9 @@ class _ByName:
 
 def portable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The function in a form that can be pickled, also if a decorator has replaced it."""
+    if inspect.ismethod(fn):
+        function = portable(fn.__func__)
+        return fn if function is fn.__func__ else partial(function, fn.__self__)
     name, module = getattr(fn, "__qualname__", ""), sys.modules.get(getattr(fn, "__module__", ""))
     found: Any = module
     for part in name.split("."):
