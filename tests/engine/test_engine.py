@@ -107,6 +107,7 @@ def test_a_recorded_child_result_comes_back_with_its_type(engine: hf.Engine) -> 
         (lambda: hf.Engine(False, on_save_failure="cry"), ValueError, "'raise' or 'warn'"),  # type: ignore[arg-type]
         (lambda: hf.Engine(False, flows=[app]), TypeError, r"compile\(\) it first"),  # type: ignore[list-item]
         (lambda: hf.Engine(False, flows=[add_one]), TypeError, "@workflow"),  # type: ignore[list-item]
+        (lambda: hf.Engine(False, flows=doubled), TypeError, r"flows=\[doubled\]"),  # type: ignore[arg-type]
         (lambda: hf.Engine(False, run_id="r"), TypeError, "Engine has no option"),  # type: ignore[call-arg]
     ],
 )
@@ -123,6 +124,10 @@ def test_what_is_no_call_of_a_flow_is_refused_with_advice(engine: hf.Engine) -> 
         engine.run_sync(wrong)
     with pytest.raises(TypeError, match="takes the call of a flow"):
         engine.run_sync(wrong.fn)
+    with pytest.raises(TypeError, match="takes the call of a flow"):
+        engine.run_sync(double(1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"engine\.run\(call, run_id=\.\.\., resume=True\)"):
+        engine.resume_sync(doubled(1))  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="did you mean 'run_id'"):
         engine.run_sync(doubled(1), workflow_id="r")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="missing a required argument: 'n'; it takes"):

@@ -108,3 +108,12 @@ def test_other_inputs_for_a_completed_run_are_all_that_the_error_shows(
     with pytest.raises(hf.InputMismatchError) as refused:
         engine.run_sync(asks(n=2), run_id="r", resume=True)
     assert refused.value.__context__ is None
+
+
+def test_a_step_or_workflow_that_cannot_be_is_refused_where_it_is_made() -> None:
+    with pytest.raises(TypeError, match="retry must be a number of attempts or a Retry, not '3'"):
+        step(retry="3")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="step needs a name or a function, not 3"):
+        step(3)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="workflow needs a name or a function, not 3"):
+        workflow(3)  # type: ignore[call-overload]

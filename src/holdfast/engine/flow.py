@@ -96,6 +96,8 @@ class Registry:
 
     def __init__(self, flows: Iterable[Flow[Any]] = ()) -> None:
         self._flows: dict[str, dict[str, Flow[Any]]] = {}
+        if isinstance(flows, Flow):
+            raise TypeError(f"flows is a list: flows=[{flows.name}]")
         for flow in flows:
             self.add(flow)
 

@@ -12,7 +12,7 @@ from holdfast.codec.meta import Meta
 from holdfast.engine import launch
 from holdfast.engine.blocking import check_options, has_loop_to_itself
 from holdfast.engine.context import CURRENT_STEP
-from holdfast.engine.effects import Call
+from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
@@ -105,6 +105,12 @@ class Launcher:
         listening: bool = False,
     ) -> Prepared:
         """Resume a run, from another point or with another state if wanted."""
+        if isinstance(run_id, Call):
+            run_id.use()
+            raise TypeError(
+                "resume takes the id of a run; with a call, engine.run(call, run_id=..., "
+                "resume=True) starts or resumes it"
+            )
         check_id("run_id", run_id)
         if flow is None:
             flow = await self.flow_of(core, run_id)
@@ -194,9 +200,10 @@ def take(verb: str, call: Call[Any], options: NewRun) -> None:
         raise TypeError(
             f"{call!r} is a flow: call it with its inputs, engine.{verb}({call.name}(...))"
         )
+    if isinstance(call, Effect):
+        call.use()
     if not isinstance(call, Call):
         raise TypeError(
             f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
         )
-    call.use()
     check_options(verb, options, (*NewRun.__annotations__, "resume"))

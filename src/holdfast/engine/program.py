@@ -76,6 +76,8 @@ def policy_of(verb: str, options: StepOptions, **more: Any) -> StepPolicy:
     """The policy that these options of `verb` make. Raises `TypeError` for unknown ones."""
     check_options(verb, options, StepOptions.__annotations__)
     retry = options.get("retry")
+    if not isinstance(retry, int | Retry | None):
+        raise TypeError(f"{verb}: retry must be a number of attempts or a Retry, not {retry!r}")
     claims = Claiming().and_also(
         outputs=options.get("outputs", ()),
         reads=options.get("reads", ()),

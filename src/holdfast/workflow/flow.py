@@ -182,6 +182,8 @@ def workflow(
     """
     if callable(name):
         return Workflow(name, name.__name__, "1", {})
+    if not isinstance(name, str | None):
+        raise TypeError(f"workflow needs a name or a function, not {name!r}")
     return lambda fn: Workflow(fn, name or fn.__name__, str(version), migrate or {})
 
 
