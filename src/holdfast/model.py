@@ -41,6 +41,7 @@ class Kind(StrEnum):
     CANCEL = "cancel"  # the run; among the steps of a task: one that was begun is abandoned
     TRIM = "trim"  # checkpoints before it were deleted; a worker continues after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
+    OUTPUT = "output"  # what a step put out before it was finished; nothing is decided by it
     MEMBER = "member"  # in a thread's journal: a run of it; in an alias's: the step it names
     VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
 

@@ -1,6 +1,7 @@
 """Executes a run and prints its events."""
 
 import asyncio
+import json
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -128,6 +129,9 @@ def in_a_line(event: Event) -> tuple[str, str]:
         case ev.StepProgress(name=name, fraction=fraction, message=message):
             share = "" if fraction is None else f" {100 * fraction:.0f} %"
             return f"  {name}{share} {message}", "dim"
+        case ev.StepOutput(name=name):
+            told = event.to_dict()["value"]
+            return f"  {name}: {told if isinstance(told, str) else json.dumps(told)}", "dim"
         case ev.StepRetrying(name=name, attempt=attempt, error=error, delay=delay):
             return (
                 f"↻ {name}  attempt {attempt} failed, again in {_show.span(delay)}: {error}",

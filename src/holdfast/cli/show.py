@@ -27,6 +27,7 @@ _WORDS: Final = {
     "request": "was asked to",
     "pause": "paused",
     "fail": "failed",
+    "output": "output of",
     "complete": "completed",
     "cancel": "cancelled",
     "rollback": "went back",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import random as _random
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from holdfast.engine import events as ev
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.operations import reading
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Report = Callable[[float | None, str], None]
-
 
 @dataclass(slots=True)
 class StepInfo:
@@ -39,11 +39,12 @@ class StepInfo:
     attempt: int  # 1 at first; attempts that were cut short, by a crash or otherwise, count too
     epoch: int = 0  # the seq of the rollback that the run continued from, if any
     flow: str = ""
-    _report: Report | None = field(default=None, repr=False, compare=False)
+    _tell: Callable[[ev.Event], None] | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     _core: Core | None = field(default=None, repr=False, compare=False)
     _claimed: list[Any] | None = field(default_factory=list, repr=False, compare=False)
     _options: Options | None = field(default=None, repr=False, compare=False)
+    _record: Callable[[str, Any], None] | None = field(default=None, repr=False, compare=False)
     _pending: Pending | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -82,8 +83,27 @@ class StepInfo:
         """Report the progress of this step to whoever watches the run."""
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be between 0 and 1, not {fraction!r}")
-        if self._report is not None:
-            self._report(fraction, message)
+        if self._tell is not None:
+            self._tell(ev.StepProgress(self.run_id, self.step, self.name, fraction, message))
+
+    def emit(self, value: Any, *, record: bool = False) -> None:
+        """Give a part of the step's output, such as a token, to whoever follows the run now.
+
+        They get a copy, as a `StepOutput` event, and none is lost if they are slow. It is not kept,
+        and neither is what another attempt repeats; the step's result is what counts. With
+        `record`, it is also saved when this attempt ends, for the run's timeline; raises
+        `SerializeError` for what can't be stored. In another process nobody hears of it, and
+        `record` raises `RuntimeError`.
+        """
+        if record:
+            if self._record is None:
+                raise RuntimeError(
+                    "a step that runs in another process can't record its output: return it, or "
+                    "run the step in a thread"
+                )
+            self._record(self.step, value)
+        if self._tell is not None:
+            self._tell(ev.StepOutput(self.run_id, self.step, self.name, _copied(value)))
 
     def claim(self, *evidence: Evidence | EvidencePack) -> None:
         """Claim something about the world with this step, as `.evidence()` does from outside.
@@ -213,6 +233,16 @@ def _decided(name: str, make: Callable[[], T]) -> T:
         return make()
     value: T = flow.decide(name, make)
     return value
+
+
+def _copied(value: Any) -> Any:
+    """A copy that the step can't change any more; what can't be copied is handed on as it is."""
+    if type(value) in (str, bytes, int, float, bool, type(None)):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # it may raise anything: a generator, a lock, a class of the user's
+        return value
 
 
 def call_in_step(step: StepInfo, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:

@@ -63,6 +63,13 @@ class StepProgress(StepEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class StepOutput(StepEvent):
+    """A part of what a step makes, before it is finished: see `current_step().emit`."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
 class StepCompleted(StepEvent):
     """A step is finished, and as durable as the checkpointer is set to make it."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
+from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import state_seq
@@ -90,6 +92,8 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             which = f"attempt {meta.attempt}: " if meta.of == "attempt" and meta.attempt else ""
             told = f"{failure.get('type', '')}: {failure.get('message', '')}" if failure else ""
             return which + told
+        case Kind.OUTPUT:
+            return json.dumps(readable.to_json(_anything(core, info.entry)))
         case Kind.QUESTION:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
@@ -105,11 +109,15 @@ def _note(core: Core, info: CheckpointInfo) -> str:
 
 
 def _value(core: Core, entry: Entry) -> dict[str, Any]:
+    found = _anything(core, entry)
+    return found if isinstance(found, dict) else {}
+
+
+def _anything(core: Core, entry: Entry) -> Any:
     """What an entry carries, if it can be read: a timeline is also for those that are damaged."""
     if not entry.size:
-        return {}
+        return None
     try:
-        found = core.journals.value(entry.run, entry.seq)
+        return core.journals.value(entry.run, entry.seq)
     except CheckpointCorruptedError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None

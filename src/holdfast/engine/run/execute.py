@@ -19,6 +19,7 @@ from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.functions import portable
 from holdfast.engine.program import Task
+from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.threads import threads
 from holdfast.errors import (
@@ -289,8 +290,8 @@ class Steps:
         else:
             info = StepInfo(
                 run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name,
-                self._reporter(task) if run.options.listening else None, self._stopping, run.core,
-                _options=run.options,
+                channel(run) if run.options.listening else None, self._stopping, run.core,
+                _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
             if policy.timeout is None:
                 value = await self._call(task, info, here)
@@ -334,21 +335,6 @@ class Steps:
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
-
-    def _reporter(self, task: Task) -> Callable[[float | None, str], None]:
-        """How a step reports its progress, from whatever thread it runs in."""
-        run = self._run
-        loop = asyncio.get_running_loop()
-
-        def tell(event: ev.Event) -> None:
-            run.emit(event)
-            self.ring()
-
-        def report(fraction: float | None, message: str) -> None:
-            event = ev.StepProgress(run.run_id, task.key, task.name, fraction, message)
-            loop.call_soon_threadsafe(tell, event) if _current_task() is None else tell(event)
-
-        return report
 
     # --- claims
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -44,6 +45,7 @@ class Recorder:
         self._stamp = flow.stamp | ({"epoch": epoch} if epoch else {})
         self._metas = {} if epoch else flow.metas
         self._kept: list[Draft] = []
+        self._outputs: deque[Draft] = deque()  # of steps, perhaps from other threads
         settings = hold.core.settings
         durability = options.durability or settings.durability
         self._waits = durability == "sync"
@@ -66,6 +68,8 @@ class Recorder:
         own tables is committed with the drafts. Raises `LeaseLostError`, and `CheckpointSaveError`
         if that is to stop the run.
         """
+        while self._outputs:
+            self._kept.append(self._outputs.popleft())
         if self._keeps and not urgent:
             self._keep(drafts)
             return []
@@ -138,6 +142,11 @@ class Recorder:
         encoding = None if value is None else compose.encode(self._core, self._run, value)
         known = {name: fact for name, fact in (facts or {}).items() if fact is not None}
         return Draft(kind.value, status.value, encoding, step=step, meta=dump_meta(known))
+
+    def keep_output(self, step: str, value: object) -> None:
+        """Record what a step puts out, with its outcome. From any thread. Raises `SerializeError`."""
+        encoding = compose.encode(self._core, self._run, value, root=f"output of {step}")
+        self._outputs.append(Draft(Kind.OUTPUT.value, Status.RUNNING.value, encoding, step=step))
 
     def _keep(self, drafts: Sequence[Draft]) -> None:
         """Of whole states only the newest is kept, and those with claims."""
