@@ -214,7 +214,7 @@ def test_a_run_may_continue_while_it_cannot_be_saved_and_says_so(
 def test_a_run_that_could_not_be_saved_to_the_end_still_has_its_result(store: Flaky) -> None:
     calls = Calls()
     with hf.SyncCheckpointer(store, deadline=0.5, on_save_failure="warn") as cp:
-        with pytest.warns(hf.UnsavedWarning, match="keep its result, or resume it"):
+        with pytest.warns(hf.UnsavedWarning, match="'run' completed, but"):
             final = run(flaky(store, calls, "cd").run(State(), store=cp, run_id="run"))
         assert final.log == list("abcd")
         assert cp.degraded is not None

@@ -13,6 +13,7 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
+from holdfast.engine.tracebacks import FULL
 from holdfast.store import Store
 from holdfast.urls import default_url, local_path, masked
 
@@ -24,6 +25,9 @@ _MASK: Final = "***"  # what a URL shows of its secrets
 
 def _debug(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     ctx.meta["holdfast.debug"] = value
+    if value and FULL not in os.environ:
+        os.environ[FULL] = "full"
+        ctx.call_on_close(lambda: os.environ.pop(FULL, None))
 
 
 _COMMON: Final = (

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from holdfast.engine.effects import Effect
+from holdfast.engine.tracebacks import fold
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -29,7 +30,11 @@ def blocking(
 
     def call(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         _refuse_loop(advice, args)
-        return block_on(lambda: method(self, *args, **options))
+        try:
+            return block_on(lambda: method(self, *args, **options))
+        except Exception as error:
+            fold(error)
+            raise
 
     _describe(call, method)
     return call

@@ -36,6 +36,7 @@ from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.loop import Run
 from holdfast.engine.stream import Stream
+from holdfast.engine.tracebacks import fold
 from holdfast.errors import (
     RunActiveError,
     RunCancelledError,
@@ -207,6 +208,9 @@ async def execute(ready: Prepared | Recorded) -> Any:
             ready = await ready.again(stale)
             ready.run.take_place_of(run)
             events = ready.rejected  # everybody knows that it was started
+        except Exception as error:
+            fold(error)
+            raise
 
 
 def outcome(core: Core, make: Make, run_id: str, inputs: Any = None) -> Any:

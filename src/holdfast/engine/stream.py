@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from typing import Any, Final
 
 from holdfast.engine.events import Event
+from holdfast.engine.tracebacks import fold
 
 
 class _HandOver:
@@ -94,7 +95,9 @@ class Stream(AsyncIterator[Event]):
     async def __anext__(self) -> Event:
         try:
             return await self._next()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception):
+                fold(error)
             if self._over:
                 await self._close_what_is_behind()
             raise

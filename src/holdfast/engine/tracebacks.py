@@ -1,0 +1,71 @@
+"""Tracebacks as users see them: their own frames, without those of the engine in between."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from holdfast.errors import HoldfastError
+
+FULL: Final = "HOLDFAST_TRACEBACK"
+"""The environment variable that turns folding off: `HOLDFAST_TRACEBACK=full`."""
+
+_OURS: Final = ("holdfast.",)
+_MACHINERY: Final = ("asyncio.", "concurrent.futures.")  # dropped beside frames of ours
+_MOST: Final = 100  # errors in a chain of causes
+
+
+def fold(error: BaseException) -> None:
+    """Take the engine's frames out of an error's traceback, and out of those of its causes.
+
+    Say `raise` afterwards: that adds no frame. An error that holdfast did not raise on purpose
+    keeps its frames where it was raised in holdfast: it is a mistake of ours, to be found.
+    """
+    if os.environ.get(FULL) == "full":
+        return
+    for one in _chain(error):
+        frames = list(_entries(one.__traceback__))
+        ours = [_is_of(entry, _OURS) for entry in frames]
+        if not any(ours) or (ours[-1] and not isinstance(one, HoldfastError)):
+            continue
+        kept: TracebackType | None = None
+        for entry, dropped in reversed(list(zip(frames, _dropped(frames, ours), strict=True))):
+            if not dropped:
+                kept = TracebackType(kept, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+        one.__traceback__ = kept
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error with its causes and contexts, each once."""
+    seen: dict[int, BaseException] = {}
+    waiting: list[BaseException | None] = [error]
+    while waiting and len(seen) < _MOST:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen[id(one)] = one
+            waiting += [one.__cause__, one.__context__]
+    yield from seen.values()
+
+
+def _entries(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+def _dropped(frames: list[TracebackType], ours: list[bool]) -> list[bool]:
+    """Which entries to drop: ours, and the machinery that leads to or from one of them."""
+    dropped = list(ours)
+    for places in (range(1, len(frames)), range(len(frames) - 2, -1, -1)):
+        step = places.step
+        for place in places:
+            if dropped[place - step] and _is_of(frames[place], _MACHINERY):
+                dropped[place] = True
+    return dropped
+
+
+def _is_of(entry: TracebackType, names: tuple[str, ...]) -> bool:
+    module = entry.tb_frame.f_globals.get("__name__", "")
+    return isinstance(module, str) and module.startswith(names)
