@@ -270,7 +270,10 @@ def test_a_save_that_fails_stops_the_run_unless_it_is_told_not_to(
         with pytest.raises(hf.CheckpointSaveError, match="the disk is full"):  # deviation: F1
             await app.run(State(), store=cp, run_id="run-1")
         assert runs == ["a"]
-        result = await app.run(State(), store=cp, run_id="run-2", checkpoint_failure_fatal=False)
+        with pytest.warns(hf.UnsavedWarning):
+            result = await app.run(
+                State(), store=cp, run_id="run-2", checkpoint_failure_fatal=False
+            )
         assert result == State("at-c", ["a", "b", "c"])
         assert "run-2 continues without its checkpoint" in caplog.text
         assert cp.degraded is not None
