@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine import events as ev
+from holdfast.model import Entry
 from holdfast.pipeline import Pipeline, PipelineResult, Registry, ServiceRegistry, Step
+from holdfast.stores.memory import MemoryStore
 from tests.pipeline.flows import Calls, follow, line, one, path, run, when
 
 
@@ -400,3 +403,26 @@ def test_orphaned_runs_are_resumed(cp: hf.SyncCheckpointer) -> None:
     run(pipeline.run(1, "t"))
     assert run(pipeline.recover()) == {}
     assert calls == {"a": 1, "b": 1}
+
+
+def test_a_result_says_whether_the_end_of_its_run_is_saved() -> None:
+    class Unreliable(MemoryStore):
+        inline = False
+        down = False
+
+        def append(self, entries: Sequence[Entry]) -> list[bool]:
+            if self.down:
+                raise hf.StoreUnavailableError("the store is down")
+            return super().append(entries)
+
+    store = Unreliable()
+    with hf.SyncCheckpointer(store, deadline=0.05, on_save_failure="warn") as cp:
+        pipeline = Pipeline(
+            steps=[{"id": "last", "function": lambda down: setattr(store, "down", down)}],
+            flow={"start_at": "last", "paths": [{"from": "last", "to": "end"}]},
+            checkpointer=cp,
+        )
+        assert pipeline.run_sync(False, "fine").saved
+        with pytest.warns(hf.UnsavedWarning):
+            assert not pipeline.run_sync(True, "lost").saved
+        store.down = False
