@@ -13,9 +13,10 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec import readable
+from holdfast.documents.workflow_results import result_of
 from holdfast.events import Event, StepCompleted, StepOutput, StepStarted
 from holdfast.graph import END, Graph
-from holdfast.workflow import WorkflowEngine, parallel, step, workflow
+from holdfast.workflow import parallel, step, workflow
 
 TOKENS = ["to", "be", "or", "not"]
 
@@ -59,8 +60,8 @@ def remember() -> str:
 
 
 async def events_of(flow: Any, store: str = "memory://") -> list[Event]:
-    async with WorkflowEngine(store) as engine:
-        return [event async for event in engine.execute(flow, workflow_id="r")]
+    async with hf.Engine(store) as engine:
+        return [event async for event in engine.stream(flow(), run_id="r")]
 
 
 def outputs(events: list[Event]) -> list[Any]:
@@ -126,8 +127,8 @@ def test_nobody_needs_to_listen() -> None:
     def flow() -> Any:
         return (yield step("say").python(say))
 
-    with WorkflowEngine("memory://") as engine:
-        assert engine.run_sync(flow, workflow_id="r") == {"text": "to be or not"}
+    with hf.Engine("memory://") as engine:
+        assert engine.run_sync(flow(), run_id="r") == {"text": "to be or not"}
         kinds = [moment.kind for moment in timeline(engine)]
     assert kinds == ["open", "result", "complete"]
 
@@ -146,8 +147,8 @@ def test_a_slow_consumer_loses_nothing_and_holds_nobody_up() -> None:
 
     async def main() -> list[Any]:
         heard = []
-        async with WorkflowEngine("memory://") as engine:
-            async for event in engine.execute(flow, workflow_id="r"):
+        async with hf.Engine("memory://") as engine:
+            async for event in engine.stream(flow(), run_id="r"):
                 if isinstance(event, StepOutput):
                     await asyncio.to_thread(said.wait)  # the step is done before we look on
                     heard.append(event.value)
@@ -175,12 +176,12 @@ def test_the_follower_gets_the_value_as_it_was() -> None:
     assert shown["value"] == repr(lock)
 
 
-def timeline(engine: WorkflowEngine, run_id: str = "r") -> list[Any]:
+def timeline(engine: hf.Engine, run_id: str = "r") -> list[Any]:
     with hf.SyncCheckpointer(engine.checkpointer.store) as cp:
         return list(cp.timeline(run_id))
 
 
-def recorded(engine: WorkflowEngine) -> list[tuple[str, Any]]:
+def recorded(engine: hf.Engine) -> list[tuple[str, Any]]:
     return [
         (moment.step, readable.loads(moment.note))
         for moment in timeline(engine)
@@ -208,16 +209,16 @@ def test_recorded_output_is_in_the_timeline_and_changes_nothing_else(
         return a + (yield step("b").python(work, args=("b",)).retry(2, backoff=0))
 
     cp = hf.Checkpointer(tmp_path / "runs.db", durability=durability)
-    with WorkflowEngine(cp) as engine:
+    with hf.Engine(cp) as engine:
         with pytest.raises(hf.StepFailedError):
-            engine.run_sync(flow, workflow_id="r")
+            engine.run_sync(flow(), run_id="r")
         broken = False
-        assert engine.run_sync(flow, workflow_id="r", resume=True) == "ab"
+        assert engine.run_sync(flow(), run_id="r", resume=True) == "ab"
         assert calls == ["a", "b", "b", "b"]
         assert recorded(engine) == [
             (name, {"part": name, "bytes": b"\0"}) for name in ("a", "b", "b", "b")
         ]
-        assert [one.name for one in engine.get_result("r").steps] == ["a", "b"]
+        assert [one.name for one in result_of(engine.checkpointer.core, "r").steps] == ["a", "b"]
         with hf.SyncCheckpointer(cp.store) as reader:
             loaded = reader.load("r")
             assert loaded is not None
@@ -225,7 +226,7 @@ def test_recorded_output_is_in_the_timeline_and_changes_nothing_else(
             assert len(list(reader.list_checkpoints("r"))) == 2
             assert reader.verify("r").ok
             reader.fork("r", run_id="copy")
-        assert engine.run_sync(flow, workflow_id="copy", resume=True) == "ab"
+        assert engine.run_sync(flow(), run_id="copy", resume=True) == "ab"
         assert calls == ["a", "b", "b", "b"]
     asyncio.run(cp.close())
 
@@ -236,10 +237,10 @@ def test_output_that_cannot_be_stored_fails_the_step_that_records_it() -> None:
         yield step("bad").python(lambda: hf.current_step().emit(object(), record=True))
 
     with (
-        WorkflowEngine("memory://") as engine,
+        hf.Engine("memory://") as engine,
         pytest.raises(hf.StepFailedError, match="output of bad") as caught,
     ):
-        engine.run_sync(flow, workflow_id="r")
+        engine.run_sync(flow(), run_id="r")
     assert isinstance(caught.value.__cause__, hf.SerializeError)
 
 

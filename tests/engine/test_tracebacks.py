@@ -20,7 +20,7 @@ from holdfast.engine import tracebacks
 from holdfast.engine.run.record import Recorder
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import WorkflowEngine, ask, step, workflow
+from holdfast.workflow import ask, step, workflow
 
 OURS = str(Path(hf.__file__).parent)
 
@@ -63,9 +63,9 @@ def engine_calls(error: BaseException) -> int:
 
 
 def run(flow: Any) -> hf.HoldfastError | ValueError:
-    with WorkflowEngine("memory://") as engine:
+    with hf.Engine("memory://") as engine:
         try:
-            engine.run_sync(flow, workflow_id="r")
+            engine.run_sync(flow(), run_id="r")
         except (hf.HoldfastError, ValueError) as error:
             return error
     raise AssertionError("it did not fail")
@@ -90,13 +90,13 @@ def test_a_paused_run_shows_only_the_call() -> None:
 
 def test_async_calls_and_events_show_few_frames_of_the_engine() -> None:
     async def main() -> None:
-        async with WorkflowEngine("memory://") as engine:
+        async with hf.Engine("memory://") as engine:
             with pytest.raises(hf.StepFailedError) as awaited:
-                await engine.run(failing, workflow_id="a")
+                await engine.run(failing(), run_id="a")
             assert engine_calls(awaited.value) <= 2
             assert shown(awaited.value)[-1] == "failing"
             with pytest.raises(hf.StepFailedError) as streamed:
-                async for _ in engine.execute(failing, workflow_id="b"):
+                async for _ in engine.stream(failing(), run_id="b"):
                     pass
             assert engine_calls(streamed.value) == 0
             assert shown(streamed.value.__cause__) == ["fails", "helper"]
@@ -125,8 +125,8 @@ def test_the_environment_asks_for_everything(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_mistake_of_holdfast_keeps_its_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"__name__": "holdfast.engine.run.record"}
     monkeypatch.setattr(Recorder, "note", eval("lambda *_, **__: {}['a mistake']", ours))
-    with WorkflowEngine("memory://") as engine, pytest.raises(KeyError) as caught:
-        engine.run_sync(wrong, workflow_id="r")
+    with hf.Engine("memory://") as engine, pytest.raises(KeyError) as caught:
+        engine.run_sync(wrong(), run_id="r")
     assert engine_calls(caught.value) > 3
 
 
@@ -144,11 +144,11 @@ def test_notes_causes_and_contexts_stay() -> None:
 
 def test_folding_makes_no_reference_cycles() -> None:
     async def main() -> weakref.ref[BaseException]:
-        async with WorkflowEngine("memory://") as engine:
+        async with hf.Engine("memory://") as engine:
             with contextlib.suppress(hf.RunPausedError):
-                await engine.run(asking, workflow_id="r")
+                await engine.run(asking(), run_id="r")
             try:
-                await engine.run(asking, workflow_id="r", resume=True)
+                await engine.run(asking(), run_id="r", resume=True)
             except hf.RunPausedError as error:
                 return weakref.ref(error)
         raise AssertionError
@@ -164,10 +164,10 @@ def test_folding_makes_no_reference_cycles() -> None:
 def test_what_python_prints_is_short(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(
-        "from holdfast.workflow import WorkflowEngine, step, workflow\n\n\n"
+        "import holdfast as hf\nfrom holdfast.workflow import step, workflow\n\n\n"
         "def divide():\n    return 1 / 0\n\n\n"
         "@workflow\ndef flow():\n    yield step('divide').python(divide)\n\n\n"
-        "WorkflowEngine('memory://').run_sync(flow, workflow_id='r')\n"
+        "hf.Engine('memory://').run_sync(flow(), run_id='r')\n"
     )
     env = {**os.environ, "HOLDFAST_TRACEBACK": ""}
     done = subprocess.run(
