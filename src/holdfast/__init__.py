@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.engine.effects import Call
     from holdfast.engine.engine import Engine
     from holdfast.engine.handle import RunHandle
+    from holdfast.engine.options import NewRun, Resume, RunOptions
     from holdfast.evidence import (
         Evidence,
         EvidencePack,
@@ -62,9 +63,12 @@ __all__ = [
     "EvidenceType",
     "EvidenceVerifier",
     "Integrity",
+    "NewRun",
+    "Resume",
     "Retention",
     "RunHandle",
     "RunInfo",
+    "RunOptions",
     "Stats",
     "Status",
     "StepInfo",
@@ -88,6 +92,7 @@ _WHERE: Final = {
     "engine.effects": ("Call",),
     "engine.engine": ("Engine",),
     "engine.handle": ("RunHandle",),
+    "engine.options": ("NewRun", "Resume", "RunOptions"),
     "engine.context": ("StepInfo", "current_step", "now", "random", "state_of", "uuid"),
     "evidence": (
         "Evidence",

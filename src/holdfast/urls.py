@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from holdfast import stores
@@ -43,20 +43,7 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
 
     Raises `StoreURLError` for anything else, `DurabilityError` if the store survives less.
     """
-    text = os.fspath(where) if where is not None else default_url()
-    url = text if "://" in text else _url_of_path(text)
-    scheme = url.partition("://")[0].lower()
-    opener = _openers.get(scheme)
-    if opener is None:
-        known = scheme.partition("+")[0]
-        use = f"use {known}://" if known in _openers else f"known are {', '.join(sorted(_openers))}"
-        raise StoreURLError(masked(text), f"there is no store for {scheme}://; {use}")
-    try:
-        query = dict(parse_qsl(urlsplit(url).query))
-    except ValueError:  # its message may repeat what is in the URL
-        check_user_part(text)
-        reason = "it is not a valid URL; percent-encode special characters (urllib.parse.quote)"
-        raise StoreURLError(masked(text), reason) from None
+    text, url, scheme, opener, query = _found(where)
     if "survives" in query:
         url = _without(url, {"survives"})
     options = query | options
@@ -73,6 +60,38 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
         raise StoreURLError(masked(text), f"an option does not fit this store: {error}") from None
     except ValueError as error:
         raise StoreURLError(masked(text), str(error)) from None
+
+
+def check_place(where: str | os.PathLike[str] | None) -> None:
+    """Raise `StoreURLError` if this names no store. Opens nothing."""
+    _found(where)
+
+
+class _Found(NamedTuple):
+    text: str  # as it was given
+    url: str
+    scheme: str
+    opener: Opener
+    query: dict[str, str]
+
+
+def _found(where: str | os.PathLike[str] | None) -> _Found:
+    """What a URL or path names. Raises `StoreURLError`."""
+    text = os.fspath(where) if where is not None else default_url()
+    url = text if "://" in text else _url_of_path(text)
+    scheme = url.partition("://")[0].lower()
+    opener = _openers.get(scheme)
+    if opener is None:
+        known = scheme.partition("+")[0]
+        use = f"use {known}://" if known in _openers else f"known are {', '.join(sorted(_openers))}"
+        raise StoreURLError(masked(text), f"there is no store for {scheme}://; {use}")
+    try:
+        query = dict(parse_qsl(urlsplit(url).query))
+    except ValueError:  # its message may repeat what is in the URL
+        check_user_part(text)
+        reason = "it is not a valid URL; percent-encode special characters (urllib.parse.quote)"
+        raise StoreURLError(masked(text), reason) from None
+    return _Found(text, url, scheme, opener, query)
 
 
 def _surviving(required: str | None, store: Store) -> Store:

@@ -151,6 +151,26 @@ def test_inputs_of_any_name_do_not_clash_with_options(engine: hf.Engine) -> None
         assert found == "a 1 s c (2, 3) {'trust': 4, 'flow': 5}"
 
 
+def test_an_engine_opens_its_store_when_it_is_first_used(tmp_path: Path) -> None:
+    engine = hf.Engine(tmp_path / "runs.db")
+    assert not list(tmp_path.iterdir())
+    engine.run_sync(doubled(1))
+    assert list(tmp_path.iterdir())
+    engine.close_sync()
+
+
+def test_graphs_of_other_functions_are_other_flows_although_they_look_alike(
+    engine: hf.Engine,
+) -> None:
+    def subtract(state: Count) -> Count:
+        return Count(state.n - 1)
+
+    other = Graph(Count, name="count").add_node("add", subtract).add_edge("add", END)
+    engine.run_sync(counting(Count()))
+    with pytest.raises(ValueError, match="two flows are called 'count'"):
+        engine.run_sync(other.set_entry("add").compile()(Count()))
+
+
 def test_every_async_verb_has_a_blocking_twin_and_shows_its_options() -> None:
     verbs = [
         name
@@ -300,6 +320,8 @@ def test_closing_stops_what_was_started_and_leaves_it_to_be_resumed(tmp_path: Pa
         run = engine.start_sync(long(), run_id="r")
         assert begun.wait(30)
     assert run.done()
+    with pytest.raises(hf.RunStoppedError, match="resume it to continue"):
+        run.result()
     with hf.Engine(tmp_path / "runs.db", flows=[long]) as engine:
         assert engine.recover_sync() == {"r": 7}
 
@@ -322,7 +344,7 @@ def test_closing_while_runs_are_under_way_logs_no_unretrieved_error() -> None:
             async for event in run.events():
                 if isinstance(event, StepStarted):
                     break
-        with pytest.raises(asyncio.CancelledError):
+        with pytest.raises(hf.RunStoppedError):
             await run
 
     asyncio.run(scenario())

@@ -200,7 +200,7 @@ class RedisCheckpointer(BaseCheckpointer):
     async def close(self) -> None:
         """Make everything durable and release what this opened. A second call does nothing."""
         await super().close()
-        if "_opened" in vars(self):
+        if self._place is not None:
             self.checkpointer.store.close()
 
 

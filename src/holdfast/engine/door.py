@@ -9,9 +9,11 @@ from typing import Any, Protocol, Self
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer, close_blocking
 from holdfast.engine.blocking import blocking
+from holdfast.engine.tracebacks import fold
 from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
 from holdfast.store import Store
+from holdfast.urls import check_place
 
 
 class View(Protocol):
@@ -99,8 +101,22 @@ class Use:
     def __enter__(self) -> Core:
         return self.core
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.end()
+        if isinstance(error, Exception):
+            fold(error)  # it leaves the engine here
+
+
+def check_store(where: Any) -> None:
+    """Raise `TypeError` or `StoreURLError` for what names no store. Opens nothing."""
+    known = getattr(where, "checkpointer", where)
+    if isinstance(known, Store | Checkpointer | SyncCheckpointer):
+        return
+    if where is not None and not isinstance(where, str | os.PathLike):
+        raise TypeError(
+            f"a store is given as a URL, a path, a Store or a Checkpointer, not {where!r}"
+        )
+    check_place(where)
 
 
 def open_checkpointer(
@@ -113,10 +129,7 @@ def open_checkpointer(
     known = getattr(where, "checkpointer", where)
     if isinstance(known, Checkpointer | SyncCheckpointer):
         return OpenedCheckpointer(known, ours=False)
-    if where is not None and not isinstance(where, Store | str | os.PathLike):
-        raise TypeError(
-            f"a store is given as a URL, a path, a Store or a Checkpointer, not {where!r}"
-        )
+    check_store(where)
     return OpenedCheckpointer(kind(where), ours=not isinstance(where, Store))
 
 
@@ -127,12 +140,13 @@ def _close_store(store: Store) -> None:
 
 
 class Door:
-    """Opens the checkpointer on first use and closes it."""
+    """Opens the checkpointer on first use, once, and closes it."""
 
     def __init__(self, store: Any = None) -> None:
         self._where = store
         self._lock = threading.Lock()
         self._place: OpenedCheckpointer | None = None
+        self._closed = False
 
     @property
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
@@ -143,6 +157,8 @@ class Door:
     def _opened(self) -> OpenedCheckpointer:
         with self._lock:
             if self._place is None:
+                if self._closed:
+                    raise StoreClosedError(str(self._where or "the default store"))
                 self._place = self._open()
             return self._place
 
@@ -151,10 +167,14 @@ class Door:
 
     async def close(self) -> None:
         """Make everything durable and close what this opened. A second call does nothing."""
+        with self._lock:
+            self._closed = True
         if self._place is not None:  # else it was never used
             await self._place.close()
 
-    close_sync = blocking(close)
+    def close_sync(self) -> None:
+        """`close`, for programs without an event loop."""
+        blocking(type(self).close)(self)
 
     async def __aenter__(self) -> Self:
         return self

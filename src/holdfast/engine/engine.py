@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
-from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.engine import launch
 from holdfast.engine.blocking import (
     BackgroundLoop,
@@ -15,7 +14,7 @@ from holdfast.engine.blocking import (
     blocking_iterator,
     check_options,
 )
-from holdfast.engine.door import StoreLike, open_checkpointer
+from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, check_store, open_checkpointer
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.handle import EventLog, RunHandle, Started
@@ -33,6 +32,7 @@ from holdfast.engine.stream import Stream
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.model import Status, check_id
 from holdfast.operations import reading
+from holdfast.urls import masked
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
@@ -42,7 +42,7 @@ R = TypeVar("R")
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
 
-class Engine:
+class Engine(Door):
     """Executes flows, records every step, and resumes runs wherever they stopped.
 
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
@@ -65,19 +65,14 @@ class Engine:
     ) -> None:
         check_options("Engine", defaults, (*RunOptions.__annotations__, "flows", "verifier"))
         self._launcher = Launcher(Registry(flows), defaults, verifier, keeps=store is not False)
-        self._opened = open_checkpointer("memory://" if store is False else store)
-        if store is False:
-            self.checkpointer.core.journals.keep_live()
+        super().__init__(store)
+        if store is not False:
+            check_store(store)
         self._started: dict[str, Started] = {}
         self._background = BackgroundLoop()
 
-    @property
-    def checkpointer(self) -> Checkpointer | SyncCheckpointer:
-        """The checkpointer behind this: to list runs, look at their states, fork and roll back."""
-        return self._opened.checkpointer
-
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.checkpointer.store.url!r})"
+        return f"{type(self).__name__}({masked(str(self._where))!r})"
 
     # --- executing
 
@@ -289,23 +284,19 @@ class Engine:
 
         Runs under way in other threads and tasks are finished first: the last one closes it.
         """
-        self._opened.refuse_work()
+        if self._place is not None:
+            self._place.refuse_work()
         for started in tuple(self._started.values()):
             await started.stop()
         self._background.stop()
-        await self._opened.close()
+        await super().close()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close_sync()
+    def _open(self) -> OpenedCheckpointer:
+        if self._where is not False:
+            return super()._open()
+        place = open_checkpointer("memory://")
+        place.checkpointer.core.journals.keep_live()
+        return place
 
     # --- without an event loop
 
@@ -323,7 +314,6 @@ class Engine:
     apply_deadlines_sync = blocking(apply_deadlines)
     orphans_sync = blocking(orphans)
     mermaid_sync = blocking(mermaid)
-    close_sync = blocking(close)
 
     @shows(NewRun)
     def start_sync(

@@ -6,14 +6,15 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from holdfast.engine import launch
-from holdfast.engine.blocking import loop_runs_here
+from holdfast.engine.blocking import blocking, loop_runs_here
 from holdfast.engine.events import Event
 from holdfast.engine.launch import Prepared, Recorded
+from holdfast.errors import RunStoppedError
 from holdfast.model import Status
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class RunHandle(Generic[R_co]):
         """Stop the run after the steps that are under way, to be resumed later."""
         await self._engine.pause(self.id, reason)
 
+    status_sync = blocking(status)
+    cancel_sync = blocking(cancel)
+    pause_sync = blocking(pause)
+
     def __repr__(self) -> str:
         return f"<run {self.id!r} of {self.flow!r}>"
 
@@ -92,9 +97,11 @@ class Started:
         self.done: Future[Any] = Future()
         self._task: asyncio.Task[Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._run_id = ""
 
     def execute(self, ready: Prepared | Recorded, at_end: Callable[[], None]) -> None:
         """Begin to execute it, on the event loop that runs here."""
+        self._run_id = ready.run_id
         if isinstance(ready, Prepared):
             ready.run.events = self.events
         self._loop = asyncio.get_running_loop()
@@ -114,7 +121,7 @@ class Started:
     def _end(self, at_end: Callable[[], None], task: asyncio.Task[Any]) -> None:
         at_end()
         if task.cancelled():
-            self.done.set_exception(CancelledError())
+            self.done.set_exception(RunStoppedError(self._run_id))
         elif (error := task.exception()) is not None:
             self.done.set_exception(error)
         else:

@@ -87,6 +87,13 @@ class RunTimeoutError(RunError, TimeoutError):
     _text = "run {run_id!r} took longer than {seconds:g} s; resume it to continue"
 
 
+class RunStoppedError(RunError):
+    """The run was stopped because its engine was closed; the steps it finished are saved."""
+
+    run_id: str
+    _text = "run {run_id!r} was stopped, because its engine was closed; resume it to continue"
+
+
 class UnknownFlowError(RunError, LookupError):
     """The engine does not know the flow of a run, or not in a version that can continue it."""
 

@@ -29,8 +29,9 @@ class WalkingFlow(Flow[R_co]):
 
     @property
     def definition(self) -> Hashable:
-        """Its nodes, and what connects them."""
-        return type(self), self._plan.shape
+        """Its nodes with their functions, and what connects them."""
+        functions = [getattr(n.fn, "__qualname__", "") for n in self._plan.nodes.values()]
+        return type(self), self._plan.shape, *functions
 
     def admits(self, version: str) -> bool:
         """Whether `migrate` says what becomes of that version's runs."""
