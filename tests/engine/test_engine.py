@@ -514,3 +514,18 @@ def test_events_of_a_stream_come_as_the_run_goes_on(engine: hf.Engine) -> None:
     assert seen[0] is RunStarted
     assert StepStarted in seen
     assert seen[-1] is RunCompleted
+
+
+def test_a_dropped_stream_does_not_keep_a_closed_engine_open(tmp_path: Path) -> None:
+    engine = hf.Engine(tmp_path / "runs.db")
+
+    async def main() -> None:
+        stream = engine.stream(doubled(1), run_id="r")
+        await anext(stream)
+        await engine.close()
+        del stream
+
+    asyncio.run(main())
+    gc.collect()
+    with pytest.raises(hf.StoreClosedError):
+        engine.checkpointer.store.read("r")

@@ -32,7 +32,7 @@ class OpenedCheckpointer:
 
     def __init__(self, checkpointer: Checkpointer | SyncCheckpointer, *, ours: bool) -> None:
         self.checkpointer = checkpointer
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a dropped stream may release it from within
         self._users = 0
         self._refuses = False
         # A front door that is dropped without close() must not leave connections behind.
@@ -47,13 +47,18 @@ class OpenedCheckpointer:
             self._users += 1
         return Use(self, core)
 
-    def release(self) -> None:
-        """One user less; the last one closes what is to be closed."""
+    def release(self, *, dropped: bool = False) -> None:
+        """One user less; the last one closes what is to be closed.
+
+        For one that was `dropped` a finalizer calls this: it must not wait for anything.
+        """
         with self._lock:
             self._users -= 1
             last = self._refuses and not self._users
-        if last:
+        if last and not dropped:
             self._close_now()
+        elif last and self._finalizer is not None:
+            self._finalizer()
 
     def refuse_work(self) -> None:
         """Accept no more users."""
@@ -97,6 +102,12 @@ class Use:
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.release()
+
+    def drop(self) -> None:
+        """`end`, where a finalizer calls it."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.release(dropped=True)
 
     def __enter__(self) -> Core:
         return self.core

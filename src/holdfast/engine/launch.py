@@ -342,5 +342,5 @@ def stream(
             use.end()
 
     made = Stream(main, events, use.end)
-    weakref.finalize(made, use.end)  # of one that is dropped
+    weakref.finalize(made, use.drop)
     return made
