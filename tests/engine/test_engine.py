@@ -326,6 +326,24 @@ def test_closing_stops_what_was_started_and_leaves_it_to_be_resumed(tmp_path: Pa
         assert engine.recover_sync() == {"r": 7}
 
 
+def test_closing_does_not_wait_for_a_run_whose_event_loop_stands_still(tmp_path: Path) -> None:
+    @step
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    @workflow
+    async def long() -> None:
+        await endless()
+
+    engine = hf.Engine(tmp_path / "runs.db")
+    with asyncio.Runner() as runner:
+        run = runner.run(engine.start(long(), run_id="r"))
+        engine.close_sync()
+        assert not run.done()
+    with pytest.raises(hf.RunStoppedError):
+        run.result()
+
+
 def test_closing_while_runs_are_under_way_logs_no_unretrieved_error() -> None:
     @step
     async def endless() -> None:
@@ -427,6 +445,29 @@ def test_of_several_who_run_the_same_at_once_one_executes_and_all_get_its_result
 
     asyncio.run(main())
     assert done == [1, 2]
+
+
+def test_of_several_who_open_the_same_run_at_once_one_executes_and_all_get_its_result(
+    engine: hf.Engine,
+) -> None:
+    done: list[int] = []
+
+    @step
+    def once(n: int) -> int:
+        done.append(n)
+        return n
+
+    @workflow
+    async def opened() -> int:
+        return await once(1)
+
+    async def main() -> list[int]:
+        return await asyncio.gather(
+            *(engine.run(opened(), run_id="r", resume=True) for _ in range(5))
+        )
+
+    assert asyncio.run(main()) == [1] * 5
+    assert done == [1]
 
 
 def test_a_step_that_waits_for_its_own_run_is_told_so(engine: hf.Engine) -> None:

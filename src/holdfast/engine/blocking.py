@@ -152,10 +152,12 @@ def _iterate(items: AsyncIterator[T]) -> Iterator[T]:
                 return
             yield item
     finally:
-        close = getattr(items, "aclose", None)
-        if close is not None:
-            loop.run_until_complete(close())
-        _wind_up(loop)
+        try:
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                loop.run_until_complete(close())
+        finally:
+            _wind_up(loop)
 
 
 async def _next(items: AsyncIterator[T]) -> T:
@@ -203,7 +205,7 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
-        loop.close()
+        _wind_up(loop)
 
 
 def loop_runs_here() -> bool:

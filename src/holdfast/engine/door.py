@@ -178,10 +178,15 @@ class Door:
 
     async def close(self) -> None:
         """Make everything durable and close what this opened. A second call does nothing."""
-        with self._lock:
-            self._closed = True
+        self._refuse_work()
         if self._place is not None:  # else it was never used
             await self._place.close()
+
+    def _refuse_work(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._place is not None:
+                self._place.refuse_work()
 
     def close_sync(self) -> None:
         """`close`, for programs without an event loop."""

@@ -115,7 +115,8 @@ class Engine(Door):
         run_id = ready.run_id
 
         def at_end() -> None:
-            self._started.pop(run_id, None)
+            if self._started.get(run_id) is started:
+                del self._started[run_id]
             use.end()
 
         self._started[run_id] = started
@@ -256,8 +257,9 @@ class Engine(Door):
             read = partial(
                 requests.wanted_questions, core, run_id, assignee=assignee, overdue=overdue
             )
-            for question in await core.off_loop(read):
-                yield question
+            found = await core.off_loop(read)
+        for question in found:
+            yield question
 
     async def apply_deadlines(self, run_id: str | None = None) -> list[Question]:
         """Answer what nobody answered in time with each question's default, in one run or in all.
@@ -284,8 +286,7 @@ class Engine(Door):
 
         Runs under way in other threads and tasks are finished first: the last one closes it.
         """
-        if self._place is not None:
-            self._place.refuse_work()
+        self._refuse_work()
         for started in tuple(self._started.values()):
             await started.stop()
         self._background.stop()

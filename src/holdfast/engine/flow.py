@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -95,6 +96,7 @@ class Registry:
     """The flows that one engine knows, by name and version."""
 
     def __init__(self, flows: Iterable[Flow[Any]] = ()) -> None:
+        self._lock = threading.Lock()
         self._flows: dict[str, dict[str, Flow[Any]]] = {}
         if isinstance(flows, Flow):
             raise TypeError(f"flows is a list: flows=[{flows.name}]")
@@ -104,16 +106,18 @@ class Registry:
     def add(self, flow: Flow[Any]) -> None:
         """Make a flow known. Raises `ValueError` if another has its name and version."""
         as_flow(flow)
-        versions = self._flows.setdefault(flow.name, {})
-        known = versions.get(flow.version)
-        if known is flow:
-            return
-        if known is not None and known.definition != flow.definition:
-            raise ValueError(
-                f"two flows are called {flow.name!r} version {flow.version}: {known!r} and "
-                f"{flow!r}; give one of them another name or version"
-            )
-        self._flows[flow.name] = {**versions, flow.version: flow}
+        with self._lock:
+            versions = self._flows.get(flow.name, {})
+            known = versions.get(flow.version)
+            if known is flow:
+                return
+            if known is not None and known.definition != flow.definition:
+                raise ValueError(
+                    f"two flows are called {flow.name!r} version {flow.version}: {known!r} and "
+                    f"{flow!r}; give one of them another name or version"
+                )
+            changed = {**versions, flow.version: flow}
+            self._flows = {**self._flows, flow.name: changed}  # readers keep what they have
 
     def find(self, run_id: str, name: str, version: str) -> Flow[Any]:
         """The flow that continues a run: of its own version, or one that admits it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
@@ -111,22 +112,24 @@ class Started:
     async def stop(self) -> None:
         """Stop executing it, and leave it to be resumed."""
         task, loop = self._task, self._loop
-        if task is None or loop is None or task.done() or loop.is_closed():
-            return
+        if task is None or loop is None or task.done() or not loop.is_running():
+            return  # it has stopped, or its loop has: nobody would hear of it
         loop.call_soon_threadsafe(task.cancel)
         done = asyncio.wrap_future(self.done)
         await asyncio.wait([done])
         done.exception()  # retrieved, or asyncio would log it: the run's handle raises it
 
     def _end(self, at_end: Callable[[], None], task: asyncio.Task[Any]) -> None:
-        at_end()
-        if task.cancelled():
-            self.done.set_exception(RunStoppedError(self._run_id))
-        elif (error := task.exception()) is not None:
-            self.done.set_exception(error)
-        else:
-            self.done.set_result(task.result())
-        self.events.close()
+        try:
+            at_end()
+        finally:  # whatever happens there: others wait for the outcome
+            if task.cancelled():
+                self.done.set_exception(RunStoppedError(self._run_id))
+            elif (error := task.exception()) is not None:
+                self.done.set_exception(error)
+            else:
+                self.done.set_result(task.result())
+            self.events.close()
 
 
 class EventLog(deque[Event]):
@@ -181,7 +184,7 @@ class _Follower:
 
     def put(self, event: Event | None) -> None:
         self._events.append(event)
-        if not self._loop.is_closed():
+        with contextlib.suppress(RuntimeError):  # its loop is closed: nobody follows any more
             self._loop.call_soon_threadsafe(self._bell.set)
 
     async def next(self) -> Event | None:

@@ -20,7 +20,12 @@ from holdfast.engine.resume.holders import refuse_if_held
 from holdfast.engine.run import live
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import newest_run
-from holdfast.errors import CheckpointNotFoundError, RunActiveError, RunFinishedError
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    RunActiveError,
+    RunExistsError,
+    RunFinishedError,
+)
 from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
 from holdfast.operations import reading
@@ -85,15 +90,22 @@ class Launcher:
         self.flows.add(flow)
         how = self.options(flow, given, listening=listening)
         run_id = given.get("run_id")
-        if resume:
-            known = await self._existing(core, flow, given)
-            if known is not None:
-                return await self._resumed(core, flow, known, call.inputs, how, make_run)
         link = Link(given.get("thread_id"), given.get("owner"), source=call.source)
         if link.thread is not None:
             check_id("thread_id", link.thread)
         name = new_id() if run_id is None else run_id
-        return await launch.start(core, flow.program, name, call.inputs, how, link, make_run)
+        while True:
+            if resume:
+                known = await self._existing(core, flow, given)
+                if known is not None:
+                    return await self._resumed(core, flow, known, call.inputs, how, make_run)
+            try:
+                return await launch.start(
+                    core, flow.program, name, call.inputs, how, link, make_run
+                )
+            except RunExistsError:
+                if not resume:
+                    raise  # otherwise someone else has just opened it: resume it, or wait for it
 
     async def resume(
         self,
