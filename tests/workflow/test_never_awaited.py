@@ -306,3 +306,9 @@ def test_a_step_dropped_in_a_script_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert charge("a").result() == "a"
+
+
+def test_the_error_shows_nothing_of_how_the_flow_ended(engine: hf.Engine) -> None:
+    with pytest.raises(hf.StepNotAwaitedError) as caught:
+        engine.run_sync(dropped_last())
+    assert caught.value.__context__ is None

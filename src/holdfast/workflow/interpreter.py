@@ -112,6 +112,7 @@ class Interpreter:
         while fiber.frames:
             frame = fiber.frames[-1]
             self._here = frame
+            returned = None
             try:
                 if outcome.error is not None:
                     self.pending.excuse()
@@ -119,30 +120,29 @@ class Interpreter:
                 else:
                     effect = frame.code.send(outcome.value)
             except StopIteration as stop:
-                fiber.frames.pop()
-                outcome = Outcome(stop.value)
-                if not fiber.frames:
-                    frame.scope.end()
-                    self.pending.check(at_end=fiber.group is None)
-                    outcome = self._ended(fiber, frame.scope, outcome)
+                returned = Outcome(stop.value)
             except _NOT_THE_FLOWS:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever the flow raises
                 fiber.frames.pop()
                 outcome = Outcome(error=error)
-            else:
-                if isinstance(effect, Effect):
-                    effect.use()
-                self.pending.check(at_end=False)
-                try:
-                    result = self._perform(fiber, frame, effect)
-                except _NOT_THE_FLOWS:
-                    raise
-                except Exception as error:  # noqa: BLE001 - a condition or a part's function
-                    result = Outcome(error=error)
-                if result is None:
-                    return
-                outcome = result
+                continue
+            if returned is not None:  # outside of `except`: its errors must not show StopIteration
+                fiber.frames.pop()
+                outcome = returned if fiber.frames else self._ended(fiber, frame.scope, returned)
+                continue
+            if isinstance(effect, Effect):
+                effect.use()
+            self.pending.check(at_end=False)
+            try:
+                result = self._perform(fiber, frame, effect)
+            except _NOT_THE_FLOWS:
+                raise
+            except Exception as error:  # noqa: BLE001 - a condition or a part's function
+                result = Outcome(error=error)
+            if result is None:
+                return
+            outcome = result
         if fiber.group is None:
             self.outcome = outcome
         else:
@@ -150,6 +150,8 @@ class Interpreter:
 
     def _ended(self, fiber: Fiber, scope: Scope, outcome: Outcome) -> Outcome:
         """The outcome of a fiber. An item's `async def` without a step is recorded as one."""
+        scope.end()
+        self.pending.check(at_end=fiber.group is None)
         body = None if fiber.group is None else fiber.group.body
         if body is None or scope.asked or scope.path in self.replay.found:
             return outcome
@@ -362,7 +364,7 @@ class Interpreter:
         return known
 
     def note(self, key: str, step: Step[Any] | None, value: Any, order: int) -> None:
-        """A step\'s result, as the flow sees it."""
+        """A step's result, as the flow sees it."""
         self.results[key] = value
         if step is not None and step.undo is not None:
             self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
