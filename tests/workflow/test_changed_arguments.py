@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,10 @@ class Point:
     y: Any = None
 
 
+class Place(pydantic.BaseModel):
+    x: int
+
+
 class Color(enum.Enum):
     RED = 1
     BLUE = 2
@@ -105,6 +111,10 @@ class Color(enum.Enum):
         ({1, 2}, {1, 3}),
         (Point(1), Point(2)),
         (Point(1, [1]), Point(1, [2])),
+        (Place(x=1), Place(x=2)),
+        (np.array([1.0, 2.0]), np.array([1.0, 3.0])),
+        (np.float64(1), np.float64(2)),
+        (np.zeros(10_000), np.zeros(10_001)),
         (Color.RED, Color.BLUE),
         (b"a", b"b"),
         (None, 0),

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import PurePath
 from typing import Any, Final
 
+from holdfast.codec.arrays import is_numpy
+
 _MOST: Final = 4096
 _BYTES: Final = 6  # of the digest: a change goes unnoticed once in 2**48
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
@@ -85,6 +87,10 @@ def _rare(value: Any, room: int) -> str:
         raise _TooLargeError
     if isinstance(value, _BY_REPR):
         return repr(value)
+    if is_numpy(value) and not value.dtype.hasobject:
+        if value.nbytes > room:
+            raise _TooLargeError
+        return f"{_kind(value)}{value.dtype}{value.shape}{value.tobytes()!r}"
     if isinstance(value, Mapping):
         _add(dict(value), inner, room)
     elif isinstance(value, Set):
@@ -95,6 +101,9 @@ def _rare(value: Any, room: int) -> str:
         parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
         inner.append(_kind(value))
         _add(parts, inner, room)
+    elif hasattr(type(value), "__pydantic_complete__"):
+        inner.append(_kind(value))
+        _add({**vars(value), **(value.__pydantic_extra__ or {})}, inner, room)
     else:
         return f"{_kind(value)}{getattr(value, 'shape', '')}"
     return "".join(inner)
