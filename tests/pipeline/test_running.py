@@ -296,9 +296,7 @@ def test_steps_run_on_the_executor_they_are_given() -> None:
 
                 return threading.current_thread().name
 
-        assert run(Pipeline([Where("a", executor=executor)], line("a")).run())["a"].startswith(
-            "mine"
-        )
+        assert run(Pipeline([Where("a", run_on=executor)], line("a")).run())["a"].startswith("mine")
 
 
 def test_many_runs_at_once_share_a_pipeline_and_nothing_else(cp: hf.SyncCheckpointer) -> None:

@@ -43,7 +43,7 @@ class StepPolicy:
 
     def __post_init__(self) -> None:
         if is_async(self.commit):
-            raise TypeError("commit= runs within a transaction and can't be async: use a plain def")
+            raise TypeError("commit= runs in a transaction and can't be async: use a plain def")
         if self.timeout is not None and not 0 < self.timeout < float("inf"):
             raise ValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
 

@@ -80,7 +80,7 @@ class Graph(Generic[S]):
         With `commit`, `commit(cursor, state)` writes to tables in the store's own database, in
         one transaction with the checkpoint: exactly once.
 
-        It takes `retry`, `timeout`, `executor`, `inline`, and what it claims about the world:
+        It takes `retry`, `timeout`, `run_on`, `inline`, and what it claims about the world:
         `outputs` are the files that it writes, `reads` those that it reads, `removes` those that
         are gone when it is finished, `evidence` any other claims. They may be functions: of what
         the node returned, which may be None, and of the state it was given, if they have a second

@@ -51,7 +51,8 @@ class Step:
 
     - `retry`: how often it may be tried in all, or a `Retry`.
     - `timeout`: seconds that an attempt may take.
-    - `executor` is where a sync one runs instead; `inline=True` calls it right on the event loop.
+    - `run_on`: the executor that a sync one runs on instead; `inline=True` calls it right on the
+      event loop.
     - `fallback(data, error)`: gives the output where all attempts failed; a subclass may have it
       as a method instead.
     - `continue_on_error`: a failure becomes the output: a dict with `step_error`.
@@ -76,7 +77,7 @@ class Step:
         continue_on_error: bool | None = None,
         fallback: Callable[[Any, Any], Any] | None = None,
         checkpoint: bool | None = None,
-        executor: Executor | None = None,
+        run_on: Executor | None = None,
         inline: bool = False,
         outputs: Paths = (),
         reads: PathLike | Iterable[PathLike] = (),
@@ -106,7 +107,7 @@ class Step:
             self.policy = StepPolicy(
                 retry=self._retry,
                 timeout=_number("timeout", timeout),
-                executor=executor,
+                executor=run_on,
                 inline=inline,
                 marked=self.checkpoint,
                 claims=Claiming().and_also(outputs, reads, evidence).or_none(),

@@ -18,7 +18,7 @@ def channel(run: Run) -> Callable[[Event], None]:
     loop = asyncio.get_running_loop()
 
     def tell(event: Event) -> None:
-        run.events.append(event)  # at once: before whatever the step's end is told with
+        run.events.append(event)  # at once: the events of the step's end come after it
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - None where none runs
             run.ring()
             return
