@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, open_checkpointer
-from holdfast.engine.effects import Call, mark
 from holdfast.engine.engine import Engine
-from holdfast.engine.flow import Registry, Wanted
+from holdfast.engine.flow import Registry
 from holdfast.engine.launch import Prepared, Recorded
 from holdfast.engine.launcher import Launcher
-from holdfast.engine.options import NewRun, Resume, Strategy
+from holdfast.engine.options import NewRun, Resume
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
@@ -26,32 +22,25 @@ from holdfast.engine.resume.holders import SILENT_SECONDS
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.threads import newest_run
-from holdfast.engine.walking import time_travel
-from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.errors import EndedWithFailureError, RunPausedError
-from holdfast.kernel.core import Core, Op
+from holdfast.kernel.core import Core
 from holdfast.operations import saving
-from holdfast.pipeline import export, files
-from holdfast.pipeline.definition import plan_of
-from holdfast.pipeline.going_to import go_to
+from holdfast.pipeline import files
 from holdfast.pipeline.options import (
     FlowOptions,
     NewPipelineRun,
     PipelineOptions,
     ResumePipeline,
 )
-from holdfast.pipeline.pipeline_plan import PipelinePlan
+from holdfast.pipeline.pipeline_flow import PipelineFlow
 from holdfast.pipeline.pipeline_program import PipelineProgram
-from holdfast.pipeline.registry import ServiceRegistry, registry_of
+from holdfast.pipeline.registry import ServiceRegistry
 from holdfast.pipeline.results import PipelineResult
-from holdfast.pipeline.steps import HumanInputStep, Step
+from holdfast.pipeline.steps import HumanInputStep
 from holdfast.seams import new_id
 
-if TYPE_CHECKING:
-    from holdfast.evidence import EvidenceVerifier
 
-
-class Pipeline(WalkingFlow[PipelineResult], Door):
+class Pipeline(PipelineFlow, Door):
     """Steps, and the paths between them. Many runs at once may use it.
 
     A step is a `Step`, or a mapping with an `id` and a `function`. After a step its paths are
@@ -88,64 +77,12 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
         }
         self._define(definition, services=services, checkpointer=checkpointer, **options)
 
-    @classmethod
-    def from_dict(
-        cls, definition: Mapping[str, Any], **options: Unpack[PipelineOptions]
-    ) -> Pipeline:
-        """The pipeline that data describes. It can name only what is in the `registry`."""
-        pipeline = cls.__new__(cls)
-        cls._define(pipeline, definition, **options)
-        return pipeline
-
-    @classmethod
-    def from_file(
-        cls, path: str | os.PathLike[str], **options: Unpack[PipelineOptions]
-    ) -> Pipeline:
-        """The pipeline that a `.json`, `.yaml` or `.yml` file describes.
-
-        Raises `InvalidFlowError` that names the file and the lines, and `OSError`.
-        """
-        read = files.read(path)
-        pipeline = cls.__new__(cls)
-        cls._define(pipeline, read.data, read, **options)
-        return pipeline
-
     def _define(
         self, given: Any, read: files.Read | None = None, **options: Unpack[PipelineOptions]
     ) -> None:
-        check_options("Pipeline", options, PipelineOptions.__annotations__)
+        super()._define(given, read, **options)
         Door.__init__(self, options.get("checkpointer"))
-        self._registry = registry_of(options.get("registry"))
-        migrate, rename = options.get("migrate"), options.get("rename")
-        plan = plan_of(given, self._registry, read, migrate=migrate, rename=rename)
-        plan.serve(options.get("services"))
-        self._plan: PipelinePlan = plan
-        self._verifier = options.get("verifier")
         self._launcher = Launcher(Registry([self]), {}, None, keeps=self._where is not None)
-
-    @property
-    def steps(self) -> dict[str, Step]:
-        """The steps by id."""
-        return dict(self._plan.steps)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The definition: `from_dict` makes the same pipeline of it, with the same registry.
-
-        Raises `ValueError` for a function that has no name there.
-        """
-        return export.definition_of(self._plan, self._registry)
-
-    def to_json(self, *, indent: int | None = 2) -> str:
-        """`to_dict` as text, for a file that `from_file` reads."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False) + "\n"
-
-    def mermaid(self) -> str:
-        """The pipeline as Mermaid text, which Markdown viewers draw."""
-        return export.picture_of(self._plan)
-
-    def __call__(self, data: Any = None) -> Call[PipelineResult]:
-        """What to run: `engine.run(pipeline(data))`. Awaited in a workflow, it is a child run."""
-        return replace(self._call(data), mark=mark("call of", self.name))
 
     @shows(NewPipelineRun)
     async def run(
@@ -174,12 +111,13 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
             raise ValueError(_UNSAVED)
         given = _named(thread_id, options, resume=resume)
         place = self._place_of_run()
-        with place.use() as core:
-            ready = await self._launcher.begin(core, self._call(data), given, resume=resume)
-            result = await self._execute(ready)
-        if self._where is None:
-            await place.close()
-        return result
+        try:
+            with place.use() as core:
+                ready = await self._launcher.begin(core, self._call(data), given, resume=resume)
+                return await self._execute(ready)
+        finally:
+            if self._where is None:
+                await place.close()
 
     run_sync = blocking(run)
 
@@ -193,6 +131,7 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
         begin = partial(self._launcher.begin, call=call, given=given, listening=True)
         return self._stream(self._place_of_run(), begin)
 
+    @shows(ResumePipeline)
     async def resume(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> PipelineResult:
@@ -217,6 +156,7 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
 
     resume_sync = blocking(resume)
 
+    @shows(ResumePipeline)
     def resume_stream(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> Stream:
@@ -265,46 +205,6 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
     cancel_sync = blocking(cancel)
     recover_sync = blocking(recover)
 
-    def program(self) -> PipelineProgram:
-        """One execution of this pipeline, for the engine."""
-        return PipelineProgram(self._plan)
-
-    def inputs_from(self, data: Any) -> dict[str, Any]:
-        """The state that a run begins with, from the pipeline's input."""
-        return {"pipeline_input": data, "steps": {}}
-
-    def pack(self, result: Any) -> Any:
-        """A result, as the parent of a child run records it."""
-        return {"steps": dict(result), "run_id": result.run_id, "output": result.output}
-
-    def unpack(self, recorded: Any) -> PipelineResult:
-        """The result that `pack` was given."""
-        return PipelineResult(
-            recorded["steps"],
-            run_id=recorded["run_id"],
-            status="completed",
-            output=recorded["output"],
-        )
-
-    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
-        """Continue with another step: back to one that has run, or forward."""
-        if wanted.override is not None or wanted.validate is not None:
-            raise ValueError("the state of a pipeline can't be overridden: fork the run instead")
-        if wanted.from_step is not None:
-            return go_to(core, self.program, self._plan, run_id, wanted.from_step)
-        return time_travel.go_back(core, self.program, self._plan, run_id, wanted)
-
-    @property
-    def verifier(self) -> EvidenceVerifier | None:
-        """What checks the claims of its steps, if not the default verifier."""
-        return self._verifier
-
-    @property
-    def strategy(self) -> Strategy:
-        """After every step, unless some are not to be saved."""
-        marks = [step.checkpoint for step in self._plan.steps.values()]
-        return Strategy.EVERY_STEP if all(marks) else Strategy.MARKED
-
     @property
     def kept_in(self) -> StoreLike:
         """Where its runs are saved, as it was given; None if they are not."""
@@ -329,9 +229,6 @@ class Pipeline(WalkingFlow[PipelineResult], Door):
         place = open_checkpointer("memory://")
         place.checkpointer.core.journals.keep_live()
         return place
-
-    def _call(self, data: Any) -> Call[PipelineResult]:
-        return Call(self, self.inputs_from(data))
 
     async def _newest(self, core: Core, thread_id: str) -> str:
         return await core.off_loop(partial(newest_run, core, thread_id, self.name))
