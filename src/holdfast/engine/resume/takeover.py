@@ -17,7 +17,7 @@ from holdfast.engine.resume.history import History
 from holdfast.engine.resume.holders import refuse_if_held, this_process
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.left import recall
-from holdfast.engine.run.loop import Resumption
+from holdfast.engine.run.resumption import Resumption
 from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,

@@ -39,7 +39,8 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.engine.run.loop import Resumption, Run
+    from holdfast.engine.run.loop import Run
+    from holdfast.engine.run.resumption import Resumption
     from holdfast.evidence import Evidence
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -6,10 +6,9 @@ import asyncio
 import logging
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from holdfast.codec.meta import Meta
@@ -22,6 +21,7 @@ from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.record import Recorder
+from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
     HoldfastError,
@@ -37,23 +37,6 @@ from holdfast.model import Kind, Status
 from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
-
-_NONE: Mapping[str, Any] = MappingProxyType({})
-
-
-class Resumption(NamedTuple):
-    """What happened in a resumed run before."""
-
-    epoch: int = 0
-    deaths: int = 0
-    failed_attempts: Mapping[str, int] = _NONE
-    cut_short: Mapping[str, int] = _NONE  # attempts that began and were dropped, by step
-    answers: Mapping[str, Any] = _NONE
-    wanted: str | None = None
-    waits: bool = False  # for answers that have not come
-    repairs: bool = False  # it went back because checkpoints did not verify
-    failure: BaseException | None = None  # it was being rolled back for this
-    undone: Mapping[str, str] = _NONE  # the steps that were undone; why not, if that failed
 
 
 class _Good(NamedTuple):

@@ -1,0 +1,24 @@
+"""What the journal of a resumed run tells the run loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Resumption(NamedTuple):
+    """What happened in a resumed run before."""
+
+    epoch: int = 0
+    deaths: int = 0
+    failed_attempts: Mapping[str, int] = _NONE
+    cut_short: Mapping[str, int] = _NONE  # attempts that began and were dropped, by step
+    answers: Mapping[str, Any] = _NONE
+    wanted: str | None = None
+    waits: bool = False  # for answers that have not come
+    repairs: bool = False  # it went back because checkpoints did not verify
+    failure: BaseException | None = None  # it was being rolled back for this
+    undone: Mapping[str, str] = _NONE  # the steps that were undone; why not, if that failed
