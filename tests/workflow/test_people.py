@@ -362,7 +362,7 @@ def test_a_workflow_reads_the_state_of_another_run_once_and_for_all(engine: hf.E
     def report() -> Flow:
         latest = yield read_run("prices")
         yield ask("Go on?")
-        return latest, (yield read_run(thread="t")), (yield read_run("prices", step="a"))
+        return latest, (yield read_run(thread_id="t")), (yield read_run("prices", step="a"))
 
     @workflow
     async def awaits() -> Any:
@@ -388,7 +388,7 @@ def test_a_thread_is_read_without_the_run_that_reads(store: hf.Store) -> None:
     @workflow
     def chat() -> Flow:
         try:
-            before = yield step("before").python(lambda: hf.state_of(thread="t"))
+            before = yield step("before").python(lambda: hf.state_of(thread_id="t"))
         except hf.StepFailedError:
             before = None
         return (yield step("after").python(lambda: [before and before["after"], "hello"]))

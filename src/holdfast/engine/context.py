@@ -164,19 +164,20 @@ def current_step() -> StepInfo:
 def state_of(
     run_id: str | None = None,
     *,
-    thread: str | None = None,
+    thread_id: str | None = None,
     step: str | None = None,
     as_type: Any = None,
     verified: bool = False,
 ) -> Any:
     """In a step: the latest state of another run in the same store, or of a thread's newest one.
 
-    With `step`, as that step left it; with `verified`, the newest that verifies now, and
-    none if nothing was claimed. It is what `load` gives: of a workflow, its results by step. Blocks; in an async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises
-    `CheckpointNotFoundError` where there is none yet: give the step a `retry` to wait for it.
+    With `step`, as that step left it; with `verified`, the newest that verifies now, and none if
+    nothing was claimed. It is what `load` gives: of a workflow, its results by step. Blocks: in an
+    async step, `await asyncio.to_thread(hf.state_of, ...)`. Raises `CheckpointNotFoundError`
+    where there is none yet: give the step a `retry` to wait for it.
     """
-    if (run_id is None) is (thread is None):
-        raise TypeError("state_of needs a run_id, or thread=")
+    if (run_id is None) is (thread_id is None):
+        raise TypeError("state_of needs a run_id or a thread_id")
     here = current_step()
     core = here._core  # noqa: SLF001 - the step's own
     if core is None:
@@ -187,7 +188,7 @@ def state_of(
     if run_id is not None:
         wanted = [run_id]
     else:
-        others = reading.thread(core, str(thread))
+        others = reading.thread(core, str(thread_id))
         wanted = [info.run_id for info in others if info.run_id != here.run_id]
     for name in wanted:
         seq = _verified(core, here, name, step) if verified else None
@@ -196,7 +197,7 @@ def state_of(
         found = reading.load(core, name, seq=seq, step=None if verified else step, as_type=as_type)
         if found is not None:
             return found.state
-    raise CheckpointNotFoundError(str(run_id or f"of thread {thread!r}"))
+    raise CheckpointNotFoundError(str(run_id or f"of thread {thread_id!r}"))
 
 
 def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int | None:
