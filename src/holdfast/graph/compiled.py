@@ -186,7 +186,10 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         limit: int | None = None,
         oldest_first: bool = False,
     ) -> list[GraphCheckpoint]:
-        """The run's checkpoints, newest first, without their states: all, or at most `limit`."""
+        """The run's checkpoints without their states: all, or at most `limit`.
+
+        Newest first, unless `oldest_first`.
+        """
         async with _engine({"store": store, "run_id": run_id}) as engine:
             core = engine.checkpointer.core
             found = await core.off_loop(
