@@ -1,6 +1,5 @@
 """`holdfast questions`: what runs wait for people to answer."""
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -34,16 +33,8 @@ def command(
     With --json, all of them, one object per line, with the schema of the answer.
     """
     with session.opened() as cp:
-        if run is None:
-            every = requests.open_questions(cp.core, assignee=assignee, overdue=overdue)
-        else:
-            now = datetime.now(UTC)
-            every = [
-                question
-                for question in requests.questions(cp.core, find_run(cp, run).run_id)
-                if (assignee is None or question.is_for(assignee))
-                and (not overdue or question.is_overdue(now))
-            ]
+        run_id = None if run is None else find_run(cp, run).run_id
+        every = requests.open_questions(cp.core, run_id, assignee=assignee, overdue=overdue)
     found = every[: session.most(limit, _LISTED)]
     if session.json:
         for question in found:

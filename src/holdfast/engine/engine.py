@@ -248,14 +248,15 @@ class Engine(Door):
     async def questions(
         self, run_id: str | None = None, *, assignee: str | None = None, overdue: bool = False
     ) -> AsyncIterator[Question]:
-        """What a run waits for, or without a `run_id` what all runs of the store wait for.
+        """What a run waits for, in the order asked; without a `run_id`, what all runs of the store
+        wait for, those due first.
 
-        Those due first. With `assignee`, what this person may answer; with `overdue`, what nobody
+        With `assignee`, what this person may answer; with `overdue`, what nobody
         answered in time.
         """
         with self._opened.use() as core:
             read = partial(
-                requests.wanted_questions, core, run_id, assignee=assignee, overdue=overdue
+                requests.open_questions, core, run_id, assignee=assignee, overdue=overdue
             )
             found = await core.off_loop(read)
         for question in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -29,7 +28,7 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, check_id
-from holdfast.operations.reading import check_limit, outages_named
+from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
 
 log = logging.getLogger("holdfast")
@@ -119,45 +118,26 @@ def open_question(core: Core, run_id: str, key: str | None = None) -> Question:
 
 def open_questions(
     core: Core,
+    run_id: str | None = None,
     *,
     assignee: str | None = None,
     overdue: bool = False,
-    limit: int | None = None,
-    after: Question | None = None,
 ) -> list[Question]:
-    """The questions that all runs of a store wait for, those due first. Blocks, and writes nothing.
+    """What one run waits for, in the order asked, or what all runs of a store wait for, those due
+    first. Blocks, and writes nothing.
 
-    All of them, or at most `limit`. With `assignee`, what this person may answer; with `overdue`,
-    those whose deadline has passed. `after` the last one of a page comes the next page.
+    With `assignee`, what this person may answer; with `overdue`, those whose deadline has passed.
     """
     if assignee is not None:
         check_id("assignee", assignee)
-    check_limit(limit)
-    now, past = _now(core), None if after is None else _urgency(after)
-    wanted = (
-        found
-        for found in _all_open(core)
-        if (assignee is None or found.is_for(assignee))
-        and (not overdue or found.is_overdue(now))
-        and (past is None or _urgency(found) > past)
-    )
-    if limit is None:
-        return sorted(wanted, key=_urgency)
-    return heapq.nsmallest(limit, wanted, key=_urgency)
-
-
-def wanted_questions(
-    core: Core, run_id: str | None, *, assignee: str | None = None, overdue: bool = False
-) -> list[Question]:
-    """The questions of one run or of all, for one person or for anyone. Blocks."""
-    if run_id is None:
-        return open_questions(core, assignee=assignee, overdue=overdue, limit=None)
     now = _now(core)
-    return [
+    every = _all_open(core) if run_id is None else questions(core, run_id)
+    wanted = [
         found
-        for found in questions(core, run_id)
+        for found in every
         if (assignee is None or found.is_for(assignee)) and (not overdue or found.is_overdue(now))
     ]
+    return sorted(wanted, key=_urgency) if run_id is None else wanted
 
 
 def apply_deadlines(
