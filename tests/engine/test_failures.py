@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.events import StepFailed
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import StepFailed, step, workflow
+from holdfast.workflow import step, workflow
 
 
 def fails(*_: Any) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import CHILD, dump_meta
+from holdfast.events import StepCompleted
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.graph import END, Graph
@@ -24,7 +25,7 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import StepCompleted, Workflow, step, workflow
+from holdfast.workflow import Workflow, step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.support import Flow, stop_at
 

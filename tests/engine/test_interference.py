@@ -14,11 +14,12 @@ import holdfast as hf
 from holdfast.documents.workflow_results import result_of
 from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
+from holdfast.events import CheckpointSaved, StepCompleted
 from holdfast.graph import END, Graph
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
 from holdfast.stores.sqlite.store import SQLiteStore
-from holdfast.workflow import CheckpointSaved, StepCompleted, parallel, step, workflow
+from holdfast.workflow import parallel, step, workflow
 
 
 def _ask(url: str, run: str, action: str) -> None:

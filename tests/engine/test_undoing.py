@@ -10,7 +10,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.workflow import RollbackStarted, Workflow, ask, for_each, parallel, step, workflow
+from holdfast.events import RollbackStarted
+from holdfast.workflow import Workflow, ask, for_each, parallel, step, workflow
 
 
 def _undoable(name: str, undone: list[str]) -> Any:

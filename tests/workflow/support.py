@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
 from holdfast.engine.events import StepEvent
-from holdfast.workflow import Event
+from holdfast.events import Event
 
 E = TypeVar("E", bound=Event)
 X = TypeVar("X", bound=Exception)

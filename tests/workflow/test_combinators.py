@@ -8,17 +8,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    Retry,
-    RunFailed,
-    StepCompleted,
-    StepStarted,
-    branch,
-    for_each,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.events import RunFailed, StepCompleted, StepStarted
+from holdfast.workflow import Retry, branch, for_each, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, collect_failure, of, steps, stop_at
 
 

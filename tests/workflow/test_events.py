@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.workflow import (
+from holdfast.events import (
     CheckpointSaved,
     Event,
     RunCompleted,
@@ -20,10 +20,8 @@ from holdfast.workflow import (
     StepFailed,
     StepProgress,
     StepStarted,
-    parallel,
-    step,
-    workflow,
 )
+from holdfast.workflow import parallel, step, workflow
 from tests.workflow.support import (
     Calls,
     Flow,

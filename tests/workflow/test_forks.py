@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import StepRetrying, StepStarted, step, workflow
+from holdfast.events import StepRetrying, StepStarted
+from holdfast.workflow import step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at
 
 calls = Calls()

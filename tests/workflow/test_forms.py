@@ -11,7 +11,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.workflow import StepCompleted, step, workflow
+from holdfast.events import StepCompleted
+from holdfast.workflow import step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded
 
 

@@ -9,15 +9,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.run import left
-from holdfast.workflow import (
-    Retry,
-    StepFailed,
-    StepRetrying,
-    StepSkipped,
-    StepStarted,
-    step,
-    workflow,
-)
+from holdfast.events import StepFailed, StepRetrying, StepSkipped, StepStarted
+from holdfast.workflow import Retry, step, workflow
 from tests.faults import SeededEntropy
 from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
 

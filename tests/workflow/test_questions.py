@@ -9,16 +9,8 @@ from typing import Any, Literal
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    QuestionAsked,
-    RunCompleted,
-    RunPaused,
-    StepStarted,
-    ask,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.events import QuestionAsked, RunCompleted, RunPaused, StepStarted
+from holdfast.workflow import ask, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at, until
 
 

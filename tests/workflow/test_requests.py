@@ -8,15 +8,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    RunCancelled,
-    RunCompleted,
-    RunPaused,
-    for_each,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.events import RunCancelled, RunCompleted, RunPaused
+from holdfast.workflow import for_each, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, until
 
 

@@ -6,16 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    RunCompleted,
-    RunStarted,
-    StepCompleted,
-    StepStarted,
-    Workflow,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.events import RunCompleted, RunStarted, StepCompleted, StepStarted
+from holdfast.workflow import Workflow, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
 
 

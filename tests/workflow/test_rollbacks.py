@@ -5,17 +5,15 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
+from holdfast.events import (
     RollbackCompleted,
     RollbackStarted,
     RunCancelled,
     RunFailed,
     StepCompleted,
     StepStarted,
-    parallel,
-    step,
-    workflow,
 )
+from holdfast.workflow import parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, collect_failure, of, stop_at, until
 
 

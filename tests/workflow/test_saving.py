@@ -8,19 +8,16 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.model import Entry
-from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import (
+from holdfast.events import (
     CheckpointFailed,
     CheckpointSaved,
-    CheckpointStrategy,
     RunCompleted,
     StepCompleted,
     StepStarted,
-    ask,
-    step,
-    workflow,
 )
+from holdfast.model import Entry
+from holdfast.stores.memory import MemoryStore
+from holdfast.workflow import CheckpointStrategy, ask, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, steps, stop_at
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
+from holdfast.events import CheckpointSaved, RunCompleted
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import CheckpointSaved, RunCompleted, step, workflow
+from holdfast.workflow import step, workflow
 from tests.workflow.support import Flow, collect, of
 
 

@@ -5,17 +5,8 @@ import asyncio
 import pytest
 
 import holdfast as hf
-from holdfast.workflow import (
-    RunCompleted,
-    RunPaused,
-    RunStarted,
-    StepCompleted,
-    StepStarted,
-    ask,
-    parallel,
-    step,
-    workflow,
-)
+from holdfast.events import RunCompleted, RunPaused, RunStarted, StepCompleted, StepStarted
+from holdfast.workflow import ask, parallel, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, stop_at, until
 
 calls = Calls()

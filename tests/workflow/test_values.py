@@ -14,8 +14,9 @@ from hypothesis import given, settings
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
+from holdfast.events import StepStarted
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import Approval, StepStarted, approve, flow, step, workflow
+from holdfast.workflow import Approval, approve, flow, step, workflow
 from tests import strategies
 from tests.effort import examples
 from tests.strategies import same

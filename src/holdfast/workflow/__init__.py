@@ -14,30 +14,9 @@
 
 Here: steps and what combines them, `@workflow`, and the interpreter that replays a flow's code.
 Not here: executing, retrying and recording steps, and the engine that users call
-(`holdfast.engine`).
+(`holdfast.engine`), and the events of a run (`holdfast.events`).
 """
 
-from holdfast.engine.events import (
-    CheckpointFailed,
-    CheckpointRejected,
-    CheckpointSaved,
-    Event,
-    QuestionAsked,
-    RollbackCompleted,
-    RollbackStarted,
-    RunCancelled,
-    RunCompleted,
-    RunFailed,
-    RunPaused,
-    RunStarted,
-    StepCompleted,
-    StepFailed,
-    StepOutput,
-    StepProgress,
-    StepRetrying,
-    StepSkipped,
-    StepStarted,
-)
 from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
@@ -50,30 +29,11 @@ from holdfast.workflow.step import Step, Validation
 __all__ = [
     "FAIL",
     "Approval",
-    "CheckpointFailed",
-    "CheckpointRejected",
-    "CheckpointSaved",
     "CheckpointStrategy",
-    "Event",
     "Flow",
     "Question",
-    "QuestionAsked",
     "Retry",
-    "RollbackCompleted",
-    "RollbackStarted",
-    "RunCancelled",
-    "RunCompleted",
-    "RunFailed",
-    "RunPaused",
-    "RunStarted",
     "Step",
-    "StepCompleted",
-    "StepFailed",
-    "StepOutput",
-    "StepProgress",
-    "StepRetrying",
-    "StepSkipped",
-    "StepStarted",
     "Validation",
     "Workflow",
     "approve",

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.events import StepCompleted
 from holdfast.evidence import (
     EvidenceVerifier,
     Policy,
 )
-from holdfast.workflow import StepCompleted, Workflow, step, workflow
+from holdfast.workflow import Workflow, step, workflow
 from tests.engine.desk import Desk
 from tests.evidence.support import reply
 from tests.workflow.support import Flow, collect, stop_at

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.events import StepCompleted
 from holdfast.evidence import (
     CommandResult,
 )
-from holdfast.workflow import StepCompleted, command, step, workflow
+from holdfast.workflow import command, step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import (
     by_run,

@@ -10,7 +10,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.events import CheckpointRejected, RunStarted
-from holdfast.workflow import StepStarted, command, step, workflow
+from holdfast.events import StepStarted
+from holdfast.workflow import command, step, workflow
 from tests.engine.desk import Desk, rejected
 from tests.workflow.evidence.support import (
     WHOLE,

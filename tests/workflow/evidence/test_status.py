@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.events import StepStarted
 from holdfast.model import Kind
-from holdfast.workflow import StepStarted, ask, step, workflow
+from holdfast.workflow import ask, step, workflow
 from tests.engine.desk import Desk, kinds, rejected
 from tests.faults import FakeClock
 from tests.workflow.evidence.support import (
