@@ -15,6 +15,8 @@ from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, loop_runs_here
 from holdfast.engine.events import Event
 from holdfast.engine.launch import Prepared, Recorded
+from holdfast.engine.run import live
+from holdfast.engine.run.loop import Run
 from holdfast.errors import RunStoppedError
 from holdfast.model import Status
 
@@ -87,7 +89,7 @@ class RunHandle(Generic[R_co]):
     pause_sync = blocking(pause)
 
     def __repr__(self) -> str:
-        return f"<run {self.id!r} of {self.flow!r}>"
+        return f"<run {self.id!r}{f' of {self.flow!r}' if self.flow else ''}>"
 
 
 class Started:
@@ -107,7 +109,8 @@ class Started:
             ready.run.events = self.events
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(launch.execute(ready))
-        self._task.add_done_callback(partial(self._end, at_end))
+        run = ready.run if isinstance(ready, Prepared) else None
+        self._task.add_done_callback(partial(self._end, at_end, run))
 
     async def stop(self) -> None:
         """Stop executing it, and leave it to be resumed."""
@@ -119,7 +122,9 @@ class Started:
         await asyncio.wait([done])
         done.exception()  # retrieved, or asyncio would log it: the run's handle raises it
 
-    def _end(self, at_end: Callable[[], None], task: asyncio.Task[Any]) -> None:
+    def _end(self, at_end: Callable[[], None], run: Run | None, task: asyncio.Task[Any]) -> None:
+        if run is not None:
+            live.forget(run)  # of one that was cancelled before it began
         try:
             at_end()
         finally:  # whatever happens there: others wait for the outcome

@@ -127,6 +127,7 @@ async def start(
         program.begin(run_id, Stored(encoding, core.journals.decode))
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
         run = make_run(program, hold, options)
+        live.register(run)  # before others may claim it
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 
 
@@ -173,6 +174,7 @@ async def _take_over(
             return await _take_over(core, make, run_id, inputs, options, make_run, more)
 
     run = make_run(program, hold, options, resumption(claimed.history))
+    live.register(run)  # before others may claim it
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
     return Prepared(run, started, rejected + claimed.rejected, again)
 

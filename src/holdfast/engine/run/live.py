@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,13 +16,19 @@ if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
 
 _runs: dict[tuple[int, str], Run] = {}
-_claiming: set[tuple[int, str]] = set()
+_claiming: set[tuple[int, str, object]] = set()
+_lock = threading.Lock()  # of those who begin to claim
+
+
+def register(run: Run) -> None:
+    """Make a run known to the rest of this process: it is about to be executed."""
+    _runs[_key(run.core, run.run_id)] = run
 
 
 @contextmanager
 def registered(run: Run) -> Iterator[None]:
     """Make a run known to the rest of this process while it is executed."""
-    _runs[_key(run.core, run.run_id)] = run
+    register(run)
     run.task = asyncio.current_task()
     try:
         yield
@@ -36,15 +43,15 @@ def claiming(core: Core, run_id: str, *, opening: bool = False) -> Iterator[None
     One that is `opening` the run never raises: the store decides who opens it.
     """
     key = _key(core, run_id)
-    first = key not in _claiming
-    if not opening and (key in _runs or not first):
-        raise RunActiveError(run_id, Status.RUNNING)
-    _claiming.add(key)
+    mine = (*key, object())
+    with _lock:
+        if not opening and (key in _runs or any(other[:2] == key for other in tuple(_claiming))):
+            raise RunActiveError(run_id, Status.RUNNING)
+        _claiming.add(mine)
     try:
         yield
     finally:
-        if first:
-            _claiming.discard(key)
+        _claiming.discard(mine)  # without the lock: a finalizer may come here
 
 
 def forget(run: Run) -> None:
@@ -61,7 +68,7 @@ def find(core: Core, run_id: str) -> Run | None:
 
 def is_executed_here(run_id: str) -> bool:
     """Whether this process executes a run of this id, or is about to, in whatever store."""
-    return any(name == run_id for _, name in (*_runs, *_claiming))
+    return any(one[1] == run_id for one in (*_runs, *_claiming))
 
 
 def _key(core: Core, run_id: str) -> tuple[int, str]:
