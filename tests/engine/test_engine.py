@@ -190,6 +190,18 @@ def test_every_async_verb_has_a_blocking_twin_and_shows_its_options() -> None:
         assert not any(p.kind is p.VAR_KEYWORD for p in names.values())
 
 
+@pytest.mark.parametrize("verb", ["run", "stream", "start"])
+def test_the_defaults_that_help_shows_are_what_is_used(engine: hf.Engine, verb: str) -> None:
+    shown = inspect.signature(getattr(hf.Engine, verb)).parameters.values()
+    options = {p.name: p.default for p in shown if p.kind is p.KEYWORD_ONLY}
+    made = getattr(engine, f"{verb}_sync")(doubled(2), **options)
+    if verb == "start":
+        made = made.result()
+    elif verb == "stream":
+        made = list(made)[-1].result
+    assert made == 4
+
+
 def test_one_engine_serves_several_threads_and_loops_and_opens_its_store_once(
     engine: hf.Engine,
 ) -> None:
@@ -440,8 +452,12 @@ def test_of_several_who_run_the_same_at_once_one_executes_and_all_get_its_result
         first = await engine.start(once(), run_id="r")
         with pytest.raises(hf.RunActiveError):
             await engine.run(once(), run_id="r", resume=True, wait=False)
+        with pytest.raises(hf.RunActiveError):
+            await engine.resume("r", flow=once)
+        patient = hf.Engine(engine.checkpointer, wait=True)
         others = [engine.run(once(), run_id="r", resume=True) for _ in range(5)]
-        assert await asyncio.gather(first, *others) == [3] * 6
+        others += [engine.resume("r", flow=once, wait=True), patient.resume("r", flow=once)]
+        assert await asyncio.gather(first, *others) == [3] * 8
 
     asyncio.run(main())
     assert done == [1, 2]

@@ -136,7 +136,7 @@ class Engine(Door):
     async def resume(self, run_id: str, *, flow: Flow[R], **options: Unpack[Resume]) -> R: ...
     @overload
     async def resume(self, run_id: str, *, flow: None = None, **options: Unpack[Resume]) -> Any: ...
-    @shows(Resume)
+    @shows(Resume, wait=False)
     async def resume(
         self, run_id: str, *, flow: Flow[Any] | None = None, **options: Unpack[Resume]
     ) -> Any:
@@ -155,7 +155,7 @@ class Engine(Door):
             ready = await self._launcher.resume(core, run_id, flow, options)
             return await launch.execute(ready)
 
-    @shows(Resume)
+    @shows(Resume, wait=False)
     def resume_stream(
         self, run_id: str, *, flow: Flow[Any] | None = None, **options: Unpack[Resume]
     ) -> Stream:
@@ -185,7 +185,7 @@ class Engine(Door):
             return await recovery.recover(
                 core,
                 [flow.name for flow in flows] or self._launcher.flows.names,
-                partial(self._launcher.resume, core, flow=None, given={}),
+                partial(self._launcher.resume, core, flow=None, given={"wait": False}),
                 silent=silent,
                 at_once=at_once,
                 progress=progress,

@@ -61,13 +61,13 @@ class Launcher:
         """How a run of this flow is executed."""
         usual = Strategy.EVERY_STEP if flow is None else flow.strategy
         said: dict[str, Any] = {**self._defaults, **given}
-        failing = said.get("on_save_failure")
+        after, failing = said.get("checkpoint_after"), said.get("on_save_failure")
         if failing not in (None, "raise", "warn"):
             raise ValueError(f"on_save_failure must be 'raise' or 'warn', not {failing!r}")
         same = ("trust", "take_over", "wait", "timeout", "durability", "strict")
         return Options(
             **{name: said[name] for name in same if name in said},
-            strategy=Strategy(said.get("checkpoint_after", usual)),
+            strategy=usual if after is None else Strategy(after),
             fatal=None if failing is None else failing == "raise",
             verifier=(None if flow is None else flow.verifier) or self._verifier,
             quiet=not self._keeps,
@@ -115,7 +115,7 @@ class Launcher:
         given: Resume,
         *,
         listening: bool = False,
-    ) -> Prepared:
+    ) -> Prepared | Recorded:
         """Resume a run, from another point or with another state if wanted."""
         if isinstance(run_id, Call):
             run_id.use()
@@ -128,7 +128,7 @@ class Launcher:
             flow = await self.flow_of(core, run_id)
         else:
             self.flows.add(as_flow(flow))
-        said: dict[str, Any] = {"wait": False, **given}
+        said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
@@ -136,7 +136,7 @@ class Launcher:
             if not how.take_over:
                 await core.off_loop(partial(refuse_if_held, core, run_id))
             await core.drive_async(flow.go_back(core, run_id, wanted))
-        return cast("Prepared", await self._resumed(core, flow, run_id, None, how, Run))
+        return await self._resumed(core, flow, run_id, None, how, Run)
 
     async def flow_of(self, core: Core, run_id: str) -> Flow[Any]:
         """The flow that continues a run. Raises `UnknownFlowError`, `CheckpointNotFoundError`."""
@@ -175,8 +175,12 @@ class Launcher:
         how: Options,
         make_run: Callable[..., Run],
     ) -> Prepared | Recorded:
-        """Resume a run; with inputs, a completed one's result will do. Waits for its holder."""
+        """Resume a run, or wait for its holder.
+
+        The result will do if the run was completed meanwhile, or with inputs, if it was before.
+        """
         here, delay, began = CURRENT_STEP.get(), _FIRST_LOOK, monotonic()
+        takes_result = inputs is not None
 
         def may_wait() -> bool:
             """Whether the one who executes it can end before we do."""
@@ -190,11 +194,12 @@ class Launcher:
             try:
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
             except RunFinishedError as over:
-                if inputs is None or over.status != Status.COMPLETED:
+                if not takes_result or over.status != Status.COMPLETED:
                     raise
             except RunActiveError:
                 if not may_wait():
                     raise
+                takes_result = True
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST)
                 continue

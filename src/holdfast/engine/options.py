@@ -44,10 +44,12 @@ class RunOptions(TypedDict, total=False):
       resumes from the newest checkpoint that still verifies; "stored" believes the last verdicts;
       "skip" checks nothing.
     - `take_over`: resume although another living process of this machine executes the run.
-    - `wait`: if another living process executes the run, wait for it instead of raising
-      `RunActiveError`.
+    - `wait`: if another living process executes the run, wait for it and return its result instead
+      of raising `RunActiveError`. By default `run`, `start` and `stream` of an engine wait, and
+      all that resume by id do not.
     - `timeout`: seconds that the run may take.
-    - `checkpoint_after`: "every_step", "on_success", "on_error" or "marked".
+    - `checkpoint_after`: "every_step", "on_success", "on_error" or "marked". By default the flow
+      says it.
     - `durability`: when a step counts as saved: "sync", "async" or "exit", as for a
       `Checkpointer`, which decides unless it is given here.
     - `on_save_failure`: "raise", or "warn" to continue the run when a save fails.
@@ -58,7 +60,7 @@ class RunOptions(TypedDict, total=False):
     take_over: bool
     wait: bool
     timeout: float | None
-    checkpoint_after: Strategy | str
+    checkpoint_after: Strategy | str | None
     durability: Durability | None
     on_save_failure: Literal["raise", "warn"] | None
     strict: bool

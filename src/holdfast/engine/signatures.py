@@ -11,8 +11,12 @@ from holdfast.engine.options import DEFAULTS
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def shows(options: type) -> Callable[[F], F]:
-    """Let `help()` show `**options` as the keywords of this TypedDict."""
+def shows(options: type, **defaults: Any) -> Callable[[F], F]:
+    """Let `help()` show `**options` as the keywords of this TypedDict.
+
+    `defaults` are those that differ from what the options are elsewhere.
+    """
+    usual = {**DEFAULTS, **defaults}
 
     def decorate(method: F) -> F:
         signature = inspect.signature(method)
@@ -21,7 +25,7 @@ def shows(options: type) -> Callable[[F], F]:
             inspect.Parameter(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
-                default=DEFAULTS.get(name),
+                default=usual.get(name),
                 annotation=getattr(hint, "__forward_arg__", hint),
             )
             for name, hint in options.__annotations__.items()

@@ -93,7 +93,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
             stored_form(state, self._plan.state)
         return Call(self, state, mark("call of", self.name))
 
-    @shows(NewGraphRun)
+    @shows(NewGraphRun, wait=False)
     async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewGraphRun]) -> S:
         """Run from the entry to END and return the final state.
 
@@ -115,7 +115,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
 
     run_sync = blocking(run)
 
-    @shows(NewGraphRun)
+    @shows(NewGraphRun, wait=False)
     def stream(self, state: S, **options: Unpack[NewGraphRun]) -> Stream:
         """Like `run`, but iterate over the returned stream to execute it and see its events."""
         check_options("stream", options, NewGraphRun.__annotations__)
@@ -123,7 +123,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         stream = engine.stream(self._unless_kept(options)(state), **_new_run(options))
         return stream.then(engine.close)
 
-    @shows(ResumeGraph)
+    @shows(ResumeGraph, wait=False)
     async def resume(self, run_id: str, **options: Unpack[ResumeGraph]) -> S:
         """Resume a run where it stopped, and return the final state.
 
@@ -144,7 +144,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
 
     resume_sync = blocking(resume)
 
-    @shows(ResumeGraph)
+    @shows(ResumeGraph, wait=False)
     def resume_stream(self, run_id: str, **options: Unpack[ResumeGraph]) -> Stream:
         """Like `resume`, but iterate over the returned stream to execute it and see its events."""
         check_options("resume_stream", options, ResumeGraph.__annotations__)

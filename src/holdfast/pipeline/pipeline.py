@@ -54,6 +54,7 @@ class Pipeline(PipelineFlow, Door):
     the world, within its policy. Raises `InvalidFlowError` with all problems.
     """
 
+    @shows(FlowOptions)
     def __init__(
         self,
         steps: Sequence[object],
@@ -84,7 +85,7 @@ class Pipeline(PipelineFlow, Door):
         Door.__init__(self, options.get("checkpointer"))
         self._launcher = Launcher(Registry([self]), {}, None, keeps=self._where is not None)
 
-    @shows(NewPipelineRun)
+    @shows(NewPipelineRun, wait=False)
     async def run(
         self,
         data: Any = None,
@@ -121,7 +122,7 @@ class Pipeline(PipelineFlow, Door):
 
     run_sync = blocking(run)
 
-    @shows(NewPipelineRun)
+    @shows(NewPipelineRun, wait=False)
     def stream(
         self, data: Any = None, thread_id: str | None = None, **options: Unpack[NewPipelineRun]
     ) -> Stream:
@@ -131,7 +132,7 @@ class Pipeline(PipelineFlow, Door):
         begin = partial(self._launcher.begin, call=call, given=given, listening=True)
         return self._stream(self._place_of_run(), begin)
 
-    @shows(ResumePipeline)
+    @shows(ResumePipeline, wait=False)
     async def resume(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> PipelineResult:
@@ -156,7 +157,7 @@ class Pipeline(PipelineFlow, Door):
 
     resume_sync = blocking(resume)
 
-    @shows(ResumePipeline)
+    @shows(ResumePipeline, wait=False)
     def resume_stream(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> Stream:
@@ -245,7 +246,7 @@ class Pipeline(PipelineFlow, Door):
         given: ResumePipeline,
         *,
         listening: bool = False,
-    ) -> Prepared:
+    ) -> Prepared | Recorded:
         run_id = given.get("run_id")
         if (run_id is None) is (thread_id is None):
             raise ValueError("give either the thread_id, or the run_id of one of its runs")

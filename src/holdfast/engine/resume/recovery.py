@@ -66,7 +66,7 @@ def orphans(
 async def recover(
     core: Core,
     flows: Collection[str],
-    prepare: Callable[[str], Awaitable[launch.Prepared]],
+    prepare: Callable[[str], Awaitable[launch.Prepared | launch.Recorded]],
     *,
     silent: float = SILENT_SECONDS,
     at_once: int = 10,
@@ -74,9 +74,10 @@ async def recover(
 ) -> dict[str, Any]:
     """Resume every orphaned run of these flows; returns the result or error of each by run id.
 
-    `prepare` takes over the run of an id. `progress` is called with the id of each run that has stopped. Overdue questions are answered
-    first, and runs that paused for an answer which has come are resumed, too. Runs of other flows
-    are left alone, and so is one that another process takes over first.
+    `prepare` takes over the run of an id. `progress` is called with the id of each run that has
+    stopped. Overdue questions are answered first, and runs that paused for an answer which has
+    come are resumed, too. Runs of other flows are left alone, and so is one that another process
+    takes over first.
     """
     places = asyncio.Semaphore(at_once)
     came: dict[str, Any] = {}
