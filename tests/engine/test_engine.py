@@ -313,6 +313,17 @@ def test_a_program_without_an_event_loop_starts_runs_in_the_background(engine: h
     engine.close_sync()
 
 
+def test_an_engine_that_is_dropped_leaves_no_thread_behind() -> None:
+    before = set(threading.enumerate())
+    engine = hf.Engine(False)
+    assert engine.start_sync(doubled(2)).result() == 4
+    (thread,) = (t for t in set(threading.enumerate()) - before if t.name == "holdfast-engine")
+    del engine
+    gc.collect()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 def test_closing_stops_what_was_started_and_leaves_it_to_be_resumed(tmp_path: Path) -> None:
     begun, runs = threading.Event(), []
 

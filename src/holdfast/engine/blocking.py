@@ -172,11 +172,15 @@ async def _main(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, started when it is first needed."""
+    """An event loop in a thread of its own, started when it is first needed.
+
+    The thread ends with `stop`, or when this is dropped.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._finalizer: weakref.finalize[..., Any] | None = None
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], advice: str) -> T:
         """Run a coroutine there, and wait for it. On an event loop, raises `RuntimeError` with
@@ -189,15 +193,21 @@ class BackgroundLoop:
                 threading.Thread(
                     target=_run_forever, args=(self._loop,), name="holdfast-engine", daemon=True
                 ).start()
+                self._finalizer = weakref.finalize(self, _stop, self._loop)
+                self._finalizer.atexit = False  # the thread is a daemon
             loop = self._loop
         return asyncio.run_coroutine_threadsafe(make(), loop).result()
 
     def stop(self) -> None:
         """End the thread."""
         with self._lock:
-            loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            self._loop = None
+            if self._finalizer is not None:
+                self._finalizer()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    loop.call_soon_threadsafe(loop.stop)
 
 
 def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
