@@ -306,6 +306,37 @@ def test_items_can_be_retried_and_timed(engine: hf.Engine) -> None:
     assert calls.count("2") == 3
 
 
+def test_the_options_of_for_each_override_those_of_its_step(engine: hf.Engine) -> None:
+    tried: list[int] = []
+
+    @step(retry=Retry(2, backoff=0))
+    def flaky(n: int) -> int:
+        tried.append(n)
+        if len(tried) < 4:
+            raise OSError("busy")
+        return n
+
+    @workflow
+    async def flow() -> list[int]:
+        return await for_each([7], flaky, retry=Retry(4, backoff=0), timeout=60)
+
+    assert engine.run_sync(flow()) == [7]
+    assert tried == [7] * 4
+
+
+def test_options_of_items_that_are_child_runs_are_refused(engine: hf.Engine) -> None:
+    @workflow
+    async def child(n: int) -> int:
+        return n
+
+    @workflow
+    async def flow() -> list[int]:
+        return await for_each([1], child, retry=3)
+
+    with pytest.raises(TypeError, match="say retry, timeout and outputs of the steps"):
+        engine.run_sync(flow())
+
+
 def test_options_of_items_whose_body_has_steps_are_refused(engine: hf.Engine) -> None:
     async def body(n: int) -> None:
         await step("inner").python(abs, args=(n,))

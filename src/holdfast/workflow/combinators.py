@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.effects import Effect, Mark, mark
+from holdfast.engine.flow import Flow
 from holdfast.engine.people.questions import Approval, Inquiry, inquiry_of
 from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
@@ -186,14 +187,15 @@ def for_each(
 
     `do` is a `@step`, a flow, a function that returns a step or another effect, an `async def` or
     generator with steps of its own, or a plain function that does the work itself, as one step. A
-    resumed run does only the unfinished items. `outputs` are the files that the work on one item
-    writes, as a function of its result.
+    resumed run does only the unfinished items. `retry` and `timeout` are those of the work on one
+    item, and override a `@step`'s own; `outputs` are the files that it writes, as a function of
+    its result.
     """
     if not callable(do):
         raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
     _check_concurrency(concurrency)
     policy = policy_of("for_each", {"retry": retry, "timeout": timeout, "outputs": outputs})
-    if policy is not PLAIN and policy != PLAIN and has_steps(do):
+    if policy != PLAIN and (has_steps(do) or isinstance(do, Flow)):
         raise TypeError(
             "for_each: say retry, timeout and outputs of the steps that the function awaits or yields"
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.revive import revive
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import hints_of
 from holdfast.engine.inputs import inputs_hash
-from holdfast.engine.program import Record
+from holdfast.engine.program import PLAIN, Record, StepPolicy
 from holdfast.errors import SerializeError
 from holdfast.model import Kind
 from holdfast.workflow.combinators import ForEach, Parallel, has_steps
@@ -80,9 +81,7 @@ def _item(code: Interpreter, effect: ForEach[Any], key: str, item: Any) -> Calla
         code.note(key, None, value, known.order)
         return lambda: (key, given(value))
     if isinstance(body, StepFunction):
-        claims = effect.policy.claims
-        more = () if claims is None else claims.outputs
-        return lambda: (key, body(item).outputs(*more))
+        return lambda: (key, _with_options(body(item), effect.policy))
     if has_steps(body) or isinstance(body, Flow):
         return lambda: (key, body(item))
     if key in code.replay.orders or (known is not None and known.built):
@@ -90,3 +89,13 @@ def _item(code: Interpreter, effect: ForEach[Any], key: str, item: Any) -> Calla
         return lambda: (key, body(item))
     code.bodies.add(key)
     return lambda: (key, Step(effect.name, body, (item,), policy=effect.policy))
+
+
+def _with_options(step: Step[Any], given: StepPolicy) -> Step[Any]:
+    """A step with the options of its `for_each`, which override its own; outputs add up."""
+    if given == PLAIN:
+        return step
+    made = step if given.claims is None else step.outputs(*given.claims.outputs)
+    own = made.policy
+    policy = replace(own, retry=given.retry or own.retry, timeout=given.timeout or own.timeout)
+    return replace(made, policy=policy)
