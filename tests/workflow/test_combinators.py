@@ -324,6 +324,15 @@ def test_the_options_of_for_each_override_those_of_its_step(engine: hf.Engine) -
     assert tried == [7] * 4
 
 
+def test_options_of_items_whose_function_returns_a_step_are_refused(engine: hf.Engine) -> None:
+    @workflow
+    async def flow() -> list[int]:
+        return await for_each([1], lambda n: step("s").python(abs, args=(n,)), retry=3)
+
+    with pytest.raises(TypeError, match=r"returned a step .* say .retry"):
+        engine.run_sync(flow())
+
+
 def test_options_of_items_that_are_child_runs_are_refused(engine: hf.Engine) -> None:
     @workflow
     async def child(n: int) -> int:

@@ -37,6 +37,12 @@ _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
 """What no flow may catch: it ends the execution."""
 
 
+_OPTIONS_OF_NO_WORK: Final = (
+    "{!r} returned a step instead of doing the work: say .retry(...) and .timeout(...) there, not "
+    "in for_each"
+)
+
+
 class Interpreter:
     """Runs the fibers of one execution until each waits for a task or an answer, or ends."""
 
@@ -89,9 +95,12 @@ class Interpreter:
         fiber, step = self.waiting.pop(task.key)
         if outcome.error is None and self.unfolds(task.key, outcome.value):
             self.bodies.remove(task.key)
-            self.built.add(task.key)
-            fiber.frames.append(Frame(code_of(outcome.value, task.key), self._scope(task.key)))
-            outcome = Outcome()
+            if task.policy.retry is not None or task.policy.timeout is not None:
+                outcome = Outcome(error=TypeError(_OPTIONS_OF_NO_WORK.format(task.name)))
+            else:
+                self.built.add(task.key)
+                fiber.frames.append(Frame(code_of(outcome.value, task.key), self._scope(task.key)))
+                outcome = Outcome()
         elif outcome.error is None and task.recorded:
             self.replay.last += 1
             self.note(task.key, step, outcome.value, self.replay.last)
