@@ -64,7 +64,12 @@ def open_store(where: str | os.PathLike[str] | None = None, **options: Any) -> S
 
 def check_place(where: str | os.PathLike[str] | None) -> None:
     """Raise `StoreURLError` if this names no store. Opens nothing."""
-    _found(where)
+    found = _found(where)
+    if isinstance(found.opener, _Opener):
+        try:
+            found.opener.place_in(found.url)
+        except ValueError as error:
+            raise StoreURLError(masked(found.text), str(error)) from None
 
 
 class _Found(NamedTuple):
@@ -196,6 +201,16 @@ class _Opener:
     example: str = ""
     place: Callable[[SplitResult], str | None] | None = None
 
+    def place_in(self, url: str) -> str | None:
+        """What a URL names, if that can be told here. Raises `StoreURLError`, `ValueError`."""
+        check_user_part(url)
+        if self.place is None:
+            return None
+        place = self.place(urlsplit(url))
+        if place is None:
+            raise StoreURLError(masked(url), f"use {self.example}")
+        return place
+
     def __call__(self, url: str, **options: Any) -> Store:
         check_user_part(url)
         store: Opener = getattr(stores, self.store)
@@ -205,9 +220,7 @@ class _Opener:
             drivers = dict(parse_qsl(parts.query)).keys() - kinds.keys()
             options = {name: value for name, value in options.items() if name not in drivers}
             return store(_without(url, kinds.keys()), **_converted(options, kinds))
-        place = self.place(parts)
-        if place is None:
-            raise StoreURLError(masked(url), f"use {self.example}")
+        place = self.place_in(url)
         return store(*([place] if place else ()), **_converted(options, kinds))
 
 

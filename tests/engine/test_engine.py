@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -100,6 +101,7 @@ def test_a_recorded_child_result_comes_back_with_its_type(engine: hf.Engine) -> 
     [
         (lambda: hf.Engine(3), TypeError, "URL, a path, a Store or a Checkpointer"),  # type: ignore[arg-type]
         (lambda: hf.Engine("nosuch://x"), hf.StoreURLError, "no store for nosuch"),
+        (lambda: hf.Engine("sqlite://runs.db"), hf.StoreURLError, "sqlite:///relative.db"),
         (lambda: hf.Engine(False, trust="blindly"), ValueError, "trust"),  # type: ignore[arg-type]
         (lambda: hf.Engine(False, timeout=-1), ValueError, "timeout"),
         (lambda: hf.Engine(False, durability="never"), ValueError, "durability"),  # type: ignore[arg-type]
@@ -497,6 +499,43 @@ def test_of_several_who_open_the_same_run_at_once_one_executes_and_all_get_its_r
     assert done == [1]
 
 
+def test_inputs_that_do_not_fit_leave_no_run_behind(engine: hf.Engine) -> None:
+    wrong: Any = "three"
+    with pytest.raises(hf.ReviveError, match=r"inputs\.n"):
+        engine.run_sync(doubled(wrong), run_id="r")
+    assert engine.run_sync(doubled(3), run_id="r") == 6
+
+
+def test_a_started_run_is_not_taken_by_others_of_its_engine() -> None:
+    async def main() -> None:
+        async with hf.Engine(False) as engine:
+            run = await engine.start(doubled(1), run_id="r")
+            with pytest.raises(hf.RunActiveError):
+                await engine.resume("r")
+            others = [engine.start(doubled(1), run_id="r", resume=True) for _ in range(3)]
+            assert [await other for other in await asyncio.gather(*others)] == [2, 2, 2]
+            assert await run == 2
+
+    asyncio.run(main())
+
+
+def test_a_flow_that_was_defined_again_is_resumed_with_its_new_code(
+    engine: hf.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cell(number: int) -> Workflow[..., Any]:
+        async def study() -> int:
+            return await double(number)
+
+        study.__module__, study.__qualname__ = __name__, "study"
+        return workflow(study)
+
+    first, second = cell(1), cell(2)
+    monkeypatch.setattr(sys.modules[__name__], "study", first, raising=False)
+    assert engine.run_sync(first(), run_id="r") == 2
+    monkeypatch.setattr(sys.modules[__name__], "study", second)
+    assert engine.resume_sync("r", from_step="double") == 4
+
+
 def test_a_step_that_waits_for_its_own_run_is_told_so(engine: hf.Engine) -> None:
     @step
     async def selfish() -> int:
@@ -560,7 +599,7 @@ def test_a_workflow_is_resumed_at_a_named_step(
     done.clear()
     assert engine.resume_sync("r", **place) == "abc"
     assert done == [*again]
-    with pytest.raises(hf.CheckpointNotFoundError, match="after step 'x'"):
+    with pytest.raises(hf.CheckpointNotFoundError, match="of step 'x'"):
         engine.resume_sync("r", from_step="x")
     with pytest.raises(ValueError, match="at most one of"):
         engine.resume_sync("r", from_step="a", after_step="b")

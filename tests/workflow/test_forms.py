@@ -396,5 +396,5 @@ def test_a_step_that_returns_a_step_is_told_to_yield_it(engine: hf.Engine) -> No
     def flow() -> Flow:
         yield step("builder").python(lambda: step("built").python(double, args=(1,)))
 
-    with pytest.raises(hf.StepFailedError, match="yield it instead"):
+    with pytest.raises(hf.StepFailedError, match="return its result"):
         asyncio.run(engine.run(flow()))

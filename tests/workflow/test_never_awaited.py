@@ -168,17 +168,52 @@ def test_a_forgotten_await_fails_the_run_before_the_next_step(
 def test_a_step_is_not_true_and_has_no_attributes_of_its_result() -> None:
     @workflow
     async def truth() -> str:
-        return "yes" if charge("a") else "no"
+        return "yes" if charge("a") else "no"  # type: ignore[truthy-bool]
 
     @workflow
     async def attribute() -> Any:
         return charge("a").upper()  # type: ignore[attr-defined]
 
     with hf.Engine(False) as engine:
-        with pytest.raises(TypeError, match="<step 'charge'> has no truth value: `await` it"):
+        with pytest.raises(TypeError, match="<step 'charge'> is not its result: `await` it"):
             engine.run_sync(truth())
         with pytest.raises(AttributeError, match=r"\(await \.\.\.\)\.upper"):
             engine.run_sync(attribute())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda made: f"{made}",
+        str,
+        lambda made: made[0],
+        lambda made: made + "b",
+        lambda made: "a" + made,
+        list,
+        len,
+        lambda made: "a" in made,
+    ],
+)
+def test_a_step_is_never_taken_for_its_result(use: Callable[[Any], Any]) -> None:
+    @workflow
+    async def mistaken() -> Any:
+        return use(charge("a"))
+
+    with hf.Engine(False) as engine, pytest.raises(TypeError, match="is not its result: `await`"):
+        engine.run_sync(mistaken())
+
+
+def test_a_step_is_not_given_to_another_instead_of_its_result() -> None:
+    @workflow
+    async def mistaken() -> None:
+        held = charge("a")
+        await outer(held)  # type: ignore[arg-type]
+        await charge("b")
+
+    words = r"step 'charge' \(test_never_awaited.py"
+    with hf.Engine(False) as engine, pytest.raises(hf.StepNotAwaitedError, match=words):
+        engine.run_sync(mistaken())
+    assert ran == []
 
 
 def test_gathered_steps_are_refused_with_advice() -> None:
@@ -298,6 +333,31 @@ def test_the_corrected_flow_continues_the_run_and_nothing_was_undone(tmp_path: P
         fixed = order(lambda: charge("second"))
         assert engine.run_sync(fixed(), run_id="r", resume=True) == "firstthird"
     assert ran == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_a_run_that_went_on_beside_a_forgotten_step_continues_if_that_is_safe(
+    tmp_path: Path, same: bool
+) -> None:
+    forgotten = charge if same else step(name="other")(lambda card: card)
+
+    def order(awaits: bool) -> Workflow[[], str]:
+        @workflow("order")
+        async def order() -> str:
+            held = forgotten("a")
+            first = await held if awaits else ""
+            return first + await charge("b")
+
+        return order
+
+    with hf.Engine(tmp_path / "runs.db") as engine, pytest.raises(hf.StepNotAwaitedError):
+        engine.run_sync(order(False)(), run_id="r")
+    with hf.Engine(tmp_path / "runs.db") as engine:
+        if same:  # the recorded result would be taken for that of the other call
+            with pytest.raises(hf.FlowChangedError, match="'charge' was recorded with other"):
+                engine.run_sync(order(True)(), run_id="r", resume=True)
+        else:
+            assert engine.run_sync(order(True)(), run_id="r", resume=True) == "ab"
 
 
 def test_a_step_dropped_in_a_script_warns() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from holdfast.engine.context import CURRENT_STEP, DECIDING
 from holdfast.errors import StepNotAwaitedError
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from holdfast.engine.flow import Flow
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+CALL: Final = "call of"
+"""The kind of a flow's call."""
 
 
 class Origin(NamedTuple):
@@ -69,7 +73,7 @@ class Pending:
         if not self._dropped and not (at_end and self._made):
             return
         lost = [*self._dropped, *(self._made.values() if at_end else ())]
-        raise StepNotAwaitedError(tuple(map(str, lost)))
+        raise StepNotAwaitedError(tuple(map(str, lost))) from None
 
 
 class Mark:
@@ -96,7 +100,8 @@ class Mark:
         if self._pending is not None:
             self._pending.drop(self)
         elif not sys.is_finalizing():
-            warnings.warn(f"{self.origin} was never awaited", RuntimeWarning, stacklevel=2)
+            done = "run" if self.origin.kind == CALL else "awaited"
+            warnings.warn(f"{self.origin} was never {done}", RuntimeWarning, stacklevel=2)
 
 
 def mark(kind: str, name: str) -> Mark:
@@ -148,11 +153,16 @@ class Effect(Generic[R_co]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {getattr(self, 'name', '')!r}>"
 
-    def __bool__(self) -> bool:
-        raise TypeError(
-            f"{self!r} has no truth value: `await` it first (`yield` in a generator, `.result()` "
-            "in a plain def)"
-        )
+    if not TYPE_CHECKING:  # or type checkers would accept them
+
+        def _not_awaited(self, *_: object) -> Any:
+            raise TypeError(
+                f"{self!r} is not its result: `await` it first (`yield` in a generator, "
+                "`.result()` in a plain def)"
+            )
+
+        __bool__ = __str__ = __format__ = __iter__ = __len__ = __getitem__ = _not_awaited
+        __contains__ = __add__ = __radd__ = __sub__ = __mul__ = __lt__ = __gt__ = _not_awaited
 
     async def _alone(self) -> Any:
         """What it gives outside of a workflow."""

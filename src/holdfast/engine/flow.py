@@ -66,6 +66,11 @@ class Flow(ABC, Generic[R_co]):
     def definition(self) -> Hashable:
         """Equal for one definition that was executed twice, such as a notebook's cell."""
 
+    @property
+    def newest(self) -> Flow[R_co]:
+        """The flow itself, or what was defined in its place since."""
+        return self
+
     @abstractmethod
     def program(self) -> Program:
         """One execution of this flow."""
@@ -126,10 +131,10 @@ class Registry:
         """
         versions = self._flows.get(name, {})
         if version in versions:
-            return versions[version]
+            return versions[version].newest
         for flow in reversed(versions.values()):
             if flow.admits(version):
-                return flow
+                return flow.newest
         known = tuple(f"{name!r} ({', '.join(made)})" for name, made in self._flows.items())
         raise UnknownFlowError(run_id, name, version, known)
 

@@ -93,7 +93,10 @@ async def start(
     link: Link = Link(),
     make_run: Callable[..., Run] = Run,
 ) -> Prepared:
-    """Open a new run, durably. Raises `RunExistsError`, and `SerializeError` for the inputs."""
+    """Open a new run, durably.
+
+    Raises `RunExistsError`, and `SerializeError` or `ReviveError` for the inputs.
+    """
     check_id("run_id", run_id)
     program = _equipped(core, make)()
     check_id("flow", program.flow.name)
@@ -122,9 +125,9 @@ async def start(
             raise RunExistsError(run_id)
         return opening
 
+    program.begin(run_id, Stored(encoding, core.journals.decode))  # refuses inputs that do not fit
     with live.claiming(core, run_id, opening=True):
         entry = await drive(core, append_if(core, run_id, decide), options)
-        program.begin(run_id, Stored(encoding, core.journals.decode))
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
         run = make_run(program, hold, options)
         live.register(run)  # before others may claim it

@@ -12,6 +12,7 @@ from typing import (
     Final,
     Generic,
     Literal,
+    NoReturn,
     Self,
     TypeVar,
     Unpack,
@@ -172,6 +173,11 @@ class Graph(Generic[S]):
         check_id("node", name)
         self._entry = name
         return self
+
+    if not TYPE_CHECKING:
+
+        def __call__(self, *_: object) -> NoReturn:
+            raise TypeError("a graph is compiled before it runs: app = graph.compile(); app(state)")
 
     def compile(
         self,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, cast
 from holdfast.engine.blocking import blocking, check_options
 from holdfast.engine.context import StepInfo, call_in_step, in_step
 from holdfast.engine.door import StoreLike
-from holdfast.engine.effects import Call, mark
+from holdfast.engine.effects import CALL, Call, mark
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import is_async
@@ -91,7 +91,7 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         """
         with suppress(SerializeError):  # an engine with a store refuses it
             stored_form(state, self._plan.state)
-        return Call(self, state, mark("call of", self.name))
+        return Call(self, state, mark(CALL, self.name))
 
     @shows(NewGraphRun, wait=False)
     async def run(self, state: S, *, resume: bool = False, **options: Unpack[NewGraphRun]) -> S:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Coroutine, Generator, Hashable, Mapping, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, get_args, 
 
 from holdfast.codec.revive import revive
 from holdfast.engine import flow as engine_flow
-from holdfast.engine.effects import Call, mark
+from holdfast.engine.effects import CALL, Call, mark
 from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import hints_of
 from holdfast.engine.program import FlowInfo, Program
@@ -64,7 +65,7 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """What to run: `engine.run(report("Brest"))`. Awaited in a workflow, it is a child run."""
-        return Call(self, self._bound(args, kwargs), mark("call of", self.name))
+        return Call(self, self._bound(args, kwargs), mark(CALL, self.name))
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -93,6 +94,15 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         parts = get_args(hint) if get_origin(hint) is Generator else ()
         return None if len(parts) < 3 or parts[2] is Any else parts[2]
 
+    @property
+    def newest(self) -> Workflow[P, R_co]:
+        """What its function's name stands for now: a notebook's cell may have run again."""
+        found: Any = sys.modules.get(self.fn.__module__)
+        for part in self.fn.__qualname__.split("."):
+            found = getattr(found, part, None)
+        same = isinstance(found, Workflow) and found.info[:2] == self.info[:2]
+        return found if same else self
+
     def admits(self, version: str) -> bool:
         """Whether `migrate` says what becomes of that version's runs."""
         return version == self.version or version in self.migrate
@@ -119,8 +129,11 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
 
         return go_back(core, self, run_id, wanted)
 
-    def start(self, inputs: Mapping[str, Any]) -> Any:
-        """A generator, coroutine or body at its beginning. The inputs get the declared types."""
+    def ready(self, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+        """What starts the function: a generator, coroutine or body at its beginning.
+
+        The inputs get the declared types. Raises `ReviveError` if they do not fit.
+        """
         hints = hints_of(self.fn)
         bound = self.signature.bind_partial()
         for name, value in inputs.items():
@@ -131,8 +144,8 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
             )
         call = partial(self.fn, *bound.args, **bound.kwargs)
         if inspect.isgeneratorfunction(self.fn) or inspect.iscoroutinefunction(self.fn):
-            return call()
-        return PlainBody(call)
+            return call
+        return partial(PlainBody, call)
 
     def __repr__(self) -> str:
         place = f"{self.fn.__module__}.{self.fn.__qualname__}"

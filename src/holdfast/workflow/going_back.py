@@ -54,7 +54,7 @@ def _draft(core: Core, flow: Workflow[..., object], history: History, wanted: Wa
         None,
     )
     if found is None:
-        raise CheckpointNotFoundError(history.run, f"after step {name!r}")
+        raise CheckpointNotFoundError(history.run, f"of step {name!r}")
     last = found if wanted.after_step else found - 1
     target = results[last] if last >= 0 else None
     if target is not None:

@@ -22,13 +22,7 @@ from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.groups import group_of_items, group_of_parts
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
-from holdfast.workflow.parts import (
-    arguments_of,
-    as_step,
-    code_of,
-    is_flow,
-    typed,
-)
+from holdfast.workflow.parts import arguments_of, as_step, code_of, is_flow, refuse_steps, typed
 from holdfast.workflow.plain import Decide, PlainBody
 from holdfast.workflow.replay import BODY, DECISION, QUESTION, Recorded, Replay
 from holdfast.workflow.step import Step
@@ -231,6 +225,7 @@ class Interpreter:
             value = typed(step, key, known.outcome.value)
             self.note(key, step, value, known.order)
             return Outcome(value)
+        refuse_steps(step)
         child = None
         if step.call is not None:
             child = Child(step.call.flow.program, step.call.inputs)
@@ -246,7 +241,7 @@ class Interpreter:
 
     def _differs(self, key: str, name: str) -> None:
         """A recorded step is called with other arguments now."""
-        if self.strict:
+        if self.strict or key in self.replay.shifted:
             raise FlowChangedError(
                 self.run_id,
                 (f"step {key!r} was recorded with other arguments than it is given now",),

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.codec.revive import revive
 from holdfast.engine.arguments import digest
 from holdfast.engine.effects import Call, Effect
+from holdfast.errors import StepNotAwaitedError
 from holdfast.workflow.modifiers import Bare, expand
 from holdfast.workflow.step import Step
 
@@ -36,6 +37,14 @@ def _single(effect: Any, key: str) -> Generator[Any, Any, Any]:
 def arguments_of(step: Step[Any]) -> str:
     """A digest of what a step or child run is called with."""
     return digest(step.args, step.kwargs if step.call is None else {"": step.call.inputs})
+
+
+def refuse_steps(step: Step[Any]) -> None:
+    """Raise `StepNotAwaitedError` if a step is given another one instead of its result."""
+    for value in (*step.args, *step.kwargs.values()):
+        if isinstance(value, Effect):
+            made = repr(value) if value.mark is None else str(value.mark.origin)
+            raise StepNotAwaitedError((made,))
 
 
 def as_step(call: Call[Any]) -> Step[Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import failure_in
+from holdfast.errors import StepNotAwaitedError
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
 from holdfast.workflow.keys import orders
@@ -41,6 +42,7 @@ class Replay:
         self.last = 0  # the seq of the newest entry
         self._migrated: set[str] = set()
         self._loose: set[str] = set()  # may be asked for or not
+        self.shifted: set[str] = set()  # may be another step now, unless its arguments are the same
 
     def read(self, history: History, version: str, migrations: Migrations) -> None:
         """Read what a run recorded, migrated to this version of its flow."""
@@ -91,6 +93,9 @@ class Replay:
             failed = Outcome(error=failure_in(entry, history.value(entry)))
             found[key] = Recorded(meta.kind, failed, entry.seq)
         elif entry.kind == Kind.FAIL and meta.of == "run":
+            if failure_in(entry, history.value(entry)).is_a(StepNotAwaitedError):
+                self._loose |= set(found)  # the corrected flow asks for more, in between,
+                self.shifted |= set(found)  # perhaps under the keys of these
             for failed_step in (meta.step, meta.cause, *meta.others):
                 if isinstance(failed_step, str):
                     self._try_again(failed_step)

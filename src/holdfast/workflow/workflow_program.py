@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from holdfast.engine.context import DECIDING
@@ -55,7 +54,7 @@ class WorkflowProgram(Program):
 
     def begin(self, run_id: str, inputs: Stored) -> None:
         self._code.run_id, self._code.stored_form = run_id, self.stored_form
-        self._code.begin(partial(self._flow.start, inputs.value()))
+        self._code.begin(self._flow.ready(inputs.value()))
 
     def restore(self, history: History, *, wary: bool = False) -> int:
         self._code.wary, self._code.strict = wary, self.strict
@@ -100,7 +99,10 @@ class WorkflowProgram(Program):
         if is_flow(value):
             if self._code.unfolds(task.key, value):
                 return None
-            raise TypeError(f"step {task.name!r} returned {value!r}; yield it instead")
+            raise TypeError(
+                f"step {task.name!r} returned {value!r}: return its result, `await ...` or "
+                "`.result()`, or do it in the workflow"
+            )
         if step is not None and step.call is not None:
             value = step.call.flow.pack(value)
         facts: dict[str, Any] = {} if task.kind == "python" else {"kind": task.kind}

@@ -51,6 +51,10 @@ _NO_FAILURE: Final = (
 """What keeps a child run from being executed here and now: the step itself did not fail."""
 
 
+class ProcessEndsError(BaseException):
+    """The process ends while the run is under way. The step did not fail: a resume tries it."""
+
+
 class Finished(NamedTuple):
     """The outcome of a task: a value, or an error."""
 
@@ -331,7 +335,13 @@ class Steps:
         call: Callable[[], Any] = partial(call_in_step, info, fn, *task.args, **task.kwargs)
         if shared:
             call = partial(contextvars.copy_context().run, call)
-        value = await asyncio.wrap_future((executor or threads()).submit(call))
+        try:
+            future = (executor or threads()).submit(call)
+        except RuntimeError as error:
+            if "interpreter shutdown" in str(error):
+                raise ProcessEndsError from None
+            raise
+        value = await asyncio.wrap_future(future)
         return await value if _is_pending(value) else value
 
     def _stopping(self) -> bool:

@@ -245,7 +245,11 @@ class Run:
         for key, name, reason in ready.skipped:
             self.emit(ev.StepSkipped(self.run_id, key, name, reason))
         for key, name in ready.changed:
-            log.warning("run %s calls step %s with other arguments now", self.run_id, key)
+            log.warning(
+                "run %s calls step %s with other arguments now; its recorded result is used",
+                self.run_id,
+                key,
+            )
             self.emit(ev.StepArgumentsChanged(self.run_id, key, name))
         if not ready.records:
             return
