@@ -177,6 +177,7 @@ class Graph(Generic[S]):
     if not TYPE_CHECKING:
 
         def __call__(self, *_: object) -> NoReturn:
+            """Refuse, with advice."""
             raise TypeError("a graph is compiled before it runs: app = graph.compile(); app(state)")
 
     def compile(
