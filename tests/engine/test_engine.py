@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine import launch
 from holdfast.engine.events import RunCompleted, RunStarted, StepStarted
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
@@ -534,6 +535,45 @@ def test_a_flow_that_was_defined_again_is_resumed_with_its_new_code(
     assert engine.run_sync(first(), run_id="r") == 2
     monkeypatch.setattr(sys.modules[__name__], "study", second)
     assert engine.resume_sync("r", from_step="double") == 4
+
+
+def test_those_who_wait_for_a_run_that_fails_get_its_failure_and_do_not_try_again(
+    engine: hf.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    waiting: set[object] = set()
+    all_wait = asyncio.Event()
+    resume = launch.resume
+
+    async def noting_who_waits(*args: Any) -> Any:
+        try:
+            return await resume(*args)
+        except hf.RunActiveError:
+            waiting.add(asyncio.current_task())
+            if len(waiting) == 3:
+                all_wait.set()
+            raise
+
+    @step
+    async def fail() -> int:
+        tried.append(1)
+        await all_wait.wait()
+        raise OSError("no")
+
+    @workflow
+    async def failing() -> int:
+        return await fail()
+
+    async def main() -> list[Any]:
+        first = await engine.start(failing(), run_id="r")
+        others = [engine.run(failing(), run_id="r", resume=True) for _ in range(3)]
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    monkeypatch.setattr(launch, "resume", noting_who_waits)
+    found = asyncio.run(main())
+    assert [str(error) for error in found] == [str(found[0])] * 4
+    assert all(isinstance(error, hf.StepFailedError) for error in found)
+    assert tried == [1]
 
 
 def test_a_step_that_waits_for_its_own_run_is_told_so(engine: hf.Engine) -> None:

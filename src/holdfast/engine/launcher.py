@@ -177,10 +177,12 @@ class Launcher:
     ) -> Prepared | Recorded:
         """Resume a run, or wait for its holder.
 
-        The result will do if the run was completed meanwhile, or with inputs, if it was before.
+        How the run ended for its holder is the outcome here, too: of many who wait, none executes
+        what has just failed again. With inputs, the result of a run that was completed before
+        will do.
         """
         here, delay, began = CURRENT_STEP.get(), _FIRST_LOOK, monotonic()
-        takes_result = inputs is not None
+        waited = False
 
         def may_wait() -> bool:
             """Whether the one who executes it can end before we do."""
@@ -191,15 +193,17 @@ class Launcher:
             return how.wait and not late and not by_us
 
         while True:
+            if waited:
+                await core.off_loop(partial(_raise_failure, core, flow, run_id))
             try:
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
             except RunFinishedError as over:
-                if not takes_result or over.status != Status.COMPLETED:
+                if over.status != Status.COMPLETED or (inputs is None and not waited):
                     raise
             except RunActiveError:
                 if not may_wait():
                     raise
-                takes_result = True
+                waited = True
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST)
                 continue
@@ -209,6 +213,13 @@ class Launcher:
             except RunActiveError:  # it was resumed since
                 if not may_wait():
                     raise
+
+
+def _raise_failure(core: Core, flow: Flow[Any], run_id: str) -> None:
+    """Raise what a run failed with, if it did. Blocks."""
+    known = reading.run(core, run_id)
+    if known is not None and known.status == Status.FAILED:
+        launch.ended(core, flow.program, run_id)
 
 
 def take(verb: str, call: Call[Any], options: NewRun) -> None:
