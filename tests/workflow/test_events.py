@@ -268,6 +268,19 @@ def test_progress_of_a_thread_within_an_async_step_is_seen_at_once(engine: hf.En
     assert len(_reporting(step("work").python(work), engine, seen)) == 1
 
 
+def test_progress_of_a_loop_in_a_thread_is_seen_at_once(engine: hf.Engine) -> None:
+    seen = threading.Event()
+
+    async def part() -> None:
+        hf.current_step().progress(0.5)
+        assert seen.wait(30)
+
+    async def work() -> None:
+        await asyncio.to_thread(asyncio.run, part())
+
+    assert len(_reporting(step("work").python(work), engine, seen)) == 1
+
+
 def test_progress_of_parallel_steps_is_seen_at_once(engine: hf.Engine) -> None:
     seen = threading.Event()
 

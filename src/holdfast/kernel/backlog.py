@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 from typing import Final
@@ -56,11 +57,12 @@ def flush(core: Core) -> Op[None]:
     """Return when everything saved so far is durable; raise the first error if something is not."""
     with core.lock:
         while core.held_back:
-            run, draft = core.held_back.popitem()
+            run, draft = next(iter(core.held_back.items()))
             # Like one that lost its place: it is submitted, once, by the first to settle it.
             waiting = Ticket([unsaved(core, run, draft)], Line(), math.inf, drafts=[draft])
             waiting.resolve(ConflictError(run, -1))
             core.backlog.append(waiting)
+            del core.held_back[run]  # last: Ctrl-C may come in between
     yield from _settle(core, wait=True)
     if not core.unsettled:
         unsettled.discard(core)
@@ -87,14 +89,18 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
     """Collect the outcomes of queued saves. One that lost its place is saved again, in order."""
     while core.backlog and (wait or core.out_of_order or core.backlog[0].done):
         ticket = core.backlog[0]
-        if not ticket.done:
+        if isinstance(ticket, _StandIn) and ticket.is_abandoned:
+            _replace(core, ticket)
+        elif not ticket.done:
             yield ticket
         elif isinstance(ticket.error, ConflictError):
             # The ones behind it lost with it. None may overtake another, also where whoever
             # settles them is cancelled, and another comes meanwhile.
             core.out_of_order = True
             try:
-                yield from _submit_again(core, ticket)
+                stand_in = _StandIn(ticket)
+                stand_in.attempt = _submit_again(core, stand_in)
+                yield from stand_in.attempt
             except CheckpointSaveError as error:
                 if core.settings.on_save_failure == "warn":
                     core.take_from_backlog(ticket)
@@ -112,19 +118,37 @@ def _settle(core: Core, *, wait: bool) -> Op[None]:
         core.out_of_order = False
 
 
-def _submit_again(core: Core, lost: Ticket) -> Op[None]:
+class _StandIn(Ticket):
+    """Where a save was that is being submitted again, for others who settle the backlog to wait for."""
+
+    __slots__ = ("attempt", "next")
+
+    attempt: Op[None]
+
+    def __init__(self, lost: Ticket) -> None:
+        super().__init__((), Line(), math.inf)
+        self.next = lost  # what takes its place
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the attempt ended without replacing it: Ctrl-C struck just there."""
+        return not self.done and inspect.getgeneratorstate(self.attempt) == inspect.GEN_CLOSED
+
+
+def _submit_again(core: Core, stand_in: _StandIn) -> Op[None]:
     """Queue again a save that lost its place, at its position in the backlog.
 
-    Meanwhile a stand-in is there for others who settle the backlog to wait for. Whatever
-    happens, cancellation included, a ticket takes the stand-in's place.
+    Whatever happens, cancellation included, a ticket takes the stand-in's place.
     """
-    stand_in = Ticket((), Line(), math.inf)
-    if not core.take_from_backlog(lost, put=stand_in):
-        return
-    next_try = lost
+    lost = stand_in.next
     try:
-        next_try = yield from submit(core, lost.entries[0].run, lost.drafts[-1])
+        if core.take_from_backlog(lost, put=stand_in):
+            stand_in.next = yield from submit(core, lost.entries[0].run, lost.drafts[-1])
     finally:
-        core.take_from_backlog(stand_in, put=next_try)
-        stand_in.resolve(None)
-        wake([stand_in])
+        _replace(core, stand_in)
+
+
+def _replace(core: Core, stand_in: _StandIn) -> None:
+    core.take_from_backlog(stand_in, put=stand_in.next)
+    stand_in.resolve(None)
+    wake([stand_in])

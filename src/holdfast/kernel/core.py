@@ -102,9 +102,10 @@ class Core:
         with self.lock:
             if not self.backlog or self.backlog[0] is not first:
                 return False
-            self.backlog.popleft()
-            if put is not None:
-                self.backlog.appendleft(put)
+            if put is None:
+                self.backlog.popleft()
+            else:
+                self.backlog[0] = put
             return True
 
     def drive(self, op: Op[T]) -> T:

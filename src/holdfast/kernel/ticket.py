@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from holdfast.errors import HoldfastError
 from holdfast.model import Entry
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from holdfast.kernel.journal import Draft
+
+_PLACEHOLDER_SECONDS: Final = 1.0  # whoever is to resolve one may be gone, by Ctrl-C
 
 Waiter: TypeAlias = "threading.Event | asyncio.Future[None]"
 """An event to set, or a future to finish on its loop."""
@@ -69,18 +71,21 @@ class Ticket:
         self.waiters: list[Waiter] = []
 
     def wait(self) -> None:
-        """Block until the outcome is known."""
+        """Block until the outcome is known, or it is time to look after a placeholder again."""
         event = threading.Event()
         self.waiters.append(event)
         if not self.done:
-            event.wait()
+            event.wait(None if self.entries else _PLACEHOLDER_SECONDS)
 
     def future(self) -> asyncio.Future[None]:
-        """A future of the running loop that is done once the outcome is known."""
-        future = running_loop().create_future()
+        """A future of the running loop that is done when `wait` would return."""
+        loop = running_loop()
+        future = loop.create_future()
         self.waiters.append(future)
         if self.done and not future.done():
             future.set_result(None)
+        elif not self.entries:
+            loop.call_later(_PLACEHOLDER_SECONDS, _finish, [future])
         return future
 
     def resolve(self, error: HoldfastError | None) -> None:

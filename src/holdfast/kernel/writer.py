@@ -117,7 +117,7 @@ class Writer:
         """Block until the ticket is resolved, writing it here unless someone else does."""
         self._refuse_from_work()
         while not ticket.done:
-            if not ticket.entries:  # a placeholder: not ours to write
+            if not ticket.entries:  # a placeholder: not ours to write, and to be looked at again
                 ticket.wait()
                 return
             with self._commit:  # its last holder may have written this very ticket
@@ -130,8 +130,8 @@ class Writer:
         loop = future.get_loop()
         if not future.done() and self._kicking is not loop:
             # Once per turn of the loop: what its other tasks submit goes into the same batch.
-            self._kicking = loop
             loop.call_soon(self._kick_from, loop)
+            self._kicking = loop  # last: Ctrl-C may come in between
         return future
 
     def _kick_from(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -252,7 +252,7 @@ class Writer:
         lines: dict[str, Line] = {}
         entries = size = 0
         with self._mutex:
-            queue = [ticket for ticket in self._queue if not ticket.done]
+            queue = list(self._queue)  # also what is done, if Ctrl-C came before it was removed
         now = self._clock.monotonic()
         for ticket in queue:
             if entries >= MAX_BATCH_ENTRIES or size >= MAX_BATCH_BYTES:
