@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import CARRY_STATE, HIDDEN, MAX_ID_BYTES, Entry
 from holdfast.store import PAGE, RunFilter, Store, StoreStats
 
@@ -55,7 +56,9 @@ class TableStore(Store):
             f"WHERE e.run = {self._mark} AND e.seq {beyond} {self._mark} "
             f"ORDER BY e.seq {order} LIMIT {self._mark}"
         )
-        return self._found(query, (run, after, limit))
+        found = self._found(query, (run, after, limit))
+        _check_order(run, after, found, newest_first)
+        return found
 
     def stats(self, run: str | None = None) -> StoreStats:
         which, value = (">=", " ") if run is None else ("=", run)
@@ -96,6 +99,15 @@ class TableStore(Store):
         """The statement that removes the entries before the tombstone, with its parameters."""
         where = f"WHERE run = {self._mark} AND seq < {self._mark}"
         return f"DELETE FROM {self._entries} {where}", [(tombstone.run, tombstone.seq)]  # noqa: S608
+
+
+def _check_order(run: str, after: int, found: list[Entry], newest_first: bool) -> None:
+    """Raise if a damaged index returned something else: those who page by seq would never end."""
+    for entry in found:
+        seq: object = entry.seq
+        if not isinstance(seq, int) or (seq >= after if newest_first else seq <= after):
+            raise CheckpointCorruptedError(run, None, f"its entry {seq!r} is at the wrong place")
+        after = seq
 
 
 def bounds(where: RunFilter, after: str) -> dict[str, str]:
