@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,11 +34,19 @@ def descendants(pid: int) -> list[int]:
     return list(below(pid))
 
 
-def command_of(pid: int) -> str:
-    """Its command line; nothing if it is gone."""
+def describe(pid: int) -> str:
+    """Its command and, if it is a Python and py-spy is installed, its stack."""
+    command = ""
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
-    return ""
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    spy = shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    if spy is None or "python" not in command:
+        return command
+    done = subprocess.run(
+        [spy, "dump", "--nonblocking", "--pid", str(pid)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=20,
+    )  # fmt: skip
+    return f"{command}\n{done.stdout or done.stderr}"
 
 
 def _stat(pid: int) -> tuple[str, int]:

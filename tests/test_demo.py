@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from holdfast import demo
 from holdfast.cli.main import holdfast
 from holdfast.errors import HoldfastError
+from tests.waiting import run_process
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +38,7 @@ def test_the_demo_leaves_nothing_behind_and_needs_no_terminal(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     command = [sys.executable, "-W", "error", "-m", "holdfast", "demo"]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    done = run_process(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("done: high water") == 2
     assert list(tmp_path.iterdir()) == []

@@ -39,6 +39,7 @@ import pytest
 import holdfast as hf
 from holdfast import urls
 from tests.servers import mariadb, postgres, redis
+from tests.waiting import run_process
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -276,12 +277,11 @@ def run_commands(block: Block, page: Path) -> None:
     bin_first = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for session in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         line, _, wanted = session.partition("\n")
-        done = subprocess.run(
+        done = run_process(
             ["bash", "-c", line],
             env=os.environ | bin_first,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
             check=False,
         )
         compare(f"{named(page)}:{block.line}: {line}", wanted, done.stdout)
@@ -311,7 +311,7 @@ def compare(where: str, wanted: str, printed: str) -> None:
 def run_pytest(page: Path, path: Path) -> None:
     options = ["-q", "-p", "no:cacheprovider", "--assert=plain"]  # rewriting takes a second
     command = [sys.executable, "-W", "error", "-m", "pytest", *options, path.name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_process(command, capture_output=True, check=False)
     if done.returncode != 0:
         pytest.fail(f"{named(page)}, {path.name}:\n{done.stdout}{done.stderr}", pytrace=False)
 

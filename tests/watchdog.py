@@ -10,20 +10,17 @@ import asyncio
 import faulthandler
 import gc
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.processes import command_of, descendants
+from tests.processes import descendants, describe
 
 LIMIT: Final = 300.0
 """Seconds; the slowest test takes a twentieth of it."""
@@ -87,7 +84,7 @@ class Watchdog:
             self._say(f"\n{task.get_name()} waits at:\n{_places(task)}")
         started = list(descendants(os.getpid()))
         for pid in started:
-            self._say(f"\nprocess {pid}: {_describe(pid)}\n")
+            self._say(f"\nprocess {pid}: {describe(pid)}\n")
         for pid in started:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -111,16 +108,3 @@ def _places(task: asyncio.Task[Any]) -> str:
         lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}\n')
         waiting = waiting.cr_await
     return "".join(lines)
-
-
-def _describe(pid: int) -> str:
-    """Its command and, if it is a Python and py-spy is installed, its stack."""
-    command = command_of(pid)
-    spy = shutil.which("py-spy", path=str(Path(sys.executable).parent))
-    if spy is None or "python" not in command:
-        return command
-    done = subprocess.run(
-        [spy, "dump", "--nonblocking", "--pid", str(pid)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=20,
-    )  # fmt: skip
-    return f"{command}\n{done.stdout or done.stderr}"

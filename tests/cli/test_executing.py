@@ -23,7 +23,7 @@ from holdfast.cli._exits import Exit
 from holdfast.engine import launch
 from holdfast.engine.options import Options
 from tests.cli.conftest import Cli
-from tests.waiting import wait_until
+from tests.waiting import bounded, wait_until
 
 
 def test_a_workflow_is_run_and_its_result_printed(cli: Cli, cp: hf.SyncCheckpointer) -> None:
@@ -181,11 +181,11 @@ def at_work(cli: Cli) -> Iterator[subprocess.Popen[str]]:
     """A worker in another process, in the middle of a step that ends when a file named go is there."""
     arguments = ["run", "jobs:slow", "-i", "path=go", "--run-id", "slow", "--json"]
     worker = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", *arguments],
+        # A shell's & has Ctrl-C ignored. Not `preexec_fn`, which may deadlock beside other threads.
+        ["env", "--default-signal=INT", sys.executable, "-m", "holdfast", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
     )  # fmt: skip
-    with worker:
+    with worker, bounded(worker):
         assert worker.stdout is not None
         for line in worker.stdout:
             if json.loads(line).get("step") == "wait":

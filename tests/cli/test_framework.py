@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -19,6 +18,7 @@ from holdfast.cli._session import Command
 from holdfast.cli.main import SECTIONS, holdfast
 from tests.cli import reference
 from tests.cli.conftest import Cli
+from tests.waiting import run_process
 
 ROOT = Path(__file__).parents[2]
 NAMES = [name for commands in SECTIONS.values() for name in commands]
@@ -83,17 +83,15 @@ def test_help_imports_no_more_than_it_needs() -> None:
         "print([m for m in sys.modules if m.startswith(('rich', 'asyncio', 'sqlite3', 'holdfast.'))],"
         " file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
     assert "Keep, move, delete:" in done.stdout
     imported = [name for name in eval(done.stderr) if not name.startswith("holdfast.errors.")]
     assert imported == ["holdfast.errors", "holdfast.cli", "holdfast.cli.main"]
 
 
 def test_it_is_a_module_too_and_knows_its_version() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True
+    done = run_process(
+        [sys.executable, "-m", "holdfast", "--version"], capture_output=True, check=True
     )
     assert done.stdout == f"holdfast {hf.__version__}\n"
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_docs import ROOT, blocks
+from tests.waiting import run_process
 
 GUIDE = ROOT / "docs/guides/cli.md"
 
@@ -27,9 +28,9 @@ def test_the_guide_does_what_it_says(tmp_path: Path) -> None:
 
     def run(command: str) -> str:
         nonlocal last
-        done = subprocess.run(
+        done = run_process(
             ["bash", "-c", f"(exit {last}); {command}"],
-            cwd=tmp_path, env=environment, text=True, check=False,
+            cwd=tmp_path, env=environment, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         last = done.returncode

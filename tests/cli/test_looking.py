@@ -14,6 +14,7 @@ import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.workflow import ask, parallel, workflow
 from tests.cli.conftest import Cli
+from tests.waiting import join
 
 
 def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckpointer) -> None:
@@ -223,7 +224,7 @@ def test_watch_follows_a_run_to_its_end(
     worker = threading.Thread(target=work)
     worker.start()
     done = cli("watch", "job", "--interval", "0.05", *(["--json"] if as_json else []))
-    worker.join()
+    join(worker)
     assert done.code == 0
     if as_json:
         assert [moment["seq"] for moment in done.lines] == list(range(6))

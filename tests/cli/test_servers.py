@@ -16,6 +16,7 @@ from holdfast.seams import new_id
 from tests.cli.conftest import Cli
 from tests.servers import mariadb, postgres, redis
 from tests.servers.dynamodb import new_url as new_dynamodb
+from tests.waiting import join
 
 
 @pytest.fixture(params=["postgres", "redis"])
@@ -67,7 +68,7 @@ def test_watching_is_told_of_what_happens(cli: Cli, server: str) -> None:
         timer = threading.Timer(0.3, work)
         timer.start()
         done = cli("watch", "job", "--interval", "3600", "--json", "--store", server)
-        timer.join()
+        join(timer)
     assert [moment["seq"] for moment in done.lines] == list(range(6))
 
 

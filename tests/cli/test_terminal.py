@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import holdfast as hf
 from holdfast.cli._exits import Exit
 from tests.cli.conftest import Cli
 from tests.cli.test_framework import HOSTILE
+from tests.waiting import run_process
 
 Terminal = Callable[..., "pexpect.spawn[str]"]
 
@@ -195,7 +195,7 @@ def test_a_pipe_that_is_closed_early_is_no_error(
 ) -> None:
     cp.save_many({"run_id": f"run-{n:05}" + "x" * 200, "state": n} for n in range(1500))
     command = f"'{sys.executable}' -m holdfast runs --json --limit 0 | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    done = run_process(["bash", "-c", command], capture_output=True, check=True)
     assert done.stdout.count("\n") == 1
     assert done.stderr == ""
 

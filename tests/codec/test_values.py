@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
-import subprocess
 import sys
 import threading
 import types
@@ -27,6 +26,7 @@ from holdfast.codec.scalars import MAX_INT_BYTES
 from holdfast.codec.values import MAX_DEPTH, decode, encode
 from holdfast.errors import SerializeError
 from tests.strategies import same, values
+from tests.waiting import run_process
 
 
 class Color(Enum):
@@ -443,9 +443,7 @@ def test_a_missing_numpy_is_named_with_the_way_to_get_it() -> None:
         "except ValueError as error: print(error)\n"
     )
     data = encode(np.arange(3)).hex()
-    done = subprocess.run(
-        [sys.executable, "-c", program, data], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program, data], capture_output=True, check=True)
     assert "pip install 'holdfast[numpy]'" in done.stdout
 
 

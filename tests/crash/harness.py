@@ -18,7 +18,7 @@ import holdfast as hf
 from tests.crash import mutants
 from tests.crash.history import Oracle, Violation, check, dump, read_history
 from tests.processes import state_of
-from tests.waiting import wait_until
+from tests.waiting import ENOUGH, bounded, wait_until
 
 ROOT = Path(__file__).parents[2]
 RUNS = ["run-a", "run-b", "run-c"]
@@ -82,7 +82,8 @@ class ForkServer:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        with bounded(self._process, 2 * ENOUGH):  # workers end by themselves before that
+            answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
 

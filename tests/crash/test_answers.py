@@ -15,6 +15,7 @@ import pytest
 import holdfast as hf
 from holdfast.workflow import ask, parallel, step, workflow
 from tests.crash.harness import ROOT, url_of
+from tests.waiting import bounded
 
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
 PEOPLE = 8
@@ -89,7 +90,8 @@ def _process(task: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _said(process: subprocess.Popen[str], given: str = "") -> str:
-    told, _ = process.communicate(given, timeout=120)
+    with bounded(process):
+        told, _ = process.communicate(given)
     assert process.returncode == 0
     return str(json.loads(told.splitlines()[-1]))
 
@@ -97,7 +99,8 @@ def _said(process: subprocess.Popen[str], given: str = "") -> str:
 def _wait_for(processes: Sequence[subprocess.Popen[str]]) -> None:
     for process in processes:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        with bounded(process):
+            assert process.stdout.readline() == "ready\n"
 
 
 @KINDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import resource
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import holdfast as hf
 from tests.crash.harness import judge, url_of
 from tests.crash.history import Oracle, state_hash
+from tests.waiting import run_process
 
 RUN = "run-a"
 LIMITS = {"sqlite": 500_000, "file": 50_000}  # of one file: a database, or a single entry
@@ -23,7 +23,7 @@ Relief = Callable[[], None]
 @contextmanager
 def small_disk(place: Path) -> Iterator[Relief | None]:
     """A 2 MB file system with 1 MB taken, and how to free that; None where mounting is not allowed."""
-    mounted = subprocess.run(
+    mounted = run_process(
         ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", place], capture_output=True, check=False
     )
     if mounted.returncode:
@@ -34,7 +34,7 @@ def small_disk(place: Path) -> Iterator[Relief | None]:
         filler.write_bytes(bytes(1 << 20))
         yield filler.unlink
     finally:
-        subprocess.run(["umount", "-l", place], check=True)
+        run_process(["umount", "-l", place], check=True)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from tests.crash.history import (
     parse_history,
     read_history,
 )
+from tests.waiting import join
 
 
 def _begin(id_: str, op: str, **fields: Any) -> Line:
@@ -133,7 +134,7 @@ def test_a_pause_holds_one_thread_until_told(tmp_path: Path) -> None:
             pause.wait_until_reached()
             assert checkpointer.load("r") is None
             pause.go_on()
-            thread.join()
+            join(thread)
         assert checkpointer.load("r") is not None
 
 

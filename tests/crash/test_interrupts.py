@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from tests.crash.harness import first_seed, setting, url_of
+from tests.waiting import run_process
 
 ROUNDS = setting("HOLDFAST_INTERRUPTS", 60)
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def test_a_save_after_ctrl_c_is_as_good_as_any(kind: str, tmp_path: Path) -> Non
     """In a process of its own: an interrupt may strike whatever else runs in this one."""
     rounds = ROUNDS if kind == "sqlite" else ROUNDS // 3
     command = [sys.executable, "-m", __name__, kind, str(tmp_path), str(rounds), str(first_seed())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_process(command, capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > rounds // 2, "too few interrupts struck"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from tests.crash.harness import (
 )
 from tests.crash.test_interrupts import interrupt, strike_in, struck
 from tests.crash.transactions import check_effects, save
+from tests.waiting import run_process
 
 INTERRUPTS = setting("HOLDFAST_INTERRUPTS", 60)
 ROUND = 10  # cycles on one store
@@ -66,7 +66,7 @@ def test_work_beside_the_transaction_is_found_out(tmp_path: Path, server: ForkSe
 def test_no_ctrl_c_parts_an_entry_from_its_row(tmp_path: Path) -> None:
     """In a process of its own: an interrupt may strike whatever else runs in this one."""
     command = [sys.executable, "-m", __name__, str(tmp_path), str(INTERRUPTS), str(first_seed())]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = run_process(command, capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > INTERRUPTS // 2, "too few interrupts struck"
 

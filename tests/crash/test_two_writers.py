@@ -21,6 +21,7 @@ from tests import faults
 from tests.crash import states
 from tests.crash.harness import ForkServer, fork_server, judge, url_of, wait_until_stopped
 from tests.crash.history import Oracle, check, dump, read_history, state_hash
+from tests.waiting import ENOUGH, exit_code, join
 
 RUN = "run-a"
 KINDS = pytest.mark.parametrize("kind", ["sqlite", "file"])
@@ -43,7 +44,7 @@ def eager_threads() -> Iterator[None]:
 
 def _together(*calls: Callable[[], Any]) -> list[Any]:
     """Call all at once, each in a thread; what each returned, or the error of ours it raised."""
-    barrier = threading.Barrier(len(calls))
+    barrier = threading.Barrier(len(calls), timeout=ENOUGH)
 
     def run(call: Callable[[], Any]) -> Any:
         barrier.wait()
@@ -223,7 +224,7 @@ def test_a_load_never_sees_a_save_that_is_under_way(
             lines[n] = str(n)
             saved[checkpointer.save(RUN, {"n": n, "lines": lines}).seq] = n
         over.set()
-        loader.join()
+        join(loader)
     assert len(set(seen)) > 5
     assert [(seq, n) for seq, n in seen if saved[seq] != n] == []
 
@@ -411,6 +412,6 @@ def test_parent_and_child_of_a_fork_both_go_on_saving(
     else:
         save(parent, RUN, 3)
     os.write(said, b".")
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert exit_code(pid) == 0
     checkpointer.close()
     assert judge(url, path, min_acks=9 if parent_closes else 12) == []

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.crash import disk
 from tests.crash.harness import ROOT, ForkServer, wait_until_stopped
+from tests.waiting import ENOUGH, bounded
 
 
 def strace() -> str:
@@ -52,10 +53,10 @@ def attach(server: ForkServer, log: Path, inject: Sequence[str] = (), **job: Any
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert tracer.stderr is not None
-    with tracer.stderr:
+    with tracer.stderr, bounded(tracer, 2 * ENOUGH):
         first = tracer.stderr.readline()
         assert "attached" in first, first
         os.kill(pid, signal.SIGCONT)
         status = server.wait(pid)
-        tracer.wait(30)
+        tracer.wait()
     return status

@@ -17,6 +17,7 @@ from holdfast.documents.workflow_results import result_of
 from holdfast.events import Event, StepCompleted, StepOutput, StepStarted
 from holdfast.graph import END, Graph
 from holdfast.workflow import parallel, step, workflow
+from tests.waiting import join
 
 TOKENS = ["to", "be", "or", "not"]
 
@@ -47,7 +48,7 @@ def say_in_another_thread() -> None:
 
     thread = threading.Thread(target=talk)
     thread.start()
-    thread.join()
+    join(thread)
 
 
 def remember() -> str:

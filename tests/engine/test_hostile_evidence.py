@@ -27,6 +27,7 @@ from holdfast.model import Entry
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import Workflow, step, workflow
 from tests.engine.desk import Desk, there
+from tests.waiting import join
 from tests.workflow.support import Flow, stop_at
 
 
@@ -207,7 +208,7 @@ def test_claims_of_another_thread_are_heard(engine: hf.Engine, desk: Desk) -> No
         info = hf.current_step()
         thread = threading.Thread(target=lambda: info.claim(there(desk / "a")))
         thread.start()
-        thread.join()
+        join(thread)
 
     flow = one(step("a").python(work))
     asyncio.run(engine.run(flow(), run_id="r"))

@@ -29,6 +29,7 @@ from holdfast.model import Entry, Kind
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import ask, step, workflow
 from tests.faults import FakeClock
+from tests.waiting import bounded, exit_code
 
 PROGRAM = """
 import asyncio, sys
@@ -97,8 +98,9 @@ class Stuck:
             [sys.executable, "-c", PROGRAM, url, kind], cwd=ROOT, stdout=subprocess.PIPE
         )
         assert self.process.stdout is not None
-        for _ in range(lines):
-            assert self.process.stdout.readline() == b"stuck\n"
+        with bounded(self.process):
+            for _ in range(lines):
+                assert self.process.stdout.readline() == b"stuck\n"
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -335,7 +337,7 @@ def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
     if not child:
         os.write(writing, str(this_process()).encode())
         os._exit(0)
-    os.waitpid(child, 0)
+    assert exit_code(child) == 0
     other = Holder.parse(os.read(reading, 1000).decode())
     assert other is not None
     assert (other.pid, other.place) == (child, mine.place)

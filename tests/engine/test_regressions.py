@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import threading
 from collections.abc import Generator
@@ -21,7 +20,7 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import ask, for_each, parallel, step, workflow
-from tests.waiting import wait_until
+from tests.waiting import run_process, wait_until
 
 Flow = Generator[Any, Any, Any]
 
@@ -243,7 +242,7 @@ def test_ctrl_c_stops_run_sync_at_once(tmp_path: Path) -> None:
         "hf.Engine(sys.argv[1]).run_sync(flow(), run_id='r', resume=True)\n"
     )
     command = [sys.executable, str(program), f"{tmp_path}/runs.db"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_process(command, capture_output=True, check=False)
     assert done.stdout.split() == ["0", "1"]
     assert "KeyboardInterrupt" in done.stderr
 

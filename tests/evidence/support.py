@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.evidence import Evidence, EvidenceVerifier, Policy, VerificationStatus
+from tests.waiting import join
 
 VERIFIED, FAILED = VerificationStatus.VERIFIED, VerificationStatus.FAILED
 INCONCLUSIVE, ERROR = VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR
@@ -89,7 +90,7 @@ def http_server(
         yield server.server_port, asked
     finally:
         server.shutdown()
-        thread.join()
+        join(thread)
         server.server_close()
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 import holdfast as hf
 from holdfast.evidence import EvidencePack, EvidenceVerifier, Policy, refuse_unverifiable
 from holdfast.evidence.checks.api_response import steps_of
-from tests.waiting import in_time, wait_until
+from tests.waiting import in_time, run_process, wait_until
 
 from .support import (
     ERROR,
@@ -258,7 +257,7 @@ def test_a_server_that_speaks_something_else_is_inconclusive() -> None:
 
 def test_https_needs_a_certificate_that_is_trusted(tmp_path: Path) -> None:
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subprocess.run(
+    run_process(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
          "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
         check=True, capture_output=True,

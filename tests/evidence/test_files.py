@@ -26,7 +26,7 @@ from holdfast.evidence import (
     refuse_unverifiable,
 )
 from holdfast.evidence.checks import file_sha256
-from tests.waiting import in_time
+from tests.waiting import in_time, join
 
 from .support import (
     ERROR,
@@ -255,7 +255,7 @@ def test_no_swap_of_links_leads_outside(root: Path, what: str) -> None:
             assert sha256(b"stolen") not in (theirs.verification_error or "")[:60]
     finally:
         stop.set()
-        thread.join()
+        join(thread)
     assert VERIFIED in found
 
 
@@ -328,7 +328,7 @@ def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_inconclusi
             file_evidence(path)
     finally:
         stop.set()
-        thread.join()
+        join(thread)
 
 
 def test_a_file_we_may_not_read_is_inconclusive(

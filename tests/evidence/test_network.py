@@ -12,7 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.evidence import EvidencePack, EvidenceVerifier, Policy, refuse_unverifiable
 from holdfast.evidence.world.addresses import is_public
-from tests.waiting import in_time
+from tests.waiting import in_time, join
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, free_port, status, verifier
 
@@ -38,7 +38,7 @@ def listening() -> Iterator[tuple[int, list[Any]]]:
         thread.start()
         yield server.getsockname()[1], peers
         stop.set()
-        thread.join()
+        join(thread)
 
 
 def reachable(host: object, port: object) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from holdfast.evidence import EvidenceVerifier, process_evidence
 from holdfast.evidence.checks import process_exists
 from holdfast.kernel.processes import _from_ps, start_of
-from tests.waiting import in_time, wait_until
+from tests.waiting import bounded, in_time, wait_until
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status, verifier
 
@@ -53,7 +53,8 @@ def test_a_name_with_brackets_does_not_confuse_us() -> None:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
-        process.stdout.readline()
+        with bounded(process):
+            process.stdout.readline()
         assert status(CHECKER, process_evidence(process.pid)) == VERIFIED
         process.kill()
 

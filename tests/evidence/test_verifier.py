@@ -22,7 +22,7 @@ from holdfast.evidence import (
     refuse_unverifiable,
     verified,
 )
-from tests.waiting import PATIENCE, in_time, wait_until
+from tests.waiting import PATIENCE, in_time, join, wait_until
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, sha256, status, verifier
 
@@ -265,7 +265,7 @@ def test_many_threads_may_share_one(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     assert wrong == []
     assert made.stats()["total"] == 400
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Final
 
 import holdfast as hf
+from tests.waiting import run_process
 
 ROOT: Final = Path(__file__).parents[2]
 LAUNCHER: Final = Path(__file__).with_name("launcher.py")
@@ -29,11 +29,10 @@ class Example:
     def run(self, *more: str, kill_at: int = 0) -> str | None:
         """The last line that it prints; None if it was killed."""
         launch = [sys.executable, "-W", "error", str(LAUNCHER), str(self._notes), str(kill_at)]
-        done = subprocess.run(
+        done = run_process(
             [*launch, *self._command, *more],
             cwd=self.directory,
             capture_output=True,
-            text=True,
             check=False,
         )
         if kill_at and done.returncode == -signal.SIGKILL:

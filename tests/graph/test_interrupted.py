@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,6 +19,7 @@ from holdfast.engine.events import CheckpointSaved, Event
 from holdfast.graph import END, CompiledGraph, Graph
 from tests.effort import examples
 from tests.graph.flows import run
+from tests.waiting import run_process
 
 State = dict[str, int]
 
@@ -170,9 +170,9 @@ def test_a_killed_process_repeats_only_what_it_was_killed_in(
 ) -> None:
     journal = tmp_path / "ran"
     command = [sys.executable, "-c", WORKER, kept_url, str(journal), kill_at]
-    first = subprocess.run(command, env={**os.environ, "KILL": "1"}, check=False, timeout=60)
+    first = run_process(command, env={**os.environ, "KILL": "1"}, check=False)
     assert first.returncode == -signal.SIGKILL
-    second = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    second = run_process(command, capture_output=True, check=True)
     assert second.stdout.strip() == "abcdefabcde"
     ran = Counter(journal.read_text().split())
     usual = Counter("abcdefabcde")

@@ -6,6 +6,7 @@ import threading
 import pytest
 
 import holdfast as hf
+from tests.waiting import join
 
 
 def test_tasks_that_begin_a_run_together_open_it_once(url: str) -> None:
@@ -66,7 +67,7 @@ def test_loads_beside_saves_only_see_whole_states(url: str) -> None:
             cp.save("run", {"n": n, "check": [n] * 3000})
         done.set()
         for reader in readers:
-            reader.join()
+            join(reader)
         assert wrong == []
         assert seen
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import textwrap
 import threading
@@ -13,14 +12,14 @@ import pytest
 import holdfast as hf
 from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
+from tests.waiting import run_process
 
 
 def run_program(program: str, *args: str) -> str:
     code = textwrap.dedent(program)
-    done = subprocess.run(
+    done = run_process(
         [sys.executable, "-W", "error", "-c", code, *args],
         capture_output=True,
-        text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.manager import CheckpointManager
+from tests.waiting import bounded
 
 from .support import exists, numbers, step
 
@@ -42,8 +43,9 @@ def process(code: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         text=True,
     )
     try:
-        assert out(started).readline() == "ready\n"
-        yield started
+        with bounded(started):
+            assert out(started).readline() == "ready\n"
+            yield started
     finally:
         started.kill()
         started.wait()

@@ -14,6 +14,7 @@ from holdfast.evidence.trust.records import MAX_EVIDENCE
 from holdfast.manager import CheckpointManager, CheckpointType, TaskCheckpoint
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from tests.waiting import join
 
 from .support import exists, numbers, step
 
@@ -446,7 +447,7 @@ def test_threads_share_a_manager(manager: CheckpointManager) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        join(thread)
     found = manager.list_checkpoints("task")
     assert sorted(numbers(found)) == sorted(f"{t}.{n}" for t in range(4) for n in range(8))
     assert len({checkpoint.sequence_number for checkpoint in found}) == 32

@@ -13,6 +13,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from tests.waiting import join
 
 
 def test_what_was_saved_comes_back_whole(cp: hf.SyncCheckpointer) -> None:
@@ -172,7 +173,7 @@ def test_threads_that_save_to_one_run_lose_nothing(url: str) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            join(thread)
         infos = cp.list_checkpoints("shared", oldest_first=True)
         states = [c.state for info in infos if (c := cp.load("shared", seq=info.seq))]
         assert sorted(states) == [[worker, n] for worker in range(5) for n in range(20)]

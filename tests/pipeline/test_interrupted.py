@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import zlib
 from collections import Counter
@@ -23,6 +22,7 @@ from holdfast.engine.people import requests
 from holdfast.pipeline import HumanInputStep, Pipeline, Step
 from tests.effort import examples
 from tests.pipeline.flows import path, run, when
+from tests.waiting import run_process
 
 PLAIN = ("plain", None)
 ROWS = st.recursive(
@@ -233,10 +233,10 @@ def test_a_killed_run_is_resumed_or_recovered_and_only_what_was_under_way_runs_a
 ) -> None:
     journal, url = tmp_path / "journal", f"sqlite:///{tmp_path}/runs.db"
     command = [sys.executable, "-c", WORKER, url, str(journal), kill_at]
-    killed = subprocess.run(command, env={**os.environ, "KILL": "1"}, check=False)
+    killed = run_process(command, env={**os.environ, "KILL": "1"}, check=False)
     assert killed.returncode == -signal.SIGKILL
     env = {**os.environ, "RECOVER": how}
-    resumed = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    resumed = run_process(command, env=env, capture_output=True, check=True)
     assert resumed.stdout == "e\n"
     ran = Counter(journal.read_text().split())
     assert set(ran) == set("abcde")

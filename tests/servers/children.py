@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import holdfast as hf
 from tests import faults
+from tests.waiting import join
 
 processes: Final = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload([__name__])
@@ -22,7 +23,7 @@ def run(*works: tuple[Any, ...]) -> list[int | None]:
     for child in children:
         child.start()
     for child in children:
-        child.join()
+        join(child)
     return [child.exitcode for child in children]
 
 

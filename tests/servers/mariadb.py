@@ -10,7 +10,7 @@ import pymysql
 
 from holdfast.seams import new_id
 from tests.servers.server import HOST, Server
-from tests.waiting import wait_until
+from tests.waiting import ENOUGH, wait_until
 
 
 class MariaDB(Server):
@@ -75,6 +75,8 @@ def connect(url: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
         password=unquote(parts.password or ""),
         database=unquote(parts.path[1:]) or None,
         autocommit=True,
+        read_timeout=round(ENOUGH),
+        write_timeout=round(ENOUGH),
     )
 
 

@@ -39,7 +39,7 @@ class PgBouncer(Server):
         return [self.program("pgbouncer"), f"{self.directory}/settings"]
 
     def ping(self) -> None:
-        psycopg.connect(self.through(postgres.server_url())).close()
+        psycopg.connect(self.through(postgres.server_url()), connect_timeout=5).close()
 
     def through(self, url: str) -> str:
         """The same database by way of it."""

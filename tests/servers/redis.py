@@ -40,7 +40,7 @@ class Redis(Server):
         ]
 
     def ping(self) -> None:
-        with redis.Redis.from_url(self.url) as client:
+        with redis.Redis.from_url(self.url, socket_timeout=5) as client:
             client.ping()
 
     @property

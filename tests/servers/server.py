@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from tests.processes import GONE, descendants, state_of
-from tests.waiting import wait_until
+from tests.waiting import run_process, wait_until
 
 HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
@@ -116,7 +116,7 @@ class Server(ABC):
 
     def run(self, *command: str) -> None:
         """Run a program as the server's user, to its end."""
-        subprocess.run(self._as_user(command), check=True, capture_output=True, cwd=self.directory)
+        run_process(self._as_user(command), check=True, capture_output=True, cwd=self.directory)
 
     def program(self, name: str) -> str:
         """Where a program is."""
@@ -142,15 +142,25 @@ class Server(ABC):
 
 
 def _free_port() -> int:
-    """Below the ports that connections are given, so that it stays free while a server is down."""
+    """Below the ports that connections are given, so that it stays free while a server is down.
+
+    A name of Linux keeps it from the servers of other test processes as long as this one lives.
+    """
     while True:
         port = random.randrange(20_000, 32_000)
+        name = socket.socket(socket.AF_UNIX)
         with socket.socket() as probe:
             try:
+                name.bind(f"\0holdfast-port-{port}")
                 probe.bind((HOST, port))
             except OSError:
+                name.close()
                 continue
-            return port
+        _names.append(name)
+        return port
+
+
+_names: list[socket.socket] = []
 
 
 def wait_for_death(pid: int) -> None:

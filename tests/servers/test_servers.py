@@ -13,6 +13,7 @@ import pytest
 from tests.servers.mariadb import MariaDB, connect
 from tests.servers.postgres import Postgres
 from tests.servers.server import Server, wait_for_death
+from tests.waiting import bounded, run_process
 
 
 def test_what_postgresql_acknowledged_is_there_after_a_kill() -> None:
@@ -50,7 +51,8 @@ time.sleep(600)
     root = Path(__file__).parents[2]
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=root) as run:
         assert run.stdout is not None
-        pid, directory = run.stdout.readline().decode().split()
+        with bounded(run):
+            pid, directory = run.stdout.readline().decode().split()
         run.send_signal(signal.SIGKILL)
     wait_for_death(int(pid))
-    subprocess.run(["rm", "-rf", directory], check=True)
+    run_process(["rm", "-rf", directory], check=True)

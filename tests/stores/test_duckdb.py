@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
 from tests.effort import examples
+from tests.waiting import exit_code, run_process
 
 
 class TestDuckDBStore(StoreContract):
@@ -45,9 +45,7 @@ def store(path: Path) -> Iterator[Store]:
 def elsewhere(program: str, path: Path) -> str:
     """What a program prints in another process."""
     program = f"import sys; from holdfast import *; path = {str(path)!r}; " + program
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    run = run_process([sys.executable, "-c", program], capture_output=True, check=False)
     return run.stdout + run.stderr
 
 
@@ -79,7 +77,7 @@ def test_a_child_made_by_fork_may_have_the_file_only_when_the_parent_lets_it_go(
             os._exit(0 if store.append([entry("run", 1)]) == [True] else 1)
         finally:
             os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
     assert store.append([entry("run", 1)]) == [False]
     assert store.append([entry("run", 2)]) == [True]
 

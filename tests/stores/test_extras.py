@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 import holdfast as hf
 from holdfast import stores
 from holdfast.store import Store
+from tests.waiting import run_process
 
 
 @pytest.mark.parametrize("name", dir(stores))
@@ -44,18 +44,14 @@ try:
 except holdfast.StoreURLError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
     assert f"pip install 'holdfast[{extra}]'" in done.stdout
     assert done.stdout.startswith(f"{url.partition('://')[0]}://: ")
 
 
 def test_importing_holdfast_imports_no_driver() -> None:
     program = "import sys, holdfast; print(*{m.split('.')[0] for m in sys.modules})"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
     drivers = {"redis", "duckdb", "pymongo", "boto3", "botocore", "psycopg", "pymysql"}
     assert not drivers & set(done.stdout.split())
 

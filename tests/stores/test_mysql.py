@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +32,7 @@ from holdfast.urls import open_store
 from tests import faults
 from tests.effort import examples
 from tests.servers import mariadb
-from tests.waiting import wait_until
+from tests.waiting import run_process, wait_until
 
 
 class TestMySQLStore(PersistentStoreContract, TransactionalContract):
@@ -304,9 +303,7 @@ try:
 except holdfast.StoreURLError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
     assert "pip install 'holdfast[mysql]'" in done.stdout
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -36,7 +35,7 @@ from tests import faults
 from tests.effort import examples
 from tests.servers import postgres
 from tests.servers.pgbouncer import PgBouncer
-from tests.waiting import wait_until
+from tests.waiting import run_process, wait_until
 
 
 class TestPostgresStore(PersistentStoreContract, TransactionalContract):
@@ -341,9 +340,7 @@ try:
 except holdfast.StoreURLError as error:
     print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
+    done = run_process([sys.executable, "-c", program], capture_output=True, check=True)
     assert "pip install 'holdfast[postgres]'" in done.stdout
 
 

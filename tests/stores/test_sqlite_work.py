@@ -17,6 +17,7 @@ from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite import work as work_module
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing.contract import check_store, entry
+from tests.waiting import join
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
@@ -251,5 +252,5 @@ def test_in_another_thread_it_is_an_error_like_any_other(store: SQLiteStore) -> 
 
     thread = threading.Thread(target=lambda: found.append(failure(store, work)))
     thread.start()
-    thread.join()
+    join(thread)
     assert isinstance(found[0], KeyboardInterrupt)

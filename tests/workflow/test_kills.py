@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from tests.waiting import run_process
 
 _FLOW = """
     import os, signal
@@ -52,11 +53,10 @@ _FLOW = """
 def run(tmp_path: Path, url: str, **env: str) -> subprocess.CompletedProcess[str]:
     program = tmp_path / "flow.py"
     program.write_text(textwrap.dedent(_FLOW) + "\nprint(go())\n")
-    return subprocess.run(
+    return run_process(
         [sys.executable, "-W", "error", str(program)],
         env={**os.environ, "LOG": str(tmp_path / "log"), "URL": url, **env},
         capture_output=True,
-        text=True,
         check=False,
     )
 
