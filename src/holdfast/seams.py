@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -54,7 +54,9 @@ def set_fault_hook(hook: FaultHook | None) -> None:
 
 
 _Hook = weakref.WeakMethod[Callable[[], None]]
-_fork_hooks: list[tuple[_Hook, _Hook | None, _Hook | None]] = []
+_Hooks = tuple[_Hook, _Hook | None, _Hook | None]
+_fork_hooks: dict[int, _Hooks] = {}  # changed by single calls only: there is no lock to inherit
+_forking: dict[int, list[_Hooks]] = {}  # by thread: those that were called before its fork
 
 
 def on_fork(
@@ -68,19 +70,32 @@ def on_fork(
     A child inherits locks that no thread will release, threads that do not run and
     connections that are the parent's.
     """
-    _fork_hooks[:] = [hooks for hooks in _fork_hooks if hooks[0]() is not None]
-    _fork_hooks.append(
-        (
-            weakref.WeakMethod(in_child),
-            None if before is None else weakref.WeakMethod(before),
-            None if in_parent is None else weakref.WeakMethod(in_parent),
-        )
+    first = weakref.WeakMethod(in_child, lambda gone: _fork_hooks.pop(id(gone), None))
+    _fork_hooks[id(first)] = (
+        first,
+        None if before is None else weakref.WeakMethod(before),
+        None if in_parent is None else weakref.WeakMethod(in_parent),
     )
 
 
-def _run_hooks(place: int) -> None:
-    for hooks in _fork_hooks:
-        hook = hooks[place]
+def _before_fork() -> None:
+    _forking[threading.get_ident()] = hooks = list(_fork_hooks.values())
+    _call(hooks, 1)
+
+
+def _after_fork_in_parent() -> None:
+    # Only these: other threads may have opened stores meanwhile, whose locks are not held.
+    _call(_forking.pop(threading.get_ident(), []), 2)
+
+
+def _after_fork_in_child() -> None:
+    _forking.clear()
+    _call(list(_fork_hooks.values()), 0)
+
+
+def _call(hooks: list[_Hooks], place: int) -> None:
+    for each in hooks:
+        hook = each[place]
         method = None if hook is None else hook()
         if method is not None:
             method()
@@ -88,9 +103,9 @@ def _run_hooks(place: int) -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        after_in_child=functools.partial(_run_hooks, 0),
-        before=functools.partial(_run_hooks, 1),
-        after_in_parent=functools.partial(_run_hooks, 2),
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
@@ -21,8 +22,9 @@ from holdfast.stores.duckdb.store import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
+from holdfast.workflow import WorkflowEngine
 from tests.effort import examples
-from tests.waiting import exit_code, run_process
+from tests.waiting import exit_code, run_process, wait_until
 
 
 class TestDuckDBStore(StoreContract):
@@ -90,6 +92,22 @@ def test_two_stores_of_one_process_share_the_file(path: Path, store: Store) -> N
         assert other.append([entry("run", 1)]) == [True]
     with closing(DuckDBStore(path)) as again:
         assert len(again.read("run")) == 2
+
+
+def test_an_engine_that_is_collected_while_its_file_is_in_use_is_closed_afterwards(
+    path: Path,
+) -> None:
+    """The collector strikes anywhere: here in a thread that holds the file's lock."""
+    engine: Any = WorkflowEngine(f"duckdb:///{path}")
+    assert engine.checkpointer.core
+    engine.itself = engine
+    shared = file.shared(path)
+    shared.join()
+    del engine
+    with shared.using():
+        gc.collect()
+    wait_until(lambda: shared.users == 1)
+    shared.leave()
 
 
 def test_other_files_are_refused_and_left_alone(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -12,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from holdfast.errors import StoreError
 from holdfast.store import WorkFailedError
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite import work as work_module
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing.contract import check_store, entry
-from tests.waiting import join
+from tests.waiting import exit_code, join
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
@@ -254,3 +256,28 @@ def test_in_another_thread_it_is_an_error_like_any_other(store: SQLiteStore) -> 
     thread.start()
     join(thread)
     assert isinstance(found[0], KeyboardInterrupt)
+
+
+def test_a_process_that_is_forked_in_the_middle_does_not_hang_and_leaves_the_file_alone(
+    path: Path,
+) -> None:
+    ended: list[int] = []
+
+    with closing(SQLiteStore(path)) as store:
+
+        def work(cursor: Any) -> None:
+            child = os.fork()
+            if not child:
+                status = 1
+                try:
+                    store.read("run")
+                except StoreError as error:
+                    status = 0 if "forked in the middle of a transaction" in str(error) else 2
+                finally:
+                    os._exit(status)
+            ended.append(exit_code(child))
+
+        assert store.append_with([entry("run", 0)], work) == [True]
+        assert ended == [0]
+        assert store.append([entry("run", 1)]) == [True]
+        assert check_store(store) == []

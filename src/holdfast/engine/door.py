@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import weakref
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer, close_blocking
 from holdfast.engine.blocking import blocking
@@ -14,6 +15,8 @@ from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
 from holdfast.store import Store
 from holdfast.urls import check_place
+
+_CLOSING_SECONDS: Final = 1.0  # that a finalizer waits
 
 
 class View(Protocol):
@@ -145,9 +148,26 @@ def open_checkpointer(
 
 
 def _close_store(store: Store) -> None:
-    # Not its writer: a finalizer may strike anywhere, and must not wait for a lock that is held
-    # there. An idle writer's thread ends by itself.
-    store.close()
+    """Close the store of a front door that was dropped, in a thread of its own.
+
+    The collector may strike anywhere: also while this very thread holds a lock that closing needs.
+    Then it is closed once the lock is free. Not its writer: an idle writer's thread ends by itself.
+    """
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def close() -> None:
+        try:
+            store.close()
+        finally:
+            done.release()
+
+    try:
+        _thread.start_new_thread(close, ())  # `Thread.start` would wait for locks of its own
+    except RuntimeError:  # the interpreter ends
+        store.close()
+    else:
+        done.acquire(timeout=_CLOSING_SECONDS)
 
 
 class Door:

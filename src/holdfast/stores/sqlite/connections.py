@@ -25,7 +25,12 @@ from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 MAX_READERS: Final = 4
 _OPENING_MILLISECONDS: Final = 10_000  # many processes may create the schema at once
 _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_FORK_SECONDS: Final = 60.0  # longer than a commit= may take
 _IDENTIFY_SECONDS: Final = 0.05  # a look at the file costs as much as a tenth of a small commit
+
+
+_inherited: list[object] = []
+"""Connections of the parent process, which this one must neither use nor close."""
 
 
 class Connections:
@@ -42,13 +47,16 @@ class Connections:
         self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
         self._reading = 0
         self._closed = False
+        self._held_by = 0  # the thread that is in a transaction
+        self._at_rest = True  # no connection was open at the last fork
+        self._torn = False  # of this process by a fork
         self._make_locks()
         with self.translated:
             make_file(self.path)
             self._opened = self._identity()
             self._identified = time.monotonic()
             self._writer = self._open_writer()
-        on_fork(self._make_locks, before=self._before_fork, in_parent=self._release_locks)
+        on_fork(self._in_child, before=self._before_fork, in_parent=self._release_locks)
 
     def close(self) -> None:
         """Close them all, permanently."""
@@ -65,17 +73,44 @@ class Connections:
         # SQLite keeps a process's locks in memory, which fork() copies: a connection made in the
         # child would take the parent's locks for its own. So none may be open at the fork. Both
         # processes open theirs again when they need them.
-        self.write_lock.acquire()
-        self._pool.acquire()
-        while self._reading:
+        self._at_rest = self._held_by != threading.get_ident() and self._take_locks()
+        if self._at_rest:
+            self._close_connections()
+
+    def _take_locks(self) -> bool:
+        """Wait until nobody uses a connection, but not for one who may wait for this thread."""
+        until = time.monotonic() + _FORK_SECONDS
+        if not self.write_lock.acquire(timeout=_FORK_SECONDS):
+            return False
+        while self._pool.acquire(timeout=max(0.0, until - time.monotonic())):
+            if not self._reading:
+                return True
             self._pool.release()
             time.sleep(0.001)
-            self._pool.acquire()
-        self._close_connections()
+        self.write_lock.release()
+        return False
 
     def _release_locks(self) -> None:
-        self._pool.release()
-        self.write_lock.release()
+        if self._at_rest:
+            self._pool.release()
+            self.write_lock.release()
+
+    def _in_child(self) -> None:
+        self._make_locks()
+        if not self._at_rest:  # even to close them would be to act for the parent
+            _inherited.extend(self._readers)
+            _inherited.append(self._writer)
+            self._readers, self._writer, self._reading = [], None, 0
+            self._torn = True
+
+    def _refuse_unusable(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.url)
+        if self._torn:
+            raise StoreError(
+                f"{self.url}: this process was forked in the middle of a transaction, and can't "
+                "use the file; fork before it or after it, or spawn a process"
+            )
 
     def _close_connections(self) -> None:
         for connection in (*self._readers, self._writer):
@@ -86,8 +121,7 @@ class Connections:
 
     def writer(self) -> sqlite3.Connection:
         """The writing connection; the caller holds `write_lock`."""
-        if self._closed:
-            raise StoreClosedError(self.url)
+        self._refuse_unusable()
         if self._writer is None:
             self._writer = self._open_writer()
         now = time.monotonic()
@@ -127,8 +161,7 @@ class Connections:
     def reader(self) -> Iterator[sqlite3.Connection]:
         """Lend a reading connection."""
         with self._pool:
-            if self._closed:
-                raise StoreClosedError(self.url)
+            self._refuse_unusable()
             db = self._readers.pop() if self._readers else None
             self._reading += 1
         try:
@@ -162,6 +195,7 @@ class Connections:
             roll_back(db)  # Ctrl-C may have come right after an earlier BEGIN
             db.execute("BEGIN IMMEDIATE")
             try:
+                self._held_by = threading.get_ident()
                 yield db
                 fault("sqlite.commit.before")
             except BaseException:
@@ -169,6 +203,8 @@ class Connections:
                 lift_guard(db)
                 roll_back(db)
                 raise
+            finally:
+                self._held_by = 0
             try:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
