@@ -22,7 +22,6 @@ from holdfast.stores.duckdb.store import DuckDBStore
 from holdfast.testing.contract import StoreContract, entry
 from holdfast.testing.invariants import tombstone
 from holdfast.testing.machine import make_store_machine
-from holdfast.workflow import WorkflowEngine
 from tests.effort import examples
 from tests.waiting import exit_code, run_process, wait_until
 
@@ -98,7 +97,7 @@ def test_an_engine_that_is_collected_while_its_file_is_in_use_is_closed_afterwar
     path: Path,
 ) -> None:
     """The collector strikes anywhere: here in a thread that holds the file's lock."""
-    engine: Any = WorkflowEngine(f"duckdb:///{path}")
+    engine: Any = hf.Engine(f"duckdb:///{path}")
     assert engine.checkpointer.core
     engine.itself = engine
     shared = file.shared(path)
