@@ -104,3 +104,34 @@ def test_the_failure_of_a_child_run_names_the_parent_and_its_cause_the_child() -
     assert error.run_id == "r-1"
     assert isinstance(error.__cause__, hf.StepFailedError)
     assert error.__cause__.run_id == "r-1//part"
+
+
+def nothing_left(*_: Any) -> str:
+    return next(iter(()))
+
+
+def test_a_step_in_a_thread_fails_when_its_iterator_is_empty() -> None:
+    first = step(nothing_left)
+
+    @workflow
+    async def flow() -> str:
+        return await first()
+
+    with hf.Engine("memory://") as engine:
+        run = engine.start_sync(flow())
+        with pytest.raises(hf.StepFailedError, match="StopIteration"):
+            run.result(timeout=30)
+
+
+def test_a_step_fails_when_the_iterator_behind_its_claims_is_empty() -> None:
+    @step(outputs=nothing_left)
+    def write() -> None: ...
+
+    @workflow
+    async def flow() -> None:
+        await write()
+
+    with hf.Engine("memory://") as engine:
+        run = engine.start_sync(flow())
+        with pytest.raises(hf.StepFailedError, match="StopIteration"):
+            run.result(timeout=30)

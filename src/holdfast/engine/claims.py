@@ -97,13 +97,13 @@ class Claiming:
                 return one
             return one(value, *args, **kwargs) if _wants_arguments(one) else one(value)
 
-        paths = _paths(map(called, self.outputs))
+        paths = _paths([called(one) for one in self.outputs])  # `map` would end at a StopIteration
         wrote = [claim for path in paths for claim in _files(path, verifier, task.name, "wrote")]
         gone = [
             Evidence("artifact_exists", f"{path} is gone", {"path": path, "type": "absent"})
-            for path in _paths(map(called, self.removes))
+            for path in _paths([called(one) for one in self.removes])
         ]
-        given, packs = _given([*map(called, (*self.evidence, *said)), *gone], verifier)
+        given, packs = _given([*(called(one) for one in (*self.evidence, *said)), *gone], verifier)
         newer = Newer((*wrote, *given))
         kept = [claim for claim in read if not newer.supersedes(claim)]
         every = _together((*kept, *wrote, *given), packs)

@@ -21,7 +21,7 @@ from holdfast.engine.functions import portable
 from holdfast.engine.program import Task
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
-from holdfast.engine.run.threads import threads
+from holdfast.engine.run.threads import carried, threads
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -332,7 +332,9 @@ class Steps:
         executor = task.policy.executor
         shared = executor is None or isinstance(executor, ThreadPoolExecutor)
         fn = task.fn if shared else portable(task.fn)
-        call: Callable[[], Any] = partial(call_in_step, info, fn, *task.args, **task.kwargs)
+        call: Callable[[], Any] = partial(
+            carried, call_in_step, info, fn, *task.args, **task.kwargs
+        )
         if shared:
             call = partial(contextvars.copy_context().run, call)
         try:
@@ -381,7 +383,7 @@ class Steps:
         """Call what blocks without keeping the event loop waiting."""
         if here and self._may_block:
             return fn(*args)
-        return await asyncio.get_running_loop().run_in_executor(threads(), fn, *args)
+        return await asyncio.get_running_loop().run_in_executor(threads(), carried, fn, *args)
 
 
 def _is_pending(value: object) -> bool:
