@@ -346,7 +346,7 @@ def test_closing_stops_what_was_started_and_leaves_it_to_be_resumed(tmp_path: Pa
         run = engine.start_sync(long(), run_id="r")
         assert begun.wait(30)
     assert run.done()
-    with pytest.raises(hf.RunStoppedError, match="resume it to continue"):
+    with pytest.raises(hf.RunStoppedError, match="nobody executes it; resume it"):
         run.result()
     with hf.Engine(tmp_path / "runs.db", flows=[long]) as engine:
         assert engine.recover_sync() == {"r": 7}
@@ -587,6 +587,36 @@ def test_a_step_that_waits_for_its_own_run_is_told_so(engine: hf.Engine) -> None
 
     with pytest.raises(hf.StepFailedError, match="RunActiveError"):
         engine.run_sync(lonely(), run_id="r")
+
+
+def test_a_child_does_not_wait_for_the_run_that_waits_for_it(engine: hf.Engine) -> None:
+    @step
+    async def impatient() -> int:
+        return await engine.run(parent(), run_id="r", resume=True)
+
+    @workflow
+    async def child() -> int:
+        return await impatient()
+
+    @workflow
+    async def parent() -> int:
+        return await child()
+
+    with pytest.raises(hf.StepFailedError, match="RunActiveError"):
+        engine.run_sync(parent(), run_id="r")
+
+
+def test_waiting_for_a_run_that_nobody_executes_ends(engine: hf.Engine) -> None:
+    with pytest.raises(hf.RunPausedError):
+        engine.run_sync(asking(), run_id="answered")
+    engine.answer_sync("answered", True)
+    for event in engine.stream_sync(doubled(1), run_id="left"):
+        if isinstance(event, StepStarted):
+            break
+    for run_id in ("answered", "left"):
+        with pytest.raises(hf.RunStoppedError, match="nobody executes it"):
+            engine.get(run_id).result(timeout=30)
+        assert engine.resume_sync(run_id) in (True, 2)
 
 
 def test_nobody_waits_for_a_run_that_only_they_could_continue(engine: hf.Engine) -> None:

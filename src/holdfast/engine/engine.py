@@ -24,12 +24,13 @@ from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
 from holdfast.engine.resume import recovery
-from holdfast.engine.resume.holders import SILENT_SECONDS
+from holdfast.engine.resume.holders import SILENT_SECONDS, activity_of
 from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.errors import CheckpointNotFoundError, RunStoppedError
+from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
 from holdfast.operations import reading
 from holdfast.urls import masked
@@ -215,11 +216,22 @@ class Engine(Door):
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Any:
         """Wait for the end of a run that others execute; returns its result, or raises its error.
 
-        Raises `RunPausedError` if it is paused, and `TimeoutError` after `timeout` seconds.
+        Raises `RunPausedError` if it is paused, `RunStoppedError` if nobody executes it, and
+        `TimeoutError` after `timeout` seconds.
         """
+
+        def under_way(core: Core) -> bool:
+            known = reading.run(core, run_id)
+            if known is None:
+                raise CheckpointNotFoundError(run_id)
+            activity = activity_of(core, known)
+            if known.status == Status.OPEN or activity.orphaned or activity.answered:
+                raise RunStoppedError(run_id)
+            return known.status == Status.RUNNING
+
         async with asyncio.timeout(timeout):
             with self._opened.use() as core:
-                while (await self.status(run_id)) in (Status.RUNNING, Status.OPEN):
+                while await core.off_loop(partial(under_way, core)):
                     await asyncio.sleep(_LOOK_EVERY)
                 flow = await self._launcher.flow_of(core, run_id)
                 return await core.off_loop(partial(launch.ended, core, flow.program, run_id))

@@ -187,7 +187,7 @@ class Launcher:
         def may_wait() -> bool:
             """Whether the one who executes it can end before we do."""
             late = how.timeout is not None and monotonic() - began > how.timeout
-            by_us = here is not None and here.run_id == run_id
+            by_us = here is not None and f"{here.run_id}//".startswith(f"{run_id}//")
             running = live.find(core, run_id)
             by_us = by_us or (running is not None and running.task is asyncio.current_task())
             return how.wait and not late and not by_us

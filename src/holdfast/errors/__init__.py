@@ -31,7 +31,7 @@ HoldfastError
 ├── RunError                          a run did not complete
 │   ├── StepFailedError               a step failed, and with it the run unless the flow caught it
 │   ├── StepNotAwaitedError           a flow made a step and never awaited it
-│   ├── RunStoppedError               its engine was closed while it was under way; resume it
+│   ├── RunStoppedError               nobody executes the run any more; resume it
 │   ├── UnknownFlowError              the engine does not know the run's flow (also a LookupError)
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
 │   ├── CommandFailedError            a command that a step ran failed

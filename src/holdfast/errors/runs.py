@@ -88,10 +88,13 @@ class RunTimeoutError(RunError, TimeoutError):
 
 
 class RunStoppedError(RunError):
-    """The run was stopped because its engine was closed; the steps it finished are saved."""
+    """The run stopped before its end, because its engine was closed or its process died.
+
+    The steps it finished are saved.
+    """
 
     run_id: str
-    _text = "run {run_id!r} was stopped, because its engine was closed; resume it to continue"
+    _text = "run {run_id!r} stopped before its end, and nobody executes it; resume it to continue"
 
 
 class UnknownFlowError(RunError, LookupError):
