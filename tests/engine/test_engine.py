@@ -20,7 +20,7 @@ from holdfast.engine import launch
 from holdfast.engine.events import RunCompleted, RunStarted, StepStarted
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import Workflow, ask, step, workflow
+from holdfast.workflow import Workflow, approve, ask, step, workflow
 
 
 @dataclass
@@ -706,3 +706,13 @@ def test_a_dropped_stream_does_not_keep_a_closed_engine_open(tmp_path: Path) -> 
     gc.collect()
     with pytest.raises(hf.StoreClosedError):
         engine.checkpointer.store.read("r")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [step, ask, approve, Graph.add_node, Graph.add_question, Pipeline.from_dict, Pipeline.resume],
+)
+def test_help_shows_the_options_of_everything_that_takes_some(shown: Callable[..., Any]) -> None:
+    parameters = inspect.signature(shown).parameters.values()
+    assert len(parameters) > 5
+    assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
@@ -33,6 +34,8 @@ from holdfast.seams import new_id
 
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
+
+log = logging.getLogger("holdfast")
 
 _FIRST_LOOK: Final = 0.02  # seconds, until a run that another process executes is looked at again
 _LONGEST: Final = 1.0

@@ -29,6 +29,7 @@ def shows(options: type, **defaults: Any) -> Callable[[F], F]:
                 annotation=getattr(hint, "__forward_arg__", hint),
             )
             for name, hint in options.__annotations__.items()
+            if name not in signature.parameters
         ]
         method.__signature__ = signature.replace(  # type: ignore[attr-defined]
             parameters=[*fixed, *keywords]

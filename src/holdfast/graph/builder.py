@@ -23,8 +23,9 @@ from typing import (
 from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.functions import hints_of, is_async
-from holdfast.engine.people.questions import QuestionOptions
+from holdfast.engine.people.questions import FAIL, QuestionOptions
 from holdfast.engine.program import StepOptions, policy_of
+from holdfast.engine.signatures import shows
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
 from holdfast.graph import question_nodes
@@ -66,6 +67,7 @@ class Graph(Generic[S]):
         self._routes: dict[str, Route] = {}
         self._entry: str | None = None
 
+    @shows(StepOptions)
     def add_node(
         self,
         name: str,
@@ -103,6 +105,7 @@ class Graph(Generic[S]):
         self._nodes[name] = Node(name, fn, policy, merge)
         return self
 
+    @shows(QuestionOptions, default=FAIL)
     def add_question(
         self,
         name: str,

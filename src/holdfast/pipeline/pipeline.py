@@ -133,6 +133,7 @@ class Pipeline(PipelineFlow, Door):
         return self._stream(self._place_of_run(), begin)
 
     @shows(ResumePipeline, wait=False)
+    @shows(ResumePipeline, wait=False)
     async def resume(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
     ) -> PipelineResult:
@@ -157,6 +158,7 @@ class Pipeline(PipelineFlow, Door):
 
     resume_sync = blocking(resume)
 
+    @shows(ResumePipeline, wait=False)
     @shows(ResumePipeline, wait=False)
     def resume_stream(
         self, thread_id: str | None = None, **options: Unpack[ResumePipeline]

@@ -12,6 +12,7 @@ from holdfast.engine.blocking import check_options
 from holdfast.engine.effects import Call, mark
 from holdfast.engine.flow import Wanted
 from holdfast.engine.options import Strategy
+from holdfast.engine.signatures import shows
 from holdfast.engine.walking import time_travel
 from holdfast.engine.walking.flow import WalkingFlow
 from holdfast.kernel.core import Core, Op
@@ -33,6 +34,7 @@ class PipelineFlow(WalkingFlow[PipelineResult]):
     """The definition of a pipeline, as code or data gives it, and its calls."""
 
     @classmethod
+    @shows(PipelineOptions)
     def from_dict(cls, definition: Mapping[str, Any], **options: Unpack[PipelineOptions]) -> Self:
         """The pipeline that data describes. It can name only what is in the `registry`."""
         pipeline = cls.__new__(cls)
@@ -40,6 +42,7 @@ class PipelineFlow(WalkingFlow[PipelineResult]):
         return pipeline
 
     @classmethod
+    @shows(PipelineOptions)
     def from_file(cls, path: str | os.PathLike[str], **options: Unpack[PipelineOptions]) -> Self:
         """The pipeline that a `.json`, `.yaml` or `.yml` file describes.
 

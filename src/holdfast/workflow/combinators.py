@@ -12,9 +12,16 @@ from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.effects import Effect, Mark, mark
 from holdfast.engine.flow import Flow
-from holdfast.engine.people.questions import Approval, Inquiry, inquiry_of
+from holdfast.engine.people.questions import (
+    FAIL,
+    Approval,
+    Inquiry,
+    QuestionOptions,
+    inquiry_of,
+)
 from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
+from holdfast.engine.signatures import shows
 from holdfast.model import check_id
 from holdfast.workflow.decorator import step
 from holdfast.workflow.step import name_of
@@ -241,6 +248,7 @@ def ask(
     choices: Iterable[Any] | None = ...,
     **options: Unpack[AskOptions],
 ) -> Ask[Any]: ...
+@shows(QuestionOptions, default=FAIL)
 def ask(prompt: str, *, show: Any = None, name: str = "ask", **options: Any) -> Ask[Any]:
     """Ask people, and pause the run until an answer comes, days later if need be.
 
@@ -255,6 +263,7 @@ def ask(prompt: str, *, show: Any = None, name: str = "ask", **options: Any) -> 
     return Ask(inquiry, options.get("returns"), name, mark("question", name))
 
 
+@shows(AskOptions, name="approve", default=FAIL)
 def approve(prompt: str, **options: Unpack[AskOptions]) -> Ask[Approval]:
     """Ask whether the run may continue; returns an `Approval`. Takes the options of `ask`."""
     options.setdefault("name", "approve")

@@ -11,6 +11,7 @@ from typing import Any, Generic, Never, ParamSpec, Protocol, TypeVar, Unpack, ov
 from holdfast.engine.blocking import check_options
 from holdfast.engine.effects import mark
 from holdfast.engine.program import StepOptions, policy_of
+from holdfast.engine.signatures import shows
 from holdfast.errors import StepFailedError
 from holdfast.workflow.step import Checks, Step, Validation, name_of
 
@@ -74,6 +75,7 @@ def step(
 ) -> StepDecorator[D]: ...
 @overload
 def step(**options: Unpack[DecoratorOptions]) -> StepDecorator[Never]: ...
+@shows(DecoratorOptions)
 def step(target: Any = None, /, **options: Any) -> Any:
     """A step by name, `step("fetch").python(fetch, args=(url,))`, or `@step` on a function.
 
