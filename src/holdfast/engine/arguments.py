@@ -13,7 +13,8 @@ import decimal
 import enum
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -38,7 +39,7 @@ def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         room = _add(tuple(args), text, _MOST)
         if kwargs:
             _add(kwargs, text, room)
-    except (_TooLargeError, RecursionError):
+    except Exception:
         named = [*enumerate(args), *sorted(kwargs.items())]
         text = [f"{name}:{_kind(value)}:{_size(value)}|" for name, value in named]
     packed = "".join(text).encode("utf-8", "surrogatepass")
@@ -59,15 +60,19 @@ def _add(value: Any, text: list[str], room: int) -> int:
     elif kind in _PLAIN:
         part = repr(value)
     elif kind is list or kind is tuple:
+        _check_room(value, room)
         text.append("[")
         for item in value:
             room = _add(item, text, room - 1)
             text.append(",")
         part = "]"
     elif kind is dict:
+        _check_room(value, room)
         text.append("{")
-        for key, item in sorted(value.items(), key=_by_key) if len(value) > 1 else value.items():
-            room = _add(item, text, _add(key, text, room - 1))
+        named = [(_text(key, room), item) for key, item in value.items()]
+        for name, item in sorted(named, key=itemgetter(0)) if len(named) > 1 else named:
+            text.append(name)
+            room = _add(item, text, room - len(name))
         part = "}"
     else:
         part = _rare(value, room)
@@ -83,8 +88,8 @@ def _rare(value: Any, room: int) -> str:
     inner: list[str] = []
     if isinstance(value, enum.Enum):
         return f"{_kind(value)}.{value.name}"
-    if isinstance(value, str | bytes | bytearray) and len(value) > room:
-        raise _TooLargeError
+    if isinstance(value, Collection):
+        _check_room(value, room)
     if isinstance(value, _BY_REPR):
         return repr(value)
     if is_numpy(value) and not value.dtype.hasobject:
@@ -105,18 +110,20 @@ def _rare(value: Any, room: int) -> str:
         inner.append(_kind(value))
         _add({**vars(value), **(value.__pydantic_extra__ or {})}, inner, room)
     else:
-        return f"{_kind(value)}{getattr(value, 'shape', '')}"
+        return f"{_kind(value)}{_shape(value)}"
     return "".join(inner)
+
+
+def _check_room(value: Collection[Any], room: int) -> None:
+    """Raise `_TooLargeError` if it has more members than there is room for."""
+    if len(value) > room:
+        raise _TooLargeError
 
 
 def _text(value: Any, room: int) -> str:
     text: list[str] = []
     _add(value, text, room)
     return "".join(text)
-
-
-def _by_key(item: tuple[Any, Any]) -> str:
-    return f"{type(item[0]).__name__}{item[0]!r}" if isinstance(item[0], str | int) else ""
 
 
 def _kind(value: Any) -> str:
@@ -127,5 +134,13 @@ def _kind(value: Any) -> str:
 def _size(value: Any) -> str:
     try:
         return str(len(value))
-    except TypeError:
-        return str(getattr(value, "shape", ""))
+    except Exception:
+        return _shape(value)
+
+
+def _shape(value: Any) -> str:
+    try:
+        shape = value.shape
+    except Exception:
+        return ""
+    return str(shape) if isinstance(shape, tuple) else ""

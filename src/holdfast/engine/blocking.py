@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
@@ -181,6 +182,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finalizer: weakref.finalize[..., Any] | None = None
+        self._process = 0  # that the thread belongs to
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]], advice: str) -> T:
         """Run a coroutine there, and wait for it. On an event loop, raises `RuntimeError` with
@@ -188,8 +190,8 @@ class BackgroundLoop:
         """
         _refuse_loop(advice)
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+            if self._loop is None or self._process != os.getpid():
+                self._loop, self._process = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(
                     target=_run_forever, args=(self._loop,), name="holdfast-engine", daemon=True
                 ).start()

@@ -44,9 +44,10 @@ class Origin(NamedTuple):
 class Pending:
     """The effects that one flow, or one step, has made and not used yet."""
 
-    __slots__ = ("_dropped", "_made")
+    __slots__ = ("_dropped", "_made", "of_flow")
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_flow: bool = False) -> None:
+        self.of_flow = of_flow
         self._made: dict[int, Origin] = {}
         self._dropped: list[Origin] = []
 
@@ -93,6 +94,14 @@ class Mark:
         self._used = True
         if self._pending is not None:
             self._pending.use(self)
+
+    def __deepcopy__(self, _: object) -> Mark:
+        return self  # a copy of the effect is the same effect
+
+    @property
+    def of_flow(self) -> bool:
+        """Whether a flow's own code made the effect, rather than a step or a script."""
+        return self._pending is not None and self._pending.of_flow
 
     def __del__(self) -> None:
         if self._used:

@@ -108,7 +108,7 @@ class Started:
         if isinstance(ready, Prepared):
             ready.run.events = self.events
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(launch.execute(ready))
+        self._task = self._loop.create_task(_executed(ready))
         run = ready.run if isinstance(ready, Prepared) else None
         self._task.add_done_callback(partial(self._end, at_end, run))
 
@@ -135,6 +135,14 @@ class Started:
             else:
                 self.done.set_result(task.result())
             self.events.close()
+
+
+async def _executed(ready: Prepared | Recorded) -> Any:
+    """Execute a run; an exit in it ends it alone, not the event loop with all others."""
+    try:
+        return await launch.execute(ready)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RunStoppedError(ready.run_id) from error
 
 
 class EventLog(deque[Event]):

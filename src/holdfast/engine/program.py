@@ -118,6 +118,7 @@ class Task:
     called_with: str | None = None  # a hash of its arguments, if that is to be recorded
     child_id: str | None = None  # of the child run that it waits for, once known
     arguments: str | None = None  # a short digest of them, made before it could change them
+    body: bool = False  # the function for an item of a `for_each`: it may return a step
 
     @property
     def is_async(self) -> bool:

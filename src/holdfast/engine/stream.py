@@ -45,6 +45,7 @@ class Stream(AsyncIterator[Event]):
         self._failure: Exception | None = None
         self._follower: asyncio.Task[Any] | None = None  # who waits for the next event
         self._closing = False
+        self._asking = False  # someone waits for the next event
         self._close_after: Callable[[], Awaitable[object]] | None = None
 
     def then(self, close: Callable[[], Awaitable[object]]) -> Stream:
@@ -93,6 +94,9 @@ class Stream(AsyncIterator[Event]):
                 raise
 
     async def __anext__(self) -> Event:
+        if self._asking:
+            raise RuntimeError("another task is reading this stream: one at a time may")
+        self._asking = True
         try:
             return await self._next()
         except BaseException as error:
@@ -101,6 +105,8 @@ class Stream(AsyncIterator[Event]):
             if self._over:
                 await self._close_what_is_behind()
             raise
+        finally:
+            self._asking = False
 
     async def aclose(self) -> None:
         """Stop following the run: what is under way is dropped, what is finished is kept."""

@@ -12,6 +12,7 @@ from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.effects import Effect, Mark, mark
 from holdfast.engine.flow import Flow
+from holdfast.engine.functions import is_async
 from holdfast.engine.people.questions import (
     FAIL,
     Approval,
@@ -212,7 +213,7 @@ def for_each(
 
 def has_steps(do: Callable[..., Any]) -> bool:
     """Whether it is code with steps of its own, rather than the work itself."""
-    return inspect.isgeneratorfunction(do) or inspect.iscoroutinefunction(do)
+    return inspect.isgeneratorfunction(do) or is_async(do)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from holdfast.errors import CheckpointNotFoundError, RunActiveError
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import Kind, Status
+from holdfast.model import Entry, Kind, Status
 from holdfast.operations import forking
 
 if TYPE_CHECKING:
@@ -35,13 +35,15 @@ def go_back(core: Core, flow: Workflow[..., object], run_id: str, wanted: Wanted
         raise RunActiveError(run_id, Status.RUNNING)
     while True:
         history: History = yield partial(History, core, run_id, whole=True)
-        draft: Draft = yield partial(_draft, core, flow, history, wanted)
-        if (yield from append_at(core, run_id, history.head.seq, [draft])):
+        drafts: list[Draft] = yield partial(_drafts, core, flow, history, wanted)
+        if (yield from append_at(core, run_id, history.head.seq, drafts)):
             return
 
 
-def _draft(core: Core, flow: Workflow[..., object], history: History, wanted: Wanted) -> Draft:
-    """The rollback to where the run is to continue. Blocks."""
+def _drafts(
+    core: Core, flow: Workflow[..., object], history: History, wanted: Wanted
+) -> list[Draft]:
+    """The rollback to where the run is to continue, and what it knew there beyond. Blocks."""
     takeover.check_flow(flow.program(), history)
     results = history.of(Kind.RESULT)
     name = wanted.after_step or wanted.from_step
@@ -59,9 +61,19 @@ def _draft(core: Core, flow: Workflow[..., object], history: History, wanted: Wa
     target = results[last] if last >= 0 else None
     if target is not None:
         forking.refuse_undone(core, history.run, target.seq)
-    return Draft(
+    back = Draft(
         Kind.ROLLBACK.value,
         Status.OPEN.value,
         parent=None if target is None else target.seq,
         step=None if target is None else target.step,
     )
+    begin = -1 if target is None else target.seq
+    kept = () if wanted.after_step else history.of(Kind.DECISION, Kind.QUESTION, Kind.ANSWER)
+    again = [_again(core, e) for e in kept if begin < e.seq < results[found].seq]
+    return [back, *again]
+
+
+def _again(core: Core, entry: Entry) -> Draft:
+    """A decision, question or answer that still holds."""
+    encoding = core.journals.chain(entry.run, entry.seq, entry).encoding if entry.size else None
+    return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=entry.meta)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.revive import revive
 from holdfast.engine.flow import Flow
-from holdfast.engine.functions import hints_of
+from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Record, StepPolicy
 from holdfast.errors import SerializeError
@@ -44,7 +43,7 @@ def group_of_items(code: Interpreter, scope: Scope, effect: ForEach[Any]) -> Gro
     keys = [f"{path}[{index}]" for index in range(len(effect.items))]
     starts = [_item(code, effect, key, item) for key, item in zip(keys, effect.items, strict=True)]
     group = Group(starts, None, effect.concurrency, _begun(code, keys))
-    if inspect.iscoroutinefunction(effect.body):
+    if is_async(effect.body):
         group.body = effect.body
     return group
 

@@ -42,7 +42,7 @@ class Interpreter:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.pending = Pending()  # effects that the flow has made and not used
+        self.pending = Pending(of_flow=True)  # effects that the flow has made and not used
         self.run_id = ""
         self.wary = False  # recorded steps with claims must be called as they were
         self.strict = False  # and so must all others
@@ -234,7 +234,7 @@ class Interpreter:
                 error=TypeError(f"step {step.name!r} has nothing to do; add .python(fn)")
             )
         task = Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
-        task.arguments = arguments_of(step)
+        task.arguments, task.body = arguments_of(step), key in self.bodies
         self.tasks.append(task)
         self.waiting[key] = (fiber, step)
         return None
@@ -275,6 +275,7 @@ class Interpreter:
         assert self._here is not None, "only a flow's own code decides"
         scope = self._here.scope
         key = scope.key(name)
+        scope.decisions += 1
         scope.expect([key])
         known = self.known(key, DECISION)
         if known is not None:
@@ -342,7 +343,9 @@ class Interpreter:
         while group.wants_more:
             index, start = group.take()
             key, part = start()
-            frame = Frame(code_of(part, key), self._scope(key))
+            known = self.replay.found.get(key)
+            done = known is not None and known.kind == BODY  # it asks for nothing again
+            frame = Frame(code_of(part, key), Scope(key) if done else self._scope(key))
             self._runnable.append(Fiber(frame, group, index))
 
     def _finish_part(self, fiber: Fiber, outcome: Outcome) -> None:

@@ -33,6 +33,7 @@ class Scope:
         self._recorded = frozenset(self._pending)
         self._had: set[str] = set()
         self._counts: dict[str, int] = {}
+        self.decisions = 0
 
     def key(self, name: str) -> str:
         """The key for the next thing of this name."""
@@ -58,8 +59,8 @@ class Scope:
 
     @property
     def asked(self) -> bool:
-        """Whether the flow has asked for anything here."""
-        return bool(self._counts)
+        """Whether the flow has asked for anything here, but for decisions."""
+        return sum(self._counts.values()) > self.decisions
 
     def end(self) -> None:
         """The flow asks for nothing more here. Raises `Mismatch` where something was recorded."""

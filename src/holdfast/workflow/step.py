@@ -301,6 +301,11 @@ class Step(Effect[R_co]):
     def _call(self) -> Any:
         """What its function gives, without the engine."""
         self.use()
+        if self.mark is not None and self.mark.of_flow:
+            raise RuntimeError(
+                f"step {self.name!r} of a workflow was waited for in another thread, where its "
+                "result would not be recorded; use parallel(...) or for_each(...)"
+            )
         if self.fn is None:
             raise RuntimeError(f"step {self.name!r} has no function to call outside a workflow")
         return self.fn(*self.args, **self.kwargs)

@@ -146,6 +146,10 @@ class WorkflowProgram(Program):
     def answer(self, key: str, value: Any) -> None:
         self._code.answer(key, value)
 
+    def at_failure(self, task: Task | None) -> list[Record]:
+        notes, self._code.notes = self._code.notes, []
+        return notes
+
     def close(self) -> None:
         self._code.close()
 

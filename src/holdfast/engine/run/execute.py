@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.functions import portable
 from holdfast.engine.program import Task
+from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.threads import carried, threads
@@ -322,11 +322,9 @@ class Steps:
         if here or task.policy.inline or task.is_async:
             token = CURRENT_STEP.set(info)
             try:
-                value = task.fn(*task.args, **task.kwargs)
-                if _is_pending(value):
-                    value = await value
-                info.check_used(value)
-                return value
+                with no_loop(here and self._may_block and not task.is_async):
+                    value = task.fn(*task.args, **task.kwargs)
+                return await settled(task, info, value)
             finally:
                 CURRENT_STEP.reset(token)
         executor = task.policy.executor
@@ -343,8 +341,7 @@ class Steps:
             if "interpreter shutdown" in str(error):
                 raise ProcessEndsError from None
             raise
-        value = await asyncio.wrap_future(future)
-        return await value if _is_pending(value) else value
+        return await settled(task, info, await asyncio.wrap_future(future))
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
@@ -384,11 +381,6 @@ class Steps:
         if here and self._may_block:
             return fn(*args)
         return await asyncio.get_running_loop().run_in_executor(threads(), carried, fn, *args)
-
-
-def _is_pending(value: object) -> bool:
-    """Whether the function returned an awaitable. A step of a flow does not count."""
-    return inspect.iscoroutine(value) or asyncio.isfuture(value)
 
 
 def _current_task() -> asyncio.Task[Any] | None:
