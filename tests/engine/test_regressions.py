@@ -20,7 +20,7 @@ from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import ask, for_each, parallel, step, workflow
-from tests.waiting import run_process, wait_until
+from tests.waiting import ENOUGH, run_process, wait_until
 
 Flow = Generator[Any, Any, Any]
 
@@ -458,3 +458,23 @@ def test_what_is_kept_for_all_runs_of_a_flow_does_not_grow_with_them(
     for number in range(20):
         engine.run_sync(whole(), run_id=f"r{number}")
     assert len(whole.info.metas) + len(part.info.metas) < 5
+
+
+def test_steps_that_occupy_every_thread_may_run_flows_with_steps_of_their_own() -> None:
+    busy = threading.Barrier(32, timeout=ENOUGH)
+
+    @workflow("inner")
+    def inner(n: int) -> Any:
+        both = yield parallel(step("a").python(lambda: n), step("b").python(lambda: n))
+        return sum(both)
+
+    def run_inner(n: int) -> Any:
+        busy.wait()
+        return hf.Engine("memory://").run_sync(inner(n))
+
+    @workflow("outer")
+    def outer() -> Any:
+        return (yield for_each(range(32), run_inner, concurrency=32))
+
+    result = hf.Engine("memory://").run_sync(outer())
+    assert result == [2 * n for n in range(32)]

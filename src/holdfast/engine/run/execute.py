@@ -21,7 +21,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
-from holdfast.engine.run.threads import carried, threads
+from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -334,7 +334,7 @@ class Steps:
             carried, call_in_step, info, fn, *task.args, **task.kwargs
         )
         if shared:
-            call = partial(contextvars.copy_context().run, call)
+            call = partial(contextvars.copy_context().run, in_thread, call)
         try:
             future = (executor or threads()).submit(call)
         except RuntimeError as error:
