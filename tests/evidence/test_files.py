@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +244,7 @@ def test_no_swap_of_links_leads_outside(root: Path, what: str) -> None:
     try:
         checker = EvidenceVerifier(root, attempts=1)
         found = set()
-        for tried in count():
+        for tried in range(100_000):
             if tried >= 200 and VERIFIED in found:
                 break
             theirs = claim("file_sha256", path=path, sha256=sha256(b"stolen"))
@@ -305,30 +304,25 @@ def test_a_large_file_is_given_up_at_the_deadline(root: Path) -> None:
 
 
 def test_a_file_that_changes_while_it_is_read_is_tried_again_and_then_inconclusive(
-    root: Path,
+    root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = root / "busy"
-    path.write_bytes(b"x" * (8 << 20))
-    stop = threading.Event()
+    path.write_bytes(b"x")
+    readv = os.readv
 
-    def append() -> None:
-        with path.open("ab", buffering=0) as file:
-            while not stop.is_set():
-                file.write(b"y")
-                time.sleep(0.0001)
+    def read_and_append(descriptor: int, buffers: Any) -> int:
+        count = readv(descriptor, buffers)
+        with path.open("ab") as file:
+            file.write(b"y")
+        return count
 
-    thread = threading.Thread(target=append)
-    thread.start()
-    try:
-        evidence = claim("file_sha256", path="busy", sha256=sha256(b"x" * (8 << 20)))
-        assert status(EvidenceVerifier(root, backoff=0.001), evidence) == INCONCLUSIVE
-        assert evidence.verdict is not None
-        assert evidence.verdict.attempts == 3
-        with pytest.raises(hf.InvalidEvidenceError, match="changes"):
-            file_evidence(path)
-    finally:
-        stop.set()
-        join(thread)
+    monkeypatch.setattr(os, "readv", read_and_append)
+    evidence = claim("file_sha256", path="busy", sha256=sha256(b"x"))
+    assert status(EvidenceVerifier(root, backoff=0.001), evidence) == INCONCLUSIVE
+    assert evidence.verdict is not None
+    assert evidence.verdict.attempts == 3
+    with pytest.raises(hf.InvalidEvidenceError, match="changes"):
+        file_evidence(path)
 
 
 def test_a_file_we_may_not_read_is_inconclusive(

@@ -106,7 +106,7 @@ async def _together(path: Path, seconds: float, size: int) -> Figure:
 
         async def work(number: int) -> int:
             state, count = _state(size), 0
-            while time.perf_counter() < until and count < _LIMIT:
+            while not count or (time.perf_counter() < until and count < _LIMIT):
                 state["n"] = count
                 await cp.save(f"bench-{number}", state, step="bench")
                 count += 1
