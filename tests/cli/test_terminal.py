@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,16 +36,12 @@ def terminal(cli: Cli, tmp_path: Path) -> Terminal:
 
     def spawn(*arguments: str, program: str = "holdfast", **environment: str) -> pexpect.spawn[str]:
         given = usual | {"PATH": path, "TERM": "xterm-256color"} | environment
+        command = ["--default-signal=INT", program, *arguments]  # a shell's & has Ctrl-C ignored
         return pexpect.spawn(
-            program, list(arguments), env=given, encoding="utf-8", timeout=60, dimensions=(40, 120),
-            preexec_fn=_mind_ctrl_c,  # a shell's & has it ignored
-        )  # fmt: skip
+            "env", command, env=given, encoding="utf-8", timeout=60, dimensions=(40, 120)
+        )
 
     return spawn
-
-
-def _mind_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(child: pexpect.spawn[str]) -> tuple[int | None, str]:
