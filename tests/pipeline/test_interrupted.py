@@ -220,8 +220,8 @@ pipeline = Pipeline([step(name) for name in "abcde"], flow, checkpointer=url)
 if os.environ.get("KILL"):
     pipeline.run_sync("in", "thread")
 elif os.environ.get("RECOVER"):
-    (state,) = asyncio.run(pipeline.recover()).values()
-    print(state["steps"]["e"]["by"])
+    (result,) = asyncio.run(pipeline.recover()).values()
+    print(result["e"]["by"])
 else:
     print(pipeline.resume_sync("thread").output["by"])
 """
