@@ -37,16 +37,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     limit: float = config.getoption("--hung-after")
     if limit and not config.getoption("usepdb"):
-        config.pluginmanager.register(Watchdog(limit), "watchdog")
+        worker = hasattr(config, "workerinput")  # of xdist
+        config.pluginmanager.register(Watchdog(limit, worker=worker), "watchdog")
 
 
 class Watchdog:
     """A thread that looks once a second whether the test that runs is late."""
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, *, worker: bool) -> None:
         assert sys.__stderr__ is not None
         self._output = os.dup(sys.__stderr__.fileno())  # pytest captures what is written to 2
         self._limit = limit
+        self._worker = worker
         self._late: tuple[float, str] | None = None
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
@@ -65,7 +67,8 @@ class Watchdog:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Watch the end of the process: threads that are joined, servers that are stopped."""
-        self._late = time.monotonic() + self._limit, "the end of the session"
+        if not self._worker:  # which may wait for others as long as they take
+            self._late = time.monotonic() + self._limit, "the end of the session"
 
     def _watch(self) -> None:
         while True:

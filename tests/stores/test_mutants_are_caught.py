@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import StoreClosedError
+from holdfast.model import Entry
 from holdfast.store import Store
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite.store import SQLiteStore
@@ -22,6 +23,20 @@ from .mutants import MUTANTS, TRANSACTIONAL_MUTANTS
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_broken_store_fails_the_contract(mutant: type[Store]) -> None:
     assert next(_failures(StoreContract, partial(_always, mutant)), None) is not None
+
+
+def test_a_store_that_damages_large_entries_is_caught_at_once_on_ci(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With CI in the environment, pytest shows every difference, however long that takes."""
+    monkeypatch.setenv("CI", "true")
+
+    class CutsIds(MemoryStore):
+        def _append(self, entry: Entry) -> bool:
+            return super()._append(entry._replace(entry_id=entry.entry_id[:-1]))
+
+    store = CutsIds()
+    assert _fails(StoreContract().test_a_body_of_ten_megabytes_comes_back, lambda: store)
 
 
 def test_a_sound_store_passes_it() -> None:
