@@ -78,12 +78,13 @@ def returns(call: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="an error raised while it traces instructions may crash it"
+)
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_a_checkpointer_can_be_closed_wherever_ctrl_c_struck(
     durability: Durability, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ctrl_c(1 << 30), hf.SyncCheckpointer("memory://") as warm:
-        warm.save("run", 0)  # Python 3.12 tells of instructions from the second time on
     for nth in count(1):
         store = Queued()
         monkeypatch.setattr("holdfast.checkpointer.open_store", lambda url, store=store: store)
