@@ -154,6 +154,16 @@ def test_inputs_of_any_name_do_not_clash_with_options(engine: hf.Engine) -> None
         assert found == "a 1 s c (2, 3) {'trust': 4, 'flow': 5}"
 
 
+def test_no_password_is_shown_by_an_engine_that_was_never_used() -> None:
+    engine = hf.Engine("postgresql://ann:hunter2@localhost/runs")
+    assert "hunter2" not in repr(engine)
+    engine.close_sync()
+    with pytest.raises(hf.StoreClosedError) as closed:
+        engine.run_sync(doubled(1))
+    assert "hunter2" not in str(closed.value)
+    assert repr(hf.Engine()) == "Engine()"
+
+
 def test_an_engine_opens_its_store_when_it_is_first_used(tmp_path: Path) -> None:
     engine = hf.Engine(tmp_path / "runs.db")
     assert not list(tmp_path.iterdir())
@@ -311,6 +321,7 @@ def test_a_program_without_an_event_loop_starts_runs_in_the_background(engine: h
         runs[0].result(timeout=0.01)
     go_on.set()
     assert [run.result(timeout=30) for run in runs] == [0, 1, 2]
+    assert runs[0].status_sync() == hf.Status.COMPLETED
     with hf.Engine(engine.checkpointer, flows=[waits]) as other:
         assert other.get("r2").result(timeout=30) == 2
     engine.close_sync()

@@ -14,7 +14,7 @@ from holdfast.engine.tracebacks import fold
 from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
 from holdfast.store import Store
-from holdfast.urls import check_place
+from holdfast.urls import check_place, masked
 
 _CLOSING_SECONDS: Final = 1.0  # that a finalizer waits
 
@@ -189,7 +189,7 @@ class Door:
         with self._lock:
             if self._place is None:
                 if self._closed:
-                    raise StoreClosedError(str(self._where or "the default store"))
+                    raise StoreClosedError(masked(str(self._where or "the default store")))
                 self._place = self._open()
             return self._place
 

@@ -73,7 +73,8 @@ class Engine(Door):
         self._background = BackgroundLoop()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({masked(str(self._where))!r})"
+        where = "" if self._where is None else repr(masked(str(self._where)))
+        return f"{type(self).__name__}({where})"
 
     # --- executing
 
