@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
 from holdfast.engine.blocking import check_options, has_loop_to_itself
-from holdfast.engine.context import CURRENT_STEP
+from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.launch import Link, Prepared, Recorded
@@ -190,10 +190,9 @@ class Launcher:
         def may_wait() -> bool:
             """Whether the one who executes it can end before we do."""
             late = how.timeout is not None and monotonic() - began > how.timeout
-            by_us = here is not None and f"{here.run_id}//".startswith(f"{run_id}//")
             running = live.find(core, run_id)
-            by_us = by_us or (running is not None and running.task is asyncio.current_task())
-            return how.wait and not late and not by_us
+            by_us = running is not None and running.task is asyncio.current_task()
+            return how.wait and not late and not by_us and not _is_within(here, run_id)
 
         while True:
             if waited:
@@ -206,6 +205,8 @@ class Launcher:
             except RunActiveError:
                 if not may_wait():
                     raise
+                if not waited:
+                    log.info("run %s is executed elsewhere: waiting for it", run_id)
                 waited = True
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, _LONGEST)
@@ -216,6 +217,15 @@ class Launcher:
             except RunActiveError:  # it was resumed since
                 if not may_wait():
                     raise
+
+
+def _is_within(here: StepInfo | None, run_id: str) -> bool:
+    """Whether this step belongs to the run, or to a child run of it."""
+    if here is None:
+        return False
+    core = here._core  # noqa: SLF001 - the step's own
+    running = None if core is None else live.find(core, here.run_id)
+    return here.run_id == run_id or (running is not None and running.is_within(run_id))
 
 
 def _raise_failure(core: Core, flow: Flow[Any], run_id: str) -> None:

@@ -261,7 +261,7 @@ class Step(Effect[R_co]):
         return replace(self, checks=dict(stages), rounds=retry, fix=on_failure)
 
     def called(self, args: Sequence[Any], kwargs: Mapping[str, Any], mark: Mark) -> Step[R_co]:
-        """The step with these arguments: what `replace` would make, at a quarter of the cost."""
+        """The step with these arguments: what `replace` would make, but cheaper."""
         made: Step[R_co] = object.__new__(Step)
         for name, value in zip(_FIELDS, _fields(self), strict=True):
             _set(made, name, value)

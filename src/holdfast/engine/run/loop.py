@@ -136,6 +136,12 @@ class Run:
         self.wanted = self.wanted or earlier.wanted
         self.began, self._due = earlier.began, earlier._due
 
+    def is_within(self, run_id: str) -> bool:
+        """Whether it is this run, or a child run of it."""
+        return self.run_id == run_id or (
+            self._parent is not None and self._parent.is_within(run_id)
+        )
+
     def ask(self, action: str) -> None:
         """Stop as soon as possible. A pause waits for running steps, all else interrupts them."""
         if self.undoing:
