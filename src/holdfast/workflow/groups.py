@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.codec.revive import revive
 from holdfast.engine.flow import Flow
-from holdfast.engine.functions import hints_of, is_async
+from holdfast.engine.functions import is_async
 from holdfast.engine.inputs import inputs_hash
 from holdfast.engine.program import PLAIN, Record, StepPolicy
 from holdfast.errors import SerializeError
@@ -17,7 +16,7 @@ from holdfast.workflow.combinators import ForEach, Parallel, has_steps
 from holdfast.workflow.decorator import StepFunction
 from holdfast.workflow.fibers import Group
 from holdfast.workflow.keys import Mismatch, Scope
-from holdfast.workflow.parts import given, part_name, starter
+from holdfast.workflow.parts import given, item_result, part_name, starter
 from holdfast.workflow.replay import BODY, DECISION
 from holdfast.workflow.step import Step
 
@@ -74,9 +73,7 @@ def _item(code: Interpreter, effect: ForEach[Any], key: str, item: Any) -> Calla
     body = effect.body
     known = code.replay.look_up(key)
     if known is not None and known.kind == BODY:
-        hint = hints_of(body).get("return")
-        value = known.outcome.value
-        value = value if hint is None else revive(value, hint, root=f"result of {key}")
+        value = item_result(body, key, known.outcome.value)
         code.note(key, None, value, known.order)
         return lambda: (key, given(value))
     if isinstance(body, StepFunction):

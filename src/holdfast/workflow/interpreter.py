@@ -12,7 +12,6 @@ from typing import Any, Final
 from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
 from holdfast.engine.effects import Call, Effect, Pending
-from holdfast.engine.functions import hints_of
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Record, StaleStepError, Task, stored_form
 from holdfast.errors import FlowChangedError, ReviveError, SerializeError, UnansweredError
@@ -22,7 +21,15 @@ from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.groups import group_of_items, group_of_parts
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
-from holdfast.workflow.parts import arguments_of, as_step, code_of, is_flow, refuse_steps, typed
+from holdfast.workflow.parts import (
+    arguments_of,
+    as_step,
+    code_of,
+    is_flow,
+    item_result,
+    refuse_steps,
+    typed,
+)
 from holdfast.workflow.plain import Decide, PlainBody
 from holdfast.workflow.replay import BODY, DECISION, QUESTION, Recorded, Replay
 from holdfast.workflow.step import Step
@@ -158,10 +165,9 @@ class Interpreter:
         body = None if fiber.group is None else fiber.group.body
         if body is None or scope.asked or scope.path in self.replay.found:
             return outcome
-        key, hint = scope.path, hints_of(body).get("return")
+        key = scope.path
         try:
-            data = self.stored_form(outcome.value)
-            value = data if hint is None else revive(data, hint, root=f"result of {key}")
+            value = item_result(body, key, self.stored_form(outcome.value))
         except (SerializeError, ReviveError) as error:
             return Outcome(error=error)
         self.notes.append(Record(Kind.RESULT, key, outcome.value, {"kind": BODY}))

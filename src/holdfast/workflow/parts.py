@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.codec.revive import revive
 from holdfast.engine.arguments import digest
 from holdfast.engine.effects import Call, Effect
+from holdfast.engine.functions import hints_of
 from holdfast.errors import StepNotAwaitedError
 from holdfast.workflow.modifiers import Bare, expand
 from holdfast.workflow.step import Step
@@ -78,6 +79,12 @@ def typed(step: Step[Any] | None, key: str, data: Any) -> Any:
     hint = step.result_hint
     if hint is None and step.call is not None:
         return step.call.flow.unpack(data)
+    return data if hint is None else revive(data, hint, root=f"result of {key}")
+
+
+def item_result(body: Callable[..., Any], key: str, data: Any) -> Any:
+    """What an `async def` without steps made of an item, with the type that it declares."""
+    hint = hints_of(body).get("return")
     return data if hint is None else revive(data, hint, root=f"result of {key}")
 
 
