@@ -31,7 +31,9 @@ class Kind(StrEnum):
     RESULT = "result"  # one step's own value; `load` folds results
     DECISION = "decision"  # what the flow must not decide twice: a branch, a time, a random number
     ROLLBACK = "rollback"  # the run continues from `parent`; what came between stays as history
-    CLAIM = "claim"  # a worker takes the run over; its seq is the fencing token
+    CLAIM = "claim"  # a process becomes the run's holder; says why it may
+    RELEASE = "release"  # its holder stopped executing it without ending it: anyone may claim it
+    CHILD = "child"  # a step begins a child run; its id
     QUESTION = "question"  # the run waits for a person
     ANSWER = "answer"
     REQUEST = "request"  # someone outside asks the worker to pause or cancel

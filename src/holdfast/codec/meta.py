@@ -24,6 +24,7 @@ INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: a hash of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
+OF_ONE_LIFE: Final = ("birth", "parent", "parent_birth", WORKER)  # of an opening: not a fork's
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
@@ -107,7 +108,7 @@ class Meta:
     inherited = Key(list, _NONE)
 
     # hidden journals and markers
-    run = Key(str, "")  # of a thread's member
+    run = Key(str, "")  # of a thread's member, or of a `child`: the run that is meant
     step = Key(str, None)  # of an alias's member: RUN@SEQ of the `begin`
     checkpoints = Key(list, _NONE)  # of a verdict: the seqs it is about
     after = Key(str, "")  # of a tombstone: the digest of the entry before it, in hex
@@ -137,6 +138,8 @@ class Meta:
     anew = Key(bool, False)  # of a rollback: the whole run is executed again
     expired = Key(bool, False)  # of an answer: nobody gave one in time
     parent = Key(str, None)  # RUN@STEP that a child run is
+    parent_birth = Key(str, None)  # of a child run: the birth id of the run it is a part of
+    birth = Key(str, None)  # of an opening: random; a new run under an old id has another
     source = Key(str, None)  # what `holdfast run` was called with: shown, never imported
     rolled_back = Key(list, _NONE)  # the undo steps that were executed
     rejected = Key(list, None)  # of a rollback: what did not verify

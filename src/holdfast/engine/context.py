@@ -39,6 +39,7 @@ class StepInfo:
     attempt: int  # 1 at first; attempts that were cut short, by a crash or otherwise, count too
     epoch: int = 0  # the seq of the rollback that the run continued from, if any
     flow: str = ""
+    birth: str = field(default="", repr=False)  # of the run: another has the same id later
     _tell: Callable[[ev.Event], None] | None = field(default=None, repr=False, compare=False)
     _stopping: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     _core: Core | None = field(default=None, repr=False, compare=False)
@@ -74,9 +75,9 @@ class StepInfo:
         """Names this step of this run to the outside world; the same in every attempt.
 
         Hand it to whatever the step sets off, so that a second attempt does not set it off
-        again. A fork, or going back before the step, makes it a new one.
+        again. A fork, going back before the step, or a new run under the same id makes it a new one.
         """
-        text = f"{self.run_id}\0{self.step}\0{self.epoch}"
+        text = f"{self.birth or self.run_id}\0{self.step}\0{self.epoch}"
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def progress(self, fraction: float | None = None, message: str = "") -> None:
@@ -129,7 +130,7 @@ class StepInfo:
 
     def __reduce__(self) -> tuple[Any, ...]:  # to other processes, without the way back
         fields = (self.run_id, self.step, self.name, self.attempt, self.epoch, self.flow)
-        return StepInfo, (*fields, None, None, None, None)
+        return StepInfo, (*fields, self.birth, None, None, None, None)
 
 
 CURRENT_STEP: ContextVar[StepInfo | None] = ContextVar("holdfast_step", default=None)

@@ -35,6 +35,7 @@ from holdfast.engine.run import live
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.loop import Run
+from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.stream import Stream
 from holdfast.engine.tracebacks import fold
 from holdfast.errors import (
@@ -59,6 +60,7 @@ class Link(NamedTuple):
     thread: str | None = None
     owner: str | None = None
     parent: str | None = None  # the run and step it is a part of
+    parent_birth: str | None = None  # and which life of that run
     source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
 
 
@@ -105,7 +107,9 @@ async def start(
         **program.flow.stamp,
         "structure": program.flow.structure,
         "inputs_hash": comparable_hash(core, inputs),
+        "birth": core.journals.new_birth(),
         "parent": link.parent,
+        "parent_birth": link.parent_birth,
         "source": link.source,
         WORKER: str(this_process()),
     }
@@ -129,7 +133,7 @@ async def start(
     with live.claiming(core, run_id, opening=True):
         entry = await drive(core, append_if(core, run_id, decide), options)
         hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
-        run = make_run(program, hold, options)
+        run = make_run(program, hold, options, Resumption(birth=str(facts["birth"])))
         live.register(run)  # before others may claim it
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 
@@ -263,7 +267,9 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
         raise RunCancelledError(run_id)
     if known is None:
         tip = core.journals.tip(parent.run_id)
-        link = Link(None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}")
+        link = Link(
+            None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}", parent.birth
+        )
         ready = await start(core, make, run_id, inputs, options, link, make_run)
     else:
         anew = None

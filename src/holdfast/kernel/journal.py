@@ -107,6 +107,10 @@ class Journals(Reader):
         kept = LiveValues()
         self.live, self.encode, self.decode = True, kept.encode, kept.decode
 
+    def new_birth(self) -> str:
+        """A birth id for a run that is about to be opened."""
+        return self.entropy(10).hex()
+
     def stored_form(self, value: Any) -> Any:
         """A value as it will be found recorded. Raises `SerializeError`."""
         return self.decode(self.encode(value))

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.codec.meta import INHERITED, SUBJECTS, Meta, dump_meta
+from holdfast.codec.meta import INHERITED, OF_ONE_LIFE, SUBJECTS, Meta, dump_meta
 from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -66,7 +66,9 @@ def branch_off(
     edited state gives them, behind the state that they build on.
     """
     begun = core.journals.opening(source.run_id)
-    meta = Meta(begun).fields if begun else {}
+    meta = dict(Meta(begun).fields) if begun else {}
+    for name in OF_ONE_LIFE:
+        meta.pop(name, None)
     opening = Draft(
         Kind.OPEN.value,
         Status.OPEN.value,
@@ -75,7 +77,9 @@ def branch_off(
         flow=source.flow,
         thread=thread,
         owner=owner,
-        meta=dump_meta({**meta, "origin": source.checkpoint_id}),
+        meta=dump_meta(
+            {**meta, "birth": core.journals.new_birth(), "origin": source.checkpoint_id}
+        ),
     )
     copies: list[Draft] = []
     if source.entry.kind == Kind.RESULT:

@@ -80,6 +80,11 @@ class History:
         return self.stored(self.opening)
 
     @property
+    def birth(self) -> str:
+        """Distinguishes this run from earlier and later ones with its id."""
+        return self.meta(self.opening).birth or self.opening.entry_id.hex()
+
+    @property
     def epoch(self) -> int:
         """The seq of the newest rollback, or 0: steps after it are executed anew.
 

@@ -199,6 +199,7 @@ def resumption(history: History) -> Resumption:
         if (why := history.meta(entry).undone) is not None
     }
     return Resumption(
+        birth=history.birth,
         epoch=history.epoch,
         deaths=history.deaths() if known is None else known.deaths,
         failed_attempts=history.failed_attempts(),

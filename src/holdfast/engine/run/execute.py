@@ -294,7 +294,7 @@ class Steps:
             value = await run_child(run, task, hands_over=here and run.hands_over)
         else:
             info = StepInfo(
-                run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name,
+                run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
                 channel(run) if run.options.listening else None, self._stopping, run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip

@@ -56,7 +56,7 @@ class Run:
         program: Program,
         hold: Hold,
         options: Options,
-        behind: Resumption = Resumption(),
+        behind: Resumption,
         *,
         parent: Run | None = None,
         hands_over: bool = True,
@@ -67,6 +67,7 @@ class Run:
         self.run_id = hold.run
         self.options = options
         self.behind = behind
+        self.birth = behind.birth
         self.events: deque[ev.Event] = deque() if parent is None else parent.events
         self.hands_over = hands_over and options.listening
         self.wanted = behind.wanted  # "pause", "cancel" or "timeout", once it is to stop

@@ -10,8 +10,9 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Resumption(NamedTuple):
-    """What happened in a resumed run before."""
+    """What happened in a run before: in a new one, nothing."""
 
+    birth: str  # of the run
     epoch: int = 0
     deaths: int = 0
     failed_attempts: Mapping[str, int] = _NONE
