@@ -105,8 +105,6 @@ class Steps:
             spawned.add_done_callback(self._ring)
             self._running[spawned] = task
         while True:
-            if self._fatal is not None:  # what came with it is recorded by now
-                raise self._fatal
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
                 return self._collect(over)
@@ -119,7 +117,10 @@ class Steps:
                 self._bell = None
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
-        """Their outcomes. One that ends the run must not take the others' results along."""
+        """Their outcomes. One that ends the run must not take the others' results along.
+
+        They are to be recorded, and nothing else, before `raise_fatal` raises it.
+        """
         finished = []
         for spawned in over:
             del self._running[spawned]
@@ -129,9 +130,14 @@ class Steps:
                 self._fatal = self._fatal or error
             else:
                 finished += [] if done is None else [done]
-        if self._fatal is not None and not finished:
-            raise self._fatal
+        if not finished:
+            self.raise_fatal()
         return finished
+
+    def raise_fatal(self) -> None:
+        """Raise what ends the run, once what finished beside it is recorded: an outage, mostly."""
+        if self._fatal is not None:
+            raise self._fatal
 
     def ring(self) -> None:
         """Wake those who wait for tasks: something has changed."""
@@ -154,7 +160,11 @@ class Steps:
             self._here.cancel()
 
     def calm_down(self) -> None:
-        """Execute again after an interruption: steps are to be undone."""
+        """Execute again after an interruption: steps are to be undone.
+
+        What the flow's own code still waits for is of no use any more.
+        """
+        self.drop()
         self._interrupted = False
         self.deaths = 0
 

@@ -6,8 +6,7 @@ import asyncio
 import logging
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from holdfast.engine.run import ending, left, live
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
-from holdfast.engine.run.record import Recorder
+from holdfast.engine.run.record import Recorder, committing
 from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
@@ -273,7 +272,7 @@ class Run:
         self, finished: Sequence[Finished]
     ) -> tuple[BaseException, Task | None] | None:
         """Save the outcomes of tasks, then continue. Returns what ends the run, if anything."""
-        program = self.program
+        program, ends = self.program, None
         good: list[_Good] = []
         bad: list[tuple[Task, StepFailedError]] = []
         for done in finished:
@@ -299,12 +298,14 @@ class Run:
             try:
                 records = program.refuse(task, failed)
             except Exception as error:
-                return error, task
+                ends = error, task
+                break
             drafts = [self.recorder.draft(record) for record in records]
             await self.recorder.save_and_announce(drafts)
+        self.steps.raise_fatal()  # before anything is recorded about the run itself
         if self.hands_over:
             await self.hand_over()
-        return None
+        return ends
 
     def _prepared(self, done: Finished) -> _Good | None:
         """A result as it will be recorded and handed on; None if it is more to do.
@@ -336,7 +337,7 @@ class Run:
                 continue
             show = self.program.show(item.done.task, item.stored)
             try:
-                await self._save_batch([item], partial(_commit, commit, show))
+                await self._save_batch([item], committing(commit, show))
             except HoldfastError:
                 raise
             except Exception as error:  # the user's own part of the transaction
@@ -394,7 +395,3 @@ class Run:
         """Whether answers came since this was asked last."""
         came, self._answers_came = self._answers_came, False
         return came
-
-
-def _commit(commit: Callable[[Any, Any], object], show: Callable[[], Any], cursor: Any) -> None:
-    commit(cursor, show())  # a copy of its own: it may be called again

@@ -179,3 +179,12 @@ class Recorder:
             if key is not None and len(self._metas) < _MAX_METAS:
                 self._metas[key] = known
         return known
+
+
+def committing(commit: Callable[[Any, Any], object], show: Callable[[], Any]) -> Work:
+    """The part of a transaction that the user's `commit` does with a step's result."""
+
+    def work(cursor: Any) -> None:
+        commit(cursor, show())  # a copy of its own: it may be called again
+
+    return work

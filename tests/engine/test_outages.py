@@ -1,0 +1,209 @@
+"""Outages while other things happen: what is finished is recorded, and nothing else is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.events import RollbackStarted, StepCompleted, StepFailed
+from holdfast.model import Kind, Status
+from holdfast.workflow import Workflow, parallel, step, workflow
+
+
+class Weather:
+    """Three things side by side: `quick`; then `beside`, while a child run meets an outage."""
+
+    def __init__(self, *, beside_fails: bool = False) -> None:
+        self.fair = False
+        self.done: list[str] = []
+        self.undone: list[str] = []
+        self.beside_fails = beside_fails
+        self.storm = asyncio.Event()
+
+    async def quick(self) -> str:
+        self.done.append("quick")
+        return "quick"
+
+    async def beside(self) -> str:
+        await self.storm.wait()
+        self.done.append("beside")
+        if self.beside_fails and not self.fair:
+            raise ValueError("it failed")
+        return "beside"
+
+    def flow(self) -> Workflow[[], Any]:
+        """The parent's workflow."""
+
+        @workflow("part")
+        async def part() -> str:
+            await self.storm.wait()
+            if not self.fair:
+                raise hf.StoreUnavailableError("the server is restarted")
+            self.done.append("part")
+            return "part"
+
+        @workflow("whole")
+        async def whole() -> Any:
+            return await parallel(
+                step("quick").python(self.quick).with_rollback(self.undone.append),
+                step("sub").subworkflow(part),
+                step("beside").python(self.beside),
+            )
+
+        return whole
+
+    async def strike(self, engine: hf.Engine, then: str | None = None) -> None:
+        """Run it; the outage and what is beside it end in the same turn of the run's loop."""
+        async for event in engine.stream(self.flow()(), run_id="run"):
+            if isinstance(event, StepCompleted) and event.name == "quick":
+                self.storm.set()
+                while len(asyncio.all_tasks()) > 1:  # the run itself waits for us
+                    await asyncio.sleep(0)
+                if then is not None:
+                    await getattr(engine, then)("run")
+
+
+def _steps(engine: hf.Engine) -> list[tuple[str, str | None]]:
+    """What is recorded of the run behind its opening."""
+    store = engine.checkpointer.core.journals.store
+    _, *entries = store.read("run")
+    assert {entry.status for entry in entries} == {Status.RUNNING.value}, "nothing ended it"
+    return [(entry.kind, entry.step) for entry in entries if entry.kind != Kind.REQUEST]
+
+
+def test_an_outage_of_a_child_run_while_a_step_beside_it_finishes_is_no_pause() -> None:
+    async def main() -> None:
+        weather = Weather()
+        async with hf.Engine("memory://") as engine:
+            with pytest.raises(hf.StoreUnavailableError, match="restarted"):
+                await weather.strike(engine)
+            assert _steps(engine) == [("result", "quick"), ("result", "beside")]
+            weather.fair = True
+            outcome = await engine.run(weather.flow()(), run_id="run", resume=True)
+            assert outcome == ("quick", "part", "beside")
+            assert weather.done == ["quick", "beside", "part"]
+
+    asyncio.run(main())
+
+
+def test_an_outage_of_a_child_run_while_a_step_beside_it_fails_undoes_nothing() -> None:
+    async def main() -> None:
+        weather = Weather(beside_fails=True)
+        async with hf.Engine("memory://") as engine:
+            with pytest.raises(hf.StoreUnavailableError, match="restarted"):
+                await weather.strike(engine)
+            assert weather.undone == []
+            assert _steps(engine) == [("result", "quick"), ("fail", "beside")]
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_to_pause_is_not_paused_by_an_outage_of_its_child() -> None:
+    async def main() -> None:
+        weather = Weather()
+        async with hf.Engine("memory://") as engine:
+            with pytest.raises(hf.StoreUnavailableError, match="restarted"):
+                await weather.strike(engine, "pause")
+            assert _steps(engine) == [("result", "quick"), ("result", "beside")]
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_to_be_cancelled_is_undone_after_the_outage_of_its_child() -> None:
+    async def main() -> None:
+        weather = Weather()
+        async with hf.Engine("memory://") as engine:
+            with pytest.raises(hf.StoreUnavailableError, match="restarted"):
+                await weather.strike(engine, "cancel")
+            assert _steps(engine) == [("result", "quick"), ("result", "beside")]
+            assert weather.undone == []
+            weather.fair = True
+            with pytest.raises(hf.RunCancelledError):
+                await engine.run(weather.flow()(), run_id="run", resume=True)
+            assert weather.undone == ["quick"]
+
+    asyncio.run(main())
+
+
+def test_an_outage_of_a_child_run_behind_the_failure_of_a_step_undoes_nothing() -> None:
+    """The run waits for the steps beside the one that failed: one more ends with the outage."""
+
+    async def main() -> None:
+        storm, undone = asyncio.Event(), list[str]()
+
+        @workflow
+        async def part() -> None:
+            await storm.wait()
+            raise hf.StoreUnavailableError("the server is restarted")
+
+        async def fail() -> None:
+            raise ValueError
+
+        async def slow() -> None:
+            await storm.wait()
+
+        @workflow
+        async def whole() -> None:
+            await step("done").python(lambda: "done").inline().with_rollback(undone.append)
+            await parallel(
+                step("fail").python(fail),
+                step("sub").subworkflow(part),
+                step("slow").python(slow),
+            )
+
+        async with hf.Engine("memory://") as engine:
+            with pytest.raises(hf.StoreUnavailableError, match="restarted"):
+                async for event in engine.stream(whole(), run_id="run"):
+                    if isinstance(event, StepFailed):
+                        storm.set()
+                        while len(asyncio.all_tasks()) > 1:
+                            await asyncio.sleep(0)
+            recorded = _steps(engine)
+            assert undone == []
+            assert recorded == [("result", "done"), ("fail", "fail"), ("result", "slow")]
+
+    asyncio.run(main())
+
+
+def test_what_a_flow_still_awaits_when_its_steps_are_undone_is_not_taken_for_the_undoing() -> None:
+    async def main() -> None:
+        undone, again = list[str](), False
+        undoing = asyncio.Event()
+
+        async def undo(name: str) -> None:
+            undoing.set()
+            for _ in range(100):  # meanwhile the other await ends
+                await asyncio.sleep(0)
+            undone.append(name)
+
+        async def fail() -> None:
+            raise ValueError
+
+        async def first() -> None:
+            await asyncio.to_thread(str)
+            await step("made").python(lambda: "made").inline().with_rollback(undo)
+
+        async def second() -> None:
+            await step("fail").python(fail)
+
+        async def third() -> None:
+            if again:
+                await undoing.wait()
+
+        @workflow
+        async def whole() -> None:
+            await parallel(first(), second(), third())
+
+        async with hf.Engine("memory://") as engine:
+            async for event in engine.stream(whole(), run_id="run"):
+                if isinstance(event, RollbackStarted):
+                    break  # and never comes back
+            again = True
+            with pytest.raises(hf.StepFailedError):
+                await engine.run(whole(), run_id="run", resume=True)
+        assert undone == ["made"]
+
+    asyncio.run(main())
