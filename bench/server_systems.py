@@ -337,6 +337,6 @@ def postgres_log_position(url: str) -> int:
 def _entry(run: str, seq: int, body: bytes) -> Entry:
     digest = hashlib.sha256(f"{run}@{seq}".encode()).digest()
     return Entry(
-        run, seq, "checkpoint", digest[:10], seq - 1, digest, "step", None, None, "open",
+        run, seq, "checkpoint", digest[:10], seq - 1, seq, digest, "step", None, None, "open",
         1_700_000_000_000_000 + digest[0], None, len(body), None, None, None, "", body,
     )  # fmt: skip

@@ -160,6 +160,7 @@ class CheckpointInfo:
             "seq": entry.seq,
             "parent_id": self.parent_id,
             "entry_id": entry.entry_id.hex(),
+            "term": entry.term,
             "digest": entry.digest.hex(),
             "step": entry.step,
             "step_index": entry.step_index,
@@ -183,7 +184,7 @@ class CheckpointInfo:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CheckpointInfo):
             return NotImplemented
-        return self._entry[:17] == other._entry[:17]
+        return self._entry[:-1] == other._entry[:-1]
 
     def __hash__(self) -> int:
         return hash((self._entry.run, self._entry.seq, self._entry.digest))
@@ -312,6 +313,7 @@ def _entry_from(data: Mapping[str, Any]) -> Entry:
             kind="checkpoint",
             entry_id=bytes.fromhex(data["entry_id"]),
             parent=None if parent is None else split_checkpoint_id(parent)[1],
+            term=data["term"],
             digest=bytes.fromhex(data["digest"]),
             step=data["step"],
             step_index=data["step_index"],

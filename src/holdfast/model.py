@@ -55,6 +55,9 @@ FROM_OUTSIDE: Final = (Kind.REQUEST.value, Kind.ANSWER.value, Kind.TRIM.value)
 """The kinds that others may append while a process executes the run: it stays the holder."""
 
 
+_SAYS_WHO: Final = (Kind.OPEN.value, Kind.CLAIM.value, Kind.RELEASE.value)
+
+
 class Status(StrEnum):
     """What a run is doing, as its head entry says."""
 
@@ -84,8 +87,8 @@ class Entry(NamedTuple):
     """One position of one journal, as stores see it: index fields in the clear, and bytes.
 
     A tuple because it is also a database row and is made on every save. A *stub* is what a
-    deleted entry leaves: status "deleted", with only run, seq, kind, entry_id, parent, digest
-    and at kept.
+    deleted entry leaves: status "deleted", with only run, seq, kind, entry_id, parent, term,
+    digest and at kept.
     """
 
     run: str
@@ -93,6 +96,7 @@ class Entry(NamedTuple):
     kind: str
     entry_id: bytes  # random; identifies one's own entry after a lost reply
     parent: int | None  # the seq whose state this entry builds on (its own kind may carry none)
+    term: int  # the seq of the entry that says who holds the run (`begins_term`)
     digest: bytes  # chained; made once at the first write, never changed
     step: str | None
     step_index: int | None
@@ -106,6 +110,15 @@ class Entry(NamedTuple):
     owner: str | None
     meta: str  # JSON, or empty
     body: bytes  # a sealed envelope, or empty
+
+
+def begins_term(kind: str, status: str) -> bool:
+    """Whether an entry says who holds the run from there on. All others have the term before them.
+
+    An opening or a claim of a running run says who: its writer. All else that begins a term says
+    that nobody does. What others append while a run is executed changes nothing.
+    """
+    return kind in _SAYS_WHO or (status != Status.RUNNING and kind not in FROM_OUTSIDE)
 
 
 def stub(entry: Entry) -> Entry:

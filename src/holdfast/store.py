@@ -87,6 +87,9 @@ class Store(ABC):
     inline: ClassVar[bool] = False
     """Whether calls return at once, without I/O, so that they may run on the event loop."""
 
+    shared: ClassVar[bool] = True
+    """Whether several processes may use it at once."""
+
     lasting: ClassVar[str] = "use a store on a real disk"
     """What the user should do so that the store survives a power loss."""
 

@@ -8,7 +8,7 @@ from holdfast.codec import compress, envelope
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry
 
-FRONT = ("run", 7, "checkpoint", b"0123456789", 6)
+FRONT = ("run", 7, "checkpoint", b"0123456789", 6, 7)
 
 
 def sealed(content: bytes, flags: int = 0, size: int | None = None) -> Entry:

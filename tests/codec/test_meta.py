@@ -12,7 +12,7 @@ from holdfast.model import Entry
 
 def entry(meta: str) -> Entry:
     return Entry(
-        "run", 3, "checkpoint", b"id", None, b"digest", None, None, None, "open", 0, None, 0,
+        "run", 3, "checkpoint", b"id", None, 3, b"digest", None, None, None, "open", 0, None, 0,
         None, None, None, meta, b"",
     )  # fmt: skip
 

@@ -451,7 +451,7 @@ def test_visits_that_are_no_numbers_are_damage_of_their_checkpoint() -> None:
     flags, _, content = envelope._unwrap(last.body)
     last = last._replace(meta=dump_meta({**Meta(last).fields, "visits": {"a": "x", "b": "x"}}))
     altered.append(
-        [*before, envelope.seal(last[:5], last[6:17], before[-1].digest, flags, content)]
+        [*before, envelope.seal(last[:6], last[7:18], before[-1].digest, flags, content)]
     )
     with pytest.raises(hf.CheckpointCorruptedError, match="visits"):
         run(app.run(State(), store=altered, run_id="run", resume=True, take_over=True))

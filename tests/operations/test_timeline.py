@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
+from holdfast.cli.show import what
+from holdfast.codec.meta import dump_meta
+from holdfast.kernel.appending import append
+from holdfast.kernel.journal import Draft
+from holdfast.model import Kind
 
 
 def test_a_timeline_has_every_entry_in_order(cp: hf.SyncCheckpointer) -> None:
@@ -70,3 +75,22 @@ def test_an_entry_with_damaged_metadata_is_shown_among_the_others(
         _, first, second = cp.timeline("run")
         assert (first.step, second.step, second.note) == ("first", "second", "")
         assert first.note.startswith("damaged: its ")
+
+
+def test_a_child_run_and_a_release_are_told_as_such(cp: hf.SyncCheckpointer) -> None:
+    began = Draft(Kind.OPEN.value, "running")
+    child = Draft(Kind.CHILD.value, "running", step="fetch", meta=dump_meta({"run": "run//fetch"}))
+    release = Draft(Kind.RELEASE.value, "running", meta=dump_meta({"reason": "cancelled"}))
+    for draft in (began, child, release):
+        cp.core.drive(append(cp.core, "run", draft))
+    _, child_began, released = cp.timeline("run")
+    assert (child_began.kind, child_began.step, child_began.child) == (
+        "child",
+        "fetch",
+        "run//fetch",
+    )
+    assert (released.kind, released.note) == ("release", "cancelled")
+    assert [what(moment).plain for moment in (child_began, released)] == [
+        "child run run//fetch",
+        "released",
+    ]

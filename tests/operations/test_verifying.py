@@ -134,7 +134,7 @@ def test_no_fork_is_made_of_damaged_metadata_that_fits_its_checksum(meta: str) -
     flags, _, content = envelope._unwrap(saved.body)
     saved = saved._replace(meta=meta)
     altered = MemoryStore()
-    altered.append([opening, envelope.seal(saved[:5], saved[6:17], opening.digest, flags, content)])
+    altered.append([opening, envelope.seal(saved[:6], saved[7:18], opening.digest, flags, content)])
     with hf.SyncCheckpointer(altered) as cp:
         assert cp.load("run").state == {"n": 1}  # type: ignore[union-attr]
         with pytest.raises(hf.CheckpointCorruptedError, match="metadata"):

@@ -21,6 +21,8 @@ _GAP: Final = 0.1  # seconds; less is not worth a word
 _WORDS: Final = {
     "open": "began",
     "claim": "taken over",
+    "release": "released",
+    "child": "child run",
     "decision": "decided",
     "question": "asks",
     "answer": "answered",
@@ -147,6 +149,8 @@ def what(moment: Moment) -> Text:
     words = [_WORDS.get(moment.kind, ""), moment.step or ""]
     if moment.kind == "request":
         words[1] = moment.note
+    elif moment.kind == "child":
+        words[1] = moment.child or ""
     style = "" if moment.current else "dim strike"
     if moment.kind == "fail":
         style = "red" if moment.status == "failed" else "yellow"  # else the run went on

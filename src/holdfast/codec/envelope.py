@@ -42,7 +42,7 @@ _JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
 
 
-Front = tuple[str, int, str, bytes, int | None]
+Front = tuple[str, int, str, bytes, int | None, int]
 Back = tuple[Any, ...]  # step to meta; mypy can't follow the slices, and Entry names them
 
 
@@ -164,7 +164,7 @@ def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
 
 def _clear(entry: Entry, flags: int) -> bytes:
     """Every index field but the digest, in one unambiguous form, with the envelope's own."""
-    return ormsgpack.packb((VERSION, flags, *entry[:5], *entry[6:17]))
+    return ormsgpack.packb((VERSION, flags, *entry[:6], *entry[7:18]))
 
 
 def _sha256(data: bytes) -> bytes:

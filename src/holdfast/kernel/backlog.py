@@ -79,7 +79,7 @@ def tolerate(core: Core, error: HoldfastError) -> None:
 def unsaved(core: Core, run: str, draft: Draft) -> Entry:
     """A placeholder for an entry that is not, or not yet, in the journal."""
     return Entry(
-        run, -1, draft.kind, b"", None, b"", draft.step, draft.step_index, draft.type, draft.status,
+        run, -1, draft.kind, b"", None, -1, b"", draft.step, draft.step_index, draft.type, draft.status,
         core.journals.clock.now(), draft.duration, len(draft.encoding or b""), draft.flow,
         draft.thread, draft.owner, draft.meta, b"",
     )  # fmt: skip

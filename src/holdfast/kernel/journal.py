@@ -15,7 +15,7 @@ from holdfast.errors import CheckpointCorruptedError, EntriesLostError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
-from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Store, Work
 
@@ -33,13 +33,14 @@ class Tip(Line):
 
     __slots__ = (
         "base_seq", "chain", "damaged", "digest", "exists", "flow", "held", "owner", "run", "seq",
-        "state_seq", "thread",
+        "state_seq", "term", "thread",
     )  # fmt: skip
 
     def __init__(self, run: str, head: Entry | None) -> None:
         super().__init__()
         self.run = run
         self.seq = head.seq if head else -1
+        self.term = head.term if head else -1
         self.digest = head.digest if head else b""
         self.exists = head is not None and head.status != Status.DELETED  # else the run is new
         self.flow = head.flow if head else None
@@ -193,6 +194,7 @@ class Journals(Reader):
             raise error
         tip = Tip(run, None)
         tip.seq, tip.exists, tip.damaged = error.seq, True, True
+        tip.term = error.seq  # for all that is known, it says who holds the run
         with self._lock:
             self._keep(tip)
         return tip
@@ -267,6 +269,7 @@ class Journals(Reader):
             tip.state_seq = tip.base_seq = entry.parent
             tip.chain = None
         tip.seq = entry.seq
+        tip.term = entry.term
         tip.digest = entry.digest
         if not tip.exists:  # this opens the run
             tip.exists = True
@@ -274,12 +277,14 @@ class Journals(Reader):
         return entry
 
     def _parts(self, tip: Tip, draft: Draft) -> tuple[envelope.Front, envelope.Back]:
+        seq = tip.seq + 1
         front = (
             tip.run,
-            tip.seq + 1,
+            seq,
             draft.kind,
             self.entropy(10),
             tip.state_seq if draft.parent == KEEP else draft.parent,
+            seq if begins_term(draft.kind, draft.status) else tip.term,
         )
         back = (
             draft.step,

@@ -27,7 +27,7 @@ class Moment(NamedTuple):
     waited: float  # seconds before it in which nothing of the run is known to have happened
     note: str  # what there is to say about it: an error, a question, a reason
     current: bool  # False where a rollback left it behind
-    child: str | None  # the child run that the step executed
+    child: str | None  # the child run that the step began or executed
     size: int  # bytes of the state or value
 
 
@@ -64,7 +64,7 @@ def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) ->
     info = CheckpointInfo(entry)
     try:
         step = info.step_name if entry.kind in CARRY_STATE else entry.step
-        note, child = _note(core, info), info.meta.child
+        note, child = _note(core, info), _child(info)
     except CheckpointCorruptedError as error:  # of its metadata: the others are shown
         step, note, child = entry.step, f"damaged: {error.reason}", None
     return Moment(
@@ -100,12 +100,16 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             return f"by {meta.by}" if meta.by else ""
         case Kind.CANCEL if meta.begun:
             return "only a step that was begun"
-        case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE:
+        case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE | Kind.RELEASE:
             return " ".join(word for word in (meta.action, meta.reason) if word)
         case Kind.ROLLBACK:
             why = "" if meta.rejected is None else f": {len(meta.rejected)} did not verify"
             return f"to {info.parent_id}{why}" if info.parent_id else f"to the beginning{why}"
     return ""
+
+
+def _child(info: CheckpointInfo) -> str | None:
+    return info.meta.run if info.entry.kind == Kind.CHILD else info.meta.child
 
 
 def _value(core: Core, entry: Entry) -> dict[str, Any]:

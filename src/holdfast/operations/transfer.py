@@ -289,6 +289,8 @@ def _check_fields(entry: Entry) -> None:
         value = getattr(entry, name)
         if type(value) is not int or not 0 <= value < most:
             raise ValueError(f"{name} can't be {value!r}")
+    if type(entry.term) is not int or not 0 <= entry.term <= entry.seq:
+        raise ValueError(f"term can't be {entry.term!r}")
     for name in ("parent", "step_index"):
         value = getattr(entry, name)
         if value is not None and (type(value) is not int or abs(value) >= 2**62):

@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.reader import is_stub, state_seq
-from holdfast.model import Entry, Kind, check_id
+from holdfast.model import Entry, Kind, begins_term, check_id
 from holdfast.store import PAGE
 
 
@@ -87,6 +87,10 @@ def _proof(entry: Entry, previous: Entry | None) -> Literal["proved", "rewritten
     if proof is False:
         reason = "its digest does not follow from the entry before it"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+    if proof is None and previous is not None and previous.seq == entry.seq - 1:
+        term = entry.seq if begins_term(entry.kind, entry.status) else previous.term
+        if entry.term != term:
+            raise CheckpointCorruptedError(entry.run, entry.seq, f"its term is not {term}")
     return "proved" if proof else "rewritten"
 
 

@@ -24,6 +24,7 @@ class MemoryStore(Store):
     """
 
     inline: ClassVar[bool] = True
+    shared: ClassVar[bool] = False
     url = "memory://"
 
     def __init__(self) -> None:

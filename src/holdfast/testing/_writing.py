@@ -149,7 +149,7 @@ class WritingContract:
             {"entry_id": b"\x00", "digest": b"\x00" * 32},
             {"parent": None, "step": None, "step_index": None, "type": None, "duration": None},
             {"parent": 0, "step": "", "step_index": 0, "type": "", "duration": 0.0, "size": 0},
-            {"at": 0}, {"at": 2**62 - 1}, {"at": -(2**62) + 1}, {"size": 2**62 - 1, "step_index": 2**40},
+            {"term": 0}, {"term": 2**62 - 1}, {"at": 0}, {"at": 2**62 - 1}, {"at": -(2**62) + 1}, {"size": 2**62 - 1, "step_index": 2**40},
             {"duration": -1.5}, {"duration": 1e-300}, {"duration": 0.1 + 0.2}, {"duration": 1.7e308},
             {"flow": None, "thread": None, "owner": None, "status": "running"},
             {"flow": "", "thread": "", "owner": ""},

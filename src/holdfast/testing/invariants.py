@@ -19,6 +19,7 @@ def entry(run: str, seq: int, body: bytes = b"", **fields: Any) -> Entry:
         "kind": "checkpoint",
         "entry_id": secrets.token_bytes(16),
         "parent": seq - 1 if seq else None,
+        "term": seq,
         "digest": hashlib.sha256(f"{run}@{seq}".encode()).digest(),
         "step": f"step-{seq}",
         "step_index": seq,

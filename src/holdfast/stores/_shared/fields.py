@@ -13,8 +13,8 @@ _NOTHING: Final = type(None)
 _NUMBER: Final = (int, _NOTHING)
 _TEXT: Final = (str, _NOTHING)
 _TYPES: Final = {
-    "kind": (str,), "entry_id": (bytes,), "parent": _NUMBER, "digest": (bytes,), "step": _TEXT,
-    "step_index": _NUMBER, "type": _TEXT, "status": (str,), "at": (int,),
+    "kind": (str,), "entry_id": (bytes,), "parent": _NUMBER, "term": (int,), "digest": (bytes,),
+    "step": _TEXT, "step_index": _NUMBER, "type": _TEXT, "status": (str,), "at": (int,),
     "duration": (float, int, _NOTHING), "size": (int,), "flow": _TEXT, "thread": _TEXT,
     "owner": _TEXT, "meta": (str,), "length": (int,),
 }  # fmt: skip

@@ -27,7 +27,7 @@ from holdfast.stores._shared.schema import refuse_newer
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
 
-_TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "step_index": "BIGINT", "at": "BIGINT",
+_TYPES: Final = {"seq": "BIGINT", "parent": "BIGINT", "term": "BIGINT", "step_index": "BIGINT", "at": "BIGINT",
                  "size": "BIGINT", "duration": "DOUBLE", "entry_id": "BLOB", "digest": "BLOB",
                  "body": "BLOB"}  # fmt: skip
 _OPTIONAL: Final = ("parent", "step", "step_index", "type", "duration", "flow", "thread", "owner")

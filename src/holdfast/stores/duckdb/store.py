@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
@@ -54,6 +54,7 @@ class DuckDBStore(TableStore):
     first of the two processes to use the store gets the file.
     """
 
+    shared: ClassVar[bool] = False
     _empty = "''::BLOB"
 
     def __init__(self, path: str | Path) -> None:

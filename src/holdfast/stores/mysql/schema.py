@@ -23,8 +23,8 @@ from holdfast.stores.mysql.connections import Session, patient
 _TABLE: Final = """
     CREATE TABLE {entries} (
         run VARBINARY(1024) NOT NULL, seq BIGINT NOT NULL, kind VARBINARY(64) NOT NULL,
-        entry_id VARBINARY(512) NOT NULL, parent BIGINT, digest VARBINARY(512) NOT NULL,
-        step VARBINARY(2048), step_index BIGINT, type VARBINARY(2048),
+        entry_id VARBINARY(512) NOT NULL, parent BIGINT, term BIGINT NOT NULL,
+        digest VARBINARY(512) NOT NULL, step VARBINARY(2048), step_index BIGINT, type VARBINARY(2048),
         status VARBINARY(64) NOT NULL, at BIGINT NOT NULL, duration DOUBLE, size BIGINT NOT NULL,
         flow VARBINARY(2048), thread VARBINARY(2048), owner VARBINARY(2048),
         meta LONGBLOB NOT NULL, body LONGBLOB NOT NULL,

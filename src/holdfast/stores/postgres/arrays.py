@@ -22,7 +22,7 @@ class _Type(NamedTuple):
 _TYPES: Final = (
     dict.fromkeys(Entry._fields, _Type("text", 25, str.encode))
     | dict.fromkeys(
-        ("seq", "parent", "step_index", "at", "size"), _Type("int8", 20, Struct(">q").pack)
+        ("seq", "parent", "term", "step_index", "at", "size"), _Type("int8", 20, Struct(">q").pack)
     )
     | dict.fromkeys(("entry_id", "digest", "body"), _Type("bytea", 17, bytes))
     | {"duration": _Type("float8", 701, Struct(">d").pack)}

@@ -28,8 +28,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE {schema}.entries (
         run text COLLATE "C" NOT NULL, seq bigint NOT NULL, kind text NOT NULL,
-        entry_id bytea NOT NULL, parent bigint, digest bytea NOT NULL, step text,
-        step_index bigint, type text, status text NOT NULL, at bigint NOT NULL,
+        entry_id bytea NOT NULL, parent bigint, term bigint NOT NULL, digest bytea NOT NULL,
+        step text, step_index bigint, type text, status text NOT NULL, at bigint NOT NULL,
         duration double precision, size bigint NOT NULL, flow text, thread text, owner text,
         meta text NOT NULL, body bytea NOT NULL, PRIMARY KEY (run, seq)
     );
@@ -64,17 +64,17 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     -- A session keeps the plans of a function, also where no statement can be prepared. So one made
     -- for a small table must do for a large one.
     CREATE FUNCTION {schema}.append(
-        text[], bigint[], text[], bytea[], bigint[], bytea[], text[], bigint[], text[], text[],
-        bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[]
+        text[], bigint[], text[], bytea[], bigint[], bigint[], bytea[], text[], bigint[], text[],
+        text[], bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[]
     ) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $append$
     BEGIN
         INSERT INTO {schema}.entries (
-            run, seq, kind, entry_id, parent, digest, step, step_index, type, status, at,
-            duration, size, flow, thread, owner, meta, body
+            run, seq, kind, entry_id, parent, term, digest, step, step_index, type, status,
+            at, duration, size, flow, thread, owner, meta, body
         ) SELECT
             unnest($1), unnest($2), unnest($3), unnest($4), unnest($5), unnest($6), unnest($7),
             unnest($8), unnest($9), unnest($10), unnest($11), unnest($12), unnest($13),
-            unnest($14), unnest($15), unnest($16), unnest($17), unnest($18);
+            unnest($14), unnest($15), unnest($16), unnest($17), unnest($18), unnest($19);
 
         -- Only this statement sees what others committed while the one before waited for them. An
         -- entry of another's behind one of ours: it waited for a run to be erased, and is below the
@@ -85,7 +85,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
                     lag(seq) OVER (PARTITION BY run ORDER BY seq) AS previous,
                     lead(seq, 1, 9223372036854775807)
                         OVER (PARTITION BY run ORDER BY seq) AS next
-                FROM unnest($1, $2, $3, $10) AS new(run, seq, kind, status)
+                FROM unnest($1, $2, $3, $11) AS new(run, seq, kind, status)
             ) AS own WHERE (
                 SELECT true FROM {schema}.entries AS e
                 WHERE e.run = own.run AND e.seq > own.seq AND e.seq < own.next LIMIT 1

@@ -36,8 +36,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     """
     CREATE TABLE entries (
         run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, entry_id BLOB NOT NULL,
-        parent INTEGER, digest BLOB NOT NULL, step TEXT, step_index INTEGER, type TEXT,
-        status TEXT NOT NULL, at INTEGER NOT NULL, duration REAL, size INTEGER NOT NULL,
+        parent INTEGER, term INTEGER NOT NULL, digest BLOB NOT NULL, step TEXT,
+        step_index INTEGER, type TEXT, status TEXT NOT NULL, at INTEGER NOT NULL, duration REAL, size INTEGER NOT NULL,
         flow TEXT, thread TEXT, owner TEXT, meta TEXT NOT NULL, body BLOB NOT NULL,
         PRIMARY KEY (run, seq)
     );
