@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, OutcomeUnknownError
 from holdfast.model import Entry
 from holdfast.store import Work
 
@@ -108,6 +108,14 @@ def wake(tickets: Sequence[Ticket]) -> None:
     for loop, futures in loops.items():
         with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
             loop.call_soon_threadsafe(_finish, futures)
+
+
+def fail_all(tickets: Sequence[Ticket], error: OutcomeUnknownError) -> None:
+    """Resolve the tickets with this error, each for its own run."""
+    for ticket in tickets:
+        own = type(error)(ticket.entries[0].run, error.reason)
+        own.__cause__ = error
+        ticket.resolve(own)
 
 
 def _finish(futures: list[asyncio.Future[None]]) -> None:

@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final
@@ -31,7 +32,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.kernel.ticket import Line, Ticket, wake
+from holdfast.kernel.ticket import Line, Ticket, fail_all, wake
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import Store, Transactional, Work
@@ -206,7 +207,12 @@ class Writer:
             return False
 
     def _write_some(self) -> None:
-        """Write the next batch of the queue, retrying until all its tickets have outcomes.
+        """Write the next batch of the queue, retrying until all its tickets have outcomes."""
+        for pause in self._attempts():
+            time.sleep(pause)
+
+    def _attempts(self) -> Iterator[float]:
+        """Write the next batch; gives the seconds to wait before each retry.
 
         New tickets join each retry, so that a short deadline never waits for a long one.
         """
@@ -220,14 +226,14 @@ class Writer:
                 if writable:
                     self._append(writable)
             except SyncFailedError as error:
-                self._give_up(writable, error)
+                fail_all(writable, error)
             except OutcomeUnknownError as error:
                 trouble = error
                 self._look(writable)
             except StoreUnavailableError as error:
                 trouble = error
             except Exception as error:
-                self._give_up(writable, OutcomeUnknownError("", repr(error)))
+                fail_all(writable, OutcomeUnknownError("", repr(error)))
                 self._wake(batch)
                 raise
             self._wake(batch)
@@ -238,7 +244,7 @@ class Writer:
                 return
             if trouble is not None:
                 self.held_up(trouble)
-            time.sleep(pause)
+            yield pause
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     def _next_batch(self, trouble: HoldfastError | None) -> list[Ticket]:
@@ -364,13 +370,6 @@ class Writer:
                 ticket.resolve(lost)
             elif refused or top >= first.seq:
                 ticket.resolve(ConflictError(first.run, first.seq))
-
-    def _give_up(self, batch: list[Ticket], error: OutcomeUnknownError) -> None:
-        """Resolve the tickets with this error, each for its own run."""
-        for ticket in batch:
-            own = type(error)(ticket.entries[0].run, error.reason)
-            own.__cause__ = error
-            ticket.resolve(own)
 
     def held_up(self, error: HoldfastError) -> None:
         """Log that the store is unavailable and saves are retried, once for each outage."""
