@@ -36,6 +36,7 @@ from holdfast.operations import (
     transfer,
     verifying,
 )
+from holdfast.operations.children import children, parent_of
 from holdfast.operations.retention import apply_retention, retain
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY, Clock, Entropy
 from holdfast.store import Store, Survives, require
@@ -63,8 +64,8 @@ class _Operations(HasOperations):
     iter_checkpoints = Iteration(iterating.iter_checkpoints)
     iter_runs = Iteration(iterating.iter_runs)
     thread = reads(reading.thread)
-    children = reads(reading.children)
-    parent_of = reads(reading.parent_of)
+    children = reads(children)
+    parent_of = reads(parent_of)
     stats = reads(reading.stats)
     diff = reads(reading.diff)
     timeline = reads(timeline.timeline)

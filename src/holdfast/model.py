@@ -14,8 +14,10 @@ from holdfast.errors import InvalidIdError
 MAX_ID_BYTES: Final = 512
 """An id's longest UTF-8 form: every backend can index it, MySQL included."""
 
-SHORTENED: Final = 64
-"""How much of its parent's id a child run keeps where the whole id would be too long."""
+OF_CHILD: Final = "//"
+"""Stands between a run's id and the step in the ids of child runs; no other run id may hold it."""
+
+_SHORTENED: Final = 64  # bytes of its parent's id that a child run keeps if its id were too long
 
 HIDDEN: Final = "\x1f"
 """Journals whose name starts with this are internal: they are not listed with the runs.
@@ -170,6 +172,15 @@ def check_id(what: str, value: str) -> str:
     return str(value)
 
 
+def child_prefixes(run: str) -> tuple[str, str]:
+    """What the ids of a run's child runs begin with: in full, and where that grew too long.
+
+    The ids of other runs' children may begin with the second, too.
+    """
+    cut = run.encode()[:_SHORTENED].decode(errors="ignore")
+    return f"{run}{OF_CHILD}", f"{cut}{OF_CHILD}"
+
+
 def checkpoint_id(run: str, seq: int) -> str:
     """The id of a checkpoint. A seq is never used twice, so this id is permanent."""
     return f"{run}@{seq}"
@@ -198,6 +209,15 @@ def alias_journal(alias: str) -> str:
 def verdict_journal(run: str) -> str:
     """The journal beside a run that keeps what was found out about its evidence."""
     return f"{HIDDEN}verdict{HIDDEN}{run}"
+
+
+def process_journal(number: int) -> str:
+    """The journal, of one entry, by which a process that holds runs shows that it is alive."""
+    return f"{HIDDEN}process{HIDDEN}{number}"
+
+
+STORE_JOURNAL: Final = f"{HIDDEN}store"
+"""The journal that keeps the random id of the store itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

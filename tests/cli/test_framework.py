@@ -16,6 +16,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import Exit, code_of
 from holdfast.cli._session import Command
 from holdfast.cli.main import SECTIONS, holdfast
+from holdfast.workflow import for_each, workflow
 from tests.cli import reference
 from tests.cli.conftest import Cli
 from tests.waiting import run_process
@@ -145,7 +146,20 @@ def test_debug_shows_where_an_error_comes_from(cli: Cli, plain: hf.SyncCheckpoin
 
 
 def test_an_id_may_be_shortened_as_long_as_it_is_unique(cli: Cli, cp: hf.SyncCheckpointer) -> None:
-    for run in ("alpha-1", "alpha-1//step", "alpha-1//step//inner", "alpha-2", "beta"):
+
+    @workflow
+    async def inner() -> None: ...
+
+    @workflow
+    async def step() -> None:
+        await inner()
+
+    @workflow
+    async def outer() -> None:
+        await step()
+
+    hf.Engine(cp).run_sync(outer(), run_id="alpha-1")
+    for run in ("alpha-2", "beta"):
         cp.save(run, {"run": run})
     assert cli("show", "b", "--json").json["run"]["run_id"] == "beta"
     assert cli("show", "alpha-1", "--json").json["run"]["run_id"] == "alpha-1"
@@ -161,8 +175,15 @@ def test_an_id_may_be_shortened_as_long_as_it_is_unique(cli: Cli, cp: hf.SyncChe
 def test_a_parent_is_not_confused_with_the_runs_within_it(
     cli: Cli, cp: hf.SyncCheckpointer
 ) -> None:
-    runs = ["job-7", *(f"job-7//part[{n}]" for n in range(600))]
-    cp.save_many({"run_id": run, "state": None} for run in runs)
+
+    @workflow
+    async def part(n: int) -> None: ...
+
+    @workflow
+    async def parts() -> None:
+        await for_each(range(60), part)
+
+    hf.Engine(cp).run_sync(parts(), run_id="job-7")
     assert cli("show", "job", "--json").json["run"]["run_id"] == "job-7"
     cp.save("job-8", None)
     assert cli("show", "job", "--json").code == Exit.USAGE

@@ -243,7 +243,7 @@ def test_nothing_of_a_run_that_stays_whole_goes_to_the_archive(cli: Cli) -> None
     assert cli("run", "jobs:broken", "--run-id", "b").code == Exit.FAILED
     cli("run", "jobs:etl", "-i", "day=x", "--run-id", "etl")
     with hf.SyncCheckpointer() as cp:
-        cp.fork("etl", seq=2, run_id="f")
+        cp.fork("etl", seq=3, run_id="f")
     done = cli("prune", "--keep-latest", "1", "--archive", "kept", "--json")
     assert [run["run_id"] for run in done.json["runs"]] == ["etl"], "the others need their results"
     assert [file.name for file in Path("kept").iterdir()] == ["etl.jsonl"]

@@ -88,10 +88,10 @@ def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpo
 
 
 def test_ids_with_slashes_are_no_runs_within_others(cli: Cli, cp: hf.SyncCheckpointer) -> None:
-    cp.save("https://example.org/a", 1)
-    cp.save("https://example.org/b", 1)
+    cp.save("https:/example.org/a", 1)
+    cp.save("https:/example.org/a/b", 1)
     assert len(cli("runs", "--json").lines) == 2
-    assert cli("show", "https://example.org/a").code == 0
+    assert cli("show", "https:/example.org/a").code == 0
     assert cli("show", "https").code == Exit.USAGE
 
 
@@ -103,6 +103,7 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
         "began",
         "fetch",
         "total",
+        "child run total",
         "completed",
         "━",
         "child runs",
@@ -114,11 +115,14 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
     assert [moment["kind"] for moment in document["timeline"]] == [
         "open",
         "result",
+        "child",
         "result",
         "complete",
     ]
-    assert [moment["step"] for moment in document["timeline"]] == [None, "fetch", "total", None]
-    assert document["timeline"][2]["child"] == "etl//total"
+    steps = [moment["step"] for moment in document["timeline"]]
+    assert steps == [None, "fetch", "total", "total", None]
+    children = [moment["child"] for moment in document["timeline"]]
+    assert children == [None, None, "etl//total", "etl//total", None]
     assert document["timeline"][1]["took"] > 0
     assert document["state"] == {"fetch": {"day": "monday", "rows": [1, 2, 3]}, "total": 6}
     assert [run["run_id"] for run in document["children"]] == ["etl//total"]

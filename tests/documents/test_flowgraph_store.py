@@ -30,7 +30,7 @@ from holdfast.documents.flowgraph import (
     SQLiteStore,
 )
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph
-from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS
 from tests.faults import FakeClock
 from tests.servers import postgres
 
@@ -479,20 +479,20 @@ def test_what_a_run_still_needs_is_deleted_only_by_force() -> None:
 @pytest.mark.parametrize("kind", WITH_SERVER)
 def test_ids_are_only_ids(kind: str, tmp_path: Path) -> None:
     async def check(store: CheckpointStore) -> None:
-        for number, name in enumerate(HOSTILE_IDS):
+        for number, name in enumerate(HOSTILE_RUN_IDS):
             await store.save(name, "../../a", number)
             await store.save("run", name, number)
-        for number, name in enumerate(HOSTILE_IDS):
+        for number, name in enumerate(HOSTILE_RUN_IDS):
             assert await store.load(name, "../../a") == number
             assert await store.load("run", name) == number
             assert [info.node_id for info in await store.list(name)] == ["../../a"]
-        assert [info.node_id for info in await store.list("run")] == HOSTILE_IDS
-        assert await store.list_runs() == sorted([*HOSTILE_IDS, "run"])
-        for name in HOSTILE_IDS[::2]:
+        assert [info.node_id for info in await store.list("run")] == HOSTILE_RUN_IDS
+        assert await store.list_runs() == sorted([*HOSTILE_RUN_IDS, "run"])
+        for name in HOSTILE_RUN_IDS[::2]:
             await store.delete("run", name)
             await store.delete_run(name)
-        assert [info.node_id for info in await store.list("run")] == HOSTILE_IDS[1::2]
-        assert await store.list_runs() == sorted([*HOSTILE_IDS[1::2], "run"])
+        assert [info.node_id for info in await store.list("run")] == HOSTILE_RUN_IDS[1::2]
+        assert await store.list_runs() == sorted([*HOSTILE_RUN_IDS[1::2], "run"])
 
     (tmp_path / "inside").mkdir()
     keep(kind, tmp_path / "inside", check)
@@ -520,7 +520,7 @@ def test_ids_that_no_store_could_keep_are_refused(wrong: Any) -> None:
 
 
 def test_hostile_names_of_nodes_inside_a_fork_are_found_as_they_are() -> None:
-    names = [name for name in HOSTILE_IDS if name != "start"]
+    names = [name for name in HOSTILE_RUN_IDS if name != "start"]
 
     async def check(store: CheckpointStore) -> None:
         made = Graph(State, merge=merged).add_node("start", node("start")).set_entry("start")

@@ -31,7 +31,7 @@ from holdfast.documents.maverick import (
     WorkflowEngine,
     compute_inputs_hash,
 )
-from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS
 from holdfast.workflow import parallel, step, workflow
 from tests.documents import maverick
 
@@ -319,10 +319,10 @@ def test_nothing_is_shared_and_nothing_is_kept_that_a_disk_could_not(
 @pytest.mark.parametrize("kind", OURS)
 def test_ids_are_only_ids(kind: str, tmp_path: Path) -> None:
     async def check(store: CheckpointStore) -> None:
-        for run in HOSTILE_IDS:
+        for run in HOSTILE_RUN_IDS:
             await store.save(run, data("../../fetch", run))
             await store.save(run, data(run, "named"))
-        for run in HOSTILE_IDS:
+        for run in HOSTILE_RUN_IDS:
             assert await store.load(run, "../../fetch") == data("../../fetch", run)
             assert await store.load(run, run) == data(run, "named")
             assert await store.list_checkpoints(run) == ["../../fetch", run]  # deviation: M5

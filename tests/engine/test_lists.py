@@ -7,7 +7,7 @@ import pytest
 import holdfast as hf
 from holdfast.engine.people import requests
 from holdfast.store import PAGE
-from holdfast.workflow import ask, parallel, workflow
+from holdfast.workflow import ask, for_each, parallel, workflow
 from tests.workflow.support import Flow
 
 
@@ -39,11 +39,18 @@ def test_a_run_with_an_unfinished_child_among_many_is_not_cancelled_over_its_hea
     cp: hf.SyncCheckpointer,
 ) -> None:
     """It is asked to cancel, and cancels its child when it is resumed."""
-    _ask(cp, "run", 1)
-    for n in range(PAGE):
-        cp.save(f"run//{n:04}", n)
-        cp.complete(f"run//{n:04}")
-    cp.save("run//last", 1, status="paused")
+
+    @workflow
+    async def part(n: int) -> None:
+        if n == PAGE:
+            await ask("Question?")
+
+    @workflow
+    async def whole() -> None:
+        await for_each(range(PAGE + 1), part)
+
+    with pytest.raises(hf.RunPausedError):
+        hf.Engine(cp).run_sync(whole(), run_id="run")
     cp.core.drive(requests.request(cp.core, "run", "cancel"))
     info = cp.run("run")
     assert info is not None

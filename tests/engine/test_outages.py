@@ -12,6 +12,8 @@ from holdfast.events import RollbackStarted, StepCompleted, StepFailed
 from holdfast.model import Kind, Status
 from holdfast.workflow import Workflow, parallel, step, workflow
 
+_ASIDE = (Kind.REQUEST, Kind.CHILD)
+
 
 class Weather:
     """Three things side by side: `quick`; then `beside`, while a child run meets an outage."""
@@ -71,7 +73,7 @@ def _steps(engine: hf.Engine) -> list[tuple[str, str | None]]:
     store = engine.checkpointer.core.journals.store
     _, *entries = store.read("run")
     assert {entry.status for entry in entries} == {Status.RUNNING.value}, "nothing ended it"
-    return [(entry.kind, entry.step) for entry in entries if entry.kind != Kind.REQUEST]
+    return [(entry.kind, entry.step) for entry in entries if entry.kind not in _ASIDE]
 
 
 def test_an_outage_of_a_child_run_while_a_step_beside_it_finishes_is_no_pause() -> None:

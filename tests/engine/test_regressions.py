@@ -51,7 +51,7 @@ def test_runs_within_never_share_an_id(engine: hf.Engine) -> None:
     assert engine.run_sync(order(), run_id="o") == "refund outer"
 
 
-def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: hf.Engine) -> None:
+def test_a_run_of_someone_else_is_not_taken_for_a_part() -> None:
     @workflow
     def part() -> Flow:
         return (yield step("a").python(lambda: 1))
@@ -60,9 +60,11 @@ def test_a_run_of_someone_else_is_not_taken_for_a_part(engine: hf.Engine) -> Non
     def whole() -> Flow:
         return (yield step("sub").subworkflow(part))
 
-    engine.run_sync(part(), run_id="w//sub")
-    with pytest.raises(hf.RunMismatchError, match="parent"):
-        engine.run_sync(whole(), run_id="w")
+    with hf.SyncCheckpointer("memory://") as elsewhere, hf.SyncCheckpointer("memory://") as here:
+        hf.Engine(elsewhere).run_sync(whole(), run_id="w")
+        elsewhere.copy_to(here.store, ["w//sub"])
+        assert hf.Engine(here).run_sync(whole(), run_id="w") == 1
+        assert [child.run_id for child in here.children("w")] == ["w//sub~~2"]
 
 
 def test_cancelling_a_run_that_waits_undoes_what_its_parts_did(engine: hf.Engine) -> None:

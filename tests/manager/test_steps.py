@@ -13,7 +13,7 @@ from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
 from holdfast.evidence.trust.records import MAX_EVIDENCE
 from holdfast.manager import CheckpointManager, CheckpointType, TaskCheckpoint
 from holdfast.stores.memory import MemoryStore
-from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS
 from tests.waiting import join
 
 from .support import exists, numbers, step
@@ -165,7 +165,7 @@ def test_a_checkpoint_is_no_step(manager: CheckpointManager) -> None:
         manager.commit_step(checkpoint.checkpoint_id, exists("a"))
 
 
-@pytest.mark.parametrize("task", HOSTILE_IDS)
+@pytest.mark.parametrize("task", HOSTILE_RUN_IDS)
 def test_tasks_have_any_id(manager: CheckpointManager, task: str) -> None:
     Path("a").touch()
     checkpoint = step(manager, {"n": 1}, exists("a"), task=task)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.testing.contract import HOSTILE_IDS, INVALID_IDS
+from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS
 from tests.waiting import join
 
 
@@ -75,7 +75,7 @@ def test_a_run_id_is_made_when_none_is_given(cp: hf.SyncCheckpointer) -> None:
     assert [run[:10] for run in ids] == sorted(run[:10] for run in ids), "they sort by time"
 
 
-@pytest.mark.parametrize("run_id", HOSTILE_IDS, ids=lambda run: repr(run)[:30])
+@pytest.mark.parametrize("run_id", HOSTILE_RUN_IDS, ids=lambda run: repr(run)[:30])
 def test_any_valid_id_is_kept_apart_from_all_others(cp: hf.SyncCheckpointer, run_id: str) -> None:
     cp.save("bystander", 0)
     checkpoint = cp.save(run_id, {"mine": run_id})

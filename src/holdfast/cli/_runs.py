@@ -14,6 +14,7 @@ from holdfast.cli._session import Session
 from holdfast.engine.resume.holders import activity_of
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.model import checkpoint_id
+from holdfast.operations.children import parent_run
 
 _CANDIDATES: Final = 10
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
@@ -31,10 +32,10 @@ def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     try:
         with Session(ctx.params.get("store"), False).opened() as cp:
             runs = cp.runs(prefix=incomplete, limit=_COMPLETED)
+            names = {run.run_id for run in runs if run.run_id.isprintable()}
+            return sorted(name for name in names if parent_run(cp.core, name) not in names)
     except (HoldfastError, click.ClickException, OSError):
         return []
-    names = {run.run_id for run in runs if run.run_id.isprintable()}
-    return sorted(name for name in names if name.partition("//")[0] not in names - {name})
 
 
 def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunInfo:
@@ -46,14 +47,12 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     exact = cp.run(text)
     if exact is not None:
         return exact
-    found: list[RunInfo] = []
     matches = (
         run
         for run in cp.iter_runs(prefix=text)
-        if not (found and run.run_id.startswith(f"{found[0].run_id}//"))
+        if not (parent_run(cp.core, run.run_id) or "").startswith(text)
     )
-    for run in islice(matches, _CANDIDATES + 1):
-        found.append(run)  # noqa: PERF402 - the generator looks at what was found so far
+    found = list(islice(matches, _CANDIDATES + 1))
     if not found and threads and (members := cp.thread(text)):
         return members[0]
     if not found:

@@ -1,6 +1,6 @@
 """`holdfast show`: one run, its timeline, its state and its child runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
@@ -12,6 +12,8 @@ from holdfast.cli._runs import doing, find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.model import OF_CHILD
+from holdfast.operations.children import parent_run
 from holdfast.operations.timeline import Moment
 
 _MOMENTS: Final = 50
@@ -64,6 +66,10 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
         children = cp.children(info.run_id)
+        tree: dict[str, list[RunInfo]] = {}
+        for child in children:
+            parent = parent_run(cp.core, child.run_id) or info.run_id
+            tree.setdefault(parent, []).append(child)
         word, facts = doing(cp, info)
     state = None if checkpoint is None else readable.to_json(checkpoint.state)
     document = {
@@ -86,7 +92,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         _draw_timeline(moments if full else moments[-_MOMENTS:], len(moments))
         if children:
             _show.say()
-            _draw_tree(info, children)
+            _draw_tree(info, tree)
         if checkpoint is not None:
             _show.say()
             _show.say(f"state at {checkpoint.checkpoint_id}", "bold")
@@ -159,21 +165,15 @@ def what(moment: Moment) -> Text:
     return _show.cell(" ".join(filter(None, words)) or "saved", style)
 
 
-def _draw_tree(info: RunInfo, within: Sequence[RunInfo]) -> None:
+def _draw_tree(info: RunInfo, tree: Mapping[str, Sequence[RunInfo]]) -> None:
     """The runs that are steps of this one, and those that are steps of theirs."""
-    found: dict[str, list[RunInfo]] = {info.run_id: []}
-    for child in within:
-        parent = child.run_id
-        while parent and parent not in found:
-            parent = parent.rpartition("//")[0]
-        found[parent or info.run_id].append(child)  # else its id was shortened
-        found[child.run_id] = []
 
     def draw(parent: str, indent: str) -> None:
-        for child in found[parent]:
-            last = child is found[parent][-1]
+        below = tree.get(parent, ())
+        for child in below:
+            last = child is below[-1]
             line = _show.cell(f"{indent}{'└── ' if last else '├── '}", "dim")
-            name = _show.cell(child.run_id.removeprefix(f"{parent}//"))
+            name = _show.cell(child.run_id.removeprefix(f"{parent}{OF_CHILD}"))
             _show.show(line.add(name).add("  ").add(_show.word(child.status)))
             draw(child.run_id, indent + ("    " if last else "│   "))
 

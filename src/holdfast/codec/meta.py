@@ -155,6 +155,11 @@ class Meta:
     worker = Key(str, None)
 
     @property
+    def birth_id(self) -> str:
+        """Of an opening: distinguishes this run from earlier and later ones with its id."""
+        return self.birth or self._entry.entry_id.hex()
+
+    @property
     def in_branch(self) -> bool:
         """Of a result: whether a node inside parallel branches made it, not a workflow's step."""
         return "next_steps" in self.fields

@@ -228,7 +228,7 @@ def _by_hand(thread_id: str, pipeline_id: str) -> str:
     )
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
-    return f"{thread_id[:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{name.partition('/')[0][:64]}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _members(core: Core, thread_id: str) -> Iterator[str]:

@@ -43,14 +43,13 @@ from holdfast.errors import (
     RunCancelledError,
     RunExistsError,
     RunFinishedError,
-    RunMismatchError,
     RunPausedError,
 )
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_at, append_if
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import MAX_ID_BYTES, SHORTENED, Entry, Kind, Status, check_id
+from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id, child_prefixes
 from holdfast.operations import reading
 
 
@@ -265,6 +264,9 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     status = None if known is None else known.status
     if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
         raise RunCancelledError(run_id)
+    if status != Status.COMPLETED:
+        begins = parent.recorder.note(Kind.CHILD, Status.RUNNING, {"run": run_id}, step=task.key)
+        await parent.recorder.save_and_announce([begins], urgent=True)
     if known is None:
         tip = core.journals.tip(parent.run_id)
         link = Link(
@@ -295,8 +297,8 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
     """The child run of a step: its id, and its status if it was started. Blocks.
 
-    The next one takes its place if it failed and was undone, or if the step is repaired and
-    called with other inputs than before.
+    The next one takes its place if it failed and was undone, if the step is repaired and called
+    with other inputs than before, or if it is another run's: of an earlier one with our id, say.
     """
     assert task.child is not None
     make, inputs = task.child
@@ -306,9 +308,9 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
         if known is None:
             break
         history = History(core, run_id, whole=False)
-        wanted, found = f"{parent.run_id}@{task.key}", history.meta(history.opening).parent
-        if found != wanted:
-            raise RunMismatchError(run_id, "parent", str(found), wanted)
+        opening = history.meta(history.opening)
+        if (opening.parent, opening.parent_birth) != (f"{parent.run_id}@{task.key}", parent.birth):
+            continue
         if parent.behind.repairs and began_otherwise(make(), history, inputs):
             continue
         if known.status != Status.FAILED or not history.rolled_back:
@@ -319,14 +321,13 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
 def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
     """The id of a step's child run: the same whenever the step is tried again.
 
-    Two slashes, because neither a key nor a step's name has two in a row.
+    No run that a user begins may have such an id.
     """
-    name = (
-        f"{run_id}//{key}" + (f"~{epoch}" if epoch else "") + (f"~~{number}" if number > 1 else "")
-    )
+    full, shortened = child_prefixes(run_id)
+    name = f"{full}{key}" + (f"~{epoch}" if epoch else "") + (f"~~{number}" if number > 1 else "")
     if len(name.encode()) <= MAX_ID_BYTES:
         return name
-    return f"{run_id[:SHORTENED]}/{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{shortened}{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def stream(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from holdfast.errors import (
     ConflictError,
     EntriesLostError,
     HoldfastError,
+    InvalidIdError,
     RunMismatchError,
     StoreClosedError,
     StoreError,
@@ -25,7 +27,7 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft, Tip
 from holdfast.kernel.ticket import Ticket
-from holdfast.model import Entry, Kind, Status, checkpoint_id, thread_journal
+from holdfast.model import OF_CHILD, Entry, Kind, Status, checkpoint_id, thread_journal
 
 T = TypeVar("T")
 
@@ -241,6 +243,9 @@ def _opened(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> Op[list[Draf
     first = drafts[0]
     if tip.exists or first.kind in (Kind.MEMBER, Kind.VERDICT):
         return drafts
+    if OF_CHILD in run and not _is_child(first):
+        reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
+        raise InvalidIdError("run_id", run, reason)
     if first.thread is not None:
         yield from append(core, thread_journal(first.thread), thread_member(run))
     if first.kind == Kind.OPEN:
@@ -254,6 +259,11 @@ def _opened(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> Op[list[Draf
         owner=first.owner,
     )
     return [opening, *drafts]
+
+
+def _is_child(opening: Draft) -> bool:
+    """Whether this opens a child run: the engine may do so, and nobody else."""
+    return opening.kind == Kind.OPEN and "parent" in json.loads(opening.meta or "{}")
 
 
 def _listed(decided: Draft | list[Draft]) -> list[Draft]:

@@ -37,6 +37,7 @@ from holdfast.model import (
     thread_journal,
     verdict_journal,
 )
+from holdfast.operations.children import family, head_to_delete
 from holdfast.store import RunFilter
 
 _PAUSE: Final = 0.02
@@ -104,18 +105,47 @@ def prune(
 
 
 def clear(core: Core, run_id: str, *, force: bool = False) -> int:
-    """Delete a run with its verdicts; returns how many checkpoints were deleted.
+    """Delete a run with its child runs and verdicts; returns how many checkpoints were deleted.
 
     It stays deleted: a worker that still holds the run loses it. A plain `save` to the id begins
-    a new run after the old one. Raises `RunActiveError` on a live or paused run unless
-    forced.
+    a new run after the old one. Raises `RunActiveError` before anything is deleted if the run or
+    one of its child runs is live or paused, unless forced. The child runs go first: where this is
+    interrupted, the run is still there, and clearing it again deletes the rest.
     """
     check_id("run_id", run_id)
-    return clear_if(core, run_id, lambda head: _refuse_if_active(head, force))
+    return clear_family(core, run_id, lambda head: _refuse_if_active(head, force))
+
+
+def clear_family(
+    core: Core,
+    run_id: str,
+    condition: Callable[[Entry], bool],
+    before: Callable[[list[Entry]], object] = lambda _: None,
+) -> int:
+    """Clear a run and its child runs if all of their heads meet the condition; else return 0.
+
+    `before` is called with the heads of the runs that are about to go, each time that is tried.
+    """
+    gone = 0
+
+    def attempt() -> int | None:
+        nonlocal gone
+        heads = family(core, run_id)
+        if not all(map(condition, heads)):
+            return gone
+        before(heads)
+        for head in heads:
+            count = _count(core, head.run)
+            if not _erase(core, head):
+                return None
+            gone += count
+        return gone
+
+    return until_done(core, run_id, attempt)
 
 
 def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int:
-    """Clear a run, if its head still meets the condition at that very moment; else return 0."""
+    """Clear one journal, if its head still meets the condition at that very moment; else return 0."""
 
     def attempt() -> int | None:
         head = head_to_delete(core, run_id)
@@ -127,28 +157,18 @@ def clear_if(core: Core, run_id: str, condition: Callable[[Entry], bool]) -> int
     return until_done(core, run_id, attempt)
 
 
-def head_to_delete(core: Core, run: str) -> Entry | None:
-    """The run's head, or a blank one if it can't be read: damaged runs can be deleted, too."""
-    try:
-        return core.journals.head(run)
-    except CheckpointCorruptedError as error:
-        if error.seq is None:
-            raise
-        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
-        return blank._replace(seq=error.seq)
-
-
 def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
     """Delete every run of a thread, and the thread; returns how many checkpoints went.
 
-    Raises `RunActiveError` before anything is deleted if one of its runs is live or paused,
-    unless forced.
+    Their child runs go with them. Raises `RunActiveError` before anything is deleted if one of
+    these runs is live or paused, unless forced.
     """
     check_id("thread_id", thread_id)
-    heads = list(all_runs(core.journals.store, RunFilter(thread=thread_id)))
-    for head in heads:
-        _refuse_if_active(head, force)
-    count = sum(clear(core, head.run, force=force) for head in heads)
+    runs = [head.run for head in all_runs(core.journals.store, RunFilter(thread=thread_id))]
+    for run in runs:
+        for head in family(core, run):
+            _refuse_if_active(head, force)
+    count = sum(clear(core, run, force=force) for run in runs)
     name = thread_journal(thread_id)
     clear_if(core, name, lambda head: True)
     return count
@@ -189,12 +209,13 @@ def drop(
             return 0
         going = [entry for entry in live if entry.seq in gone]
         _refuse_if_needed(head, going, force)
-        if dry_run:
-            return len(gone)
-        before(going)
+        if not dry_run:
+            before(going)
         waiting, begun = _steps(found, live, gone)
         if len(gone) == len(live) and newest is None and not waiting:
-            return len(gone) if _erase(core, head) else None
+            return _drop_whole(core, head, force, dry_run)
+        if dry_run:
+            return len(gone)
         tip = Tip(run, head)
         if tip.state_seq in gone:
             stays = {entry.seq: entry for entry in live if entry.seq not in gone}
@@ -215,6 +236,17 @@ def drop(
         return len(gone) if done else None
 
     return until_done(core, run, attempt)
+
+
+def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | None:
+    """Delete a run of which nothing is to stay, with its child runs; None if its head moved."""
+    heads = family(core, head.run)
+    if not heads or heads[-1].digest != head.digest:
+        return None
+    for found in heads:
+        _refuse_if_active(found, force)
+    count = sum(_count(core, found.run) for found in heads)
+    return count if dry_run or all(_erase(core, found) for found in heads) else None
 
 
 def _steps(
@@ -240,7 +272,12 @@ def _steps(
 
 
 def _erase(core: Core, head: Entry) -> bool:
-    """Put a tombstone behind the head and remove everything before it; False if the head moved."""
+    """Put a tombstone behind the head and remove everything before it; False if the head moved.
+
+    The verdicts go first: if a crash comes in between, the run can be deleted again.
+    """
+    if not head.run.startswith(HIDDEN):
+        clear_if(core, verdict_journal(head.run), lambda head: True)
     tip = Tip(head.run, head)
     tip.flow = tip.thread = tip.owner = None  # a tombstone tells nothing about whose run it was
     draft = Draft(
@@ -251,8 +288,6 @@ def _erase(core: Core, head: Entry) -> bool:
     )
     done = core.journals.store.erase(core.journals.place(tip, draft))
     core.journals.forget(head.run)
-    if done and not head.run.startswith(HIDDEN):
-        clear_if(core, verdict_journal(head.run), lambda head: True)
     return done
 
 

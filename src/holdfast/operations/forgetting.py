@@ -18,9 +18,10 @@ from holdfast.errors import (
     RunActiveError,
 )
 from holdfast.kernel.core import Core
-from holdfast.model import Kind, Status, alias_journal, check_id, thread_journal
+from holdfast.model import Entry, Kind, Status, alias_journal, check_id, thread_journal
 from holdfast.operations import reading
-from holdfast.operations.deleting import FORCE, clear_if, head_to_delete, is_active
+from holdfast.operations.children import family
+from holdfast.operations.deleting import FORCE, clear_if, is_active
 from holdfast.operations.transfer import export_runs
 
 
@@ -81,19 +82,17 @@ def forget(
     named = [check_id(what, value) for what, value in given.items() if value is not None]
     if len(named) != 1:
         raise ValueError("forget needs one of these: an owner, a thread_id or a run_id")
-    runs = _runs(core, owner, thread_id, run_id)
-    if not force:
-        for run in runs:
-            head = head_to_delete(core, run)
-            if head is not None and is_active(head):
-                raise RunActiveError(run, head.status, advice=FORCE)
-    forgotten = [_looked_at(core, run) for run in runs]
-    if archive is not None and runs:
-        export_runs(core, runs, archive)
+    heads = _heads(core, owner, thread_id, run_id)
+    for head in heads:
+        if is_active(head) and not force:
+            raise RunActiveError(head.run, head.status, advice=FORCE)
+    forgotten = [_looked_at(core, head) for head in heads]
+    if archive is not None and heads:
+        export_runs(core, sorted(head.run for head in heads), archive)
 
     def receipt(of: Sequence[Forgotten]) -> Receipt:
         url, now = core.journals.store.url, to_datetime(core.journals.clock.now())
-        return Receipt(owner, thread_id, run_id, url, now, tuple(of), dry_run)
+        return Receipt(owner, thread_id, run_id, url, now, tuple(sorted(of)), dry_run)
 
     if dry_run:
         return receipt(forgotten)
@@ -103,7 +102,7 @@ def forget(
             _forget(core, found, gone)
         if thread_id is not None:
             clear_if(core, thread_journal(thread_id), lambda head: True)
-        if _runs(core, owner, thread_id, run_id):
+        if _heads(core, owner, thread_id, run_id):
             raise CheckpointSaveError(named[0], "others began runs meanwhile; forget it again")
     except HoldfastError as error:
         error.receipt = receipt(gone)  # type: ignore[attr-defined]
@@ -111,27 +110,28 @@ def forget(
     return receipt(gone)
 
 
-def _runs(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[str]:
+def _heads(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[Entry]:
+    """The heads of all runs that are meant, every child run before its parent."""
     if run_id is not None:
-        head = head_to_delete(core, run_id)
-        there = [] if head is None or head.status == Status.DELETED else [run_id]
-        return there + [child.run_id for child in reading.children(core, run_id)]
-    found: set[str] = set()
+        return family(core, run_id)
+    found: dict[str, Entry] = {}
     for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
-        found |= {run.run_id, *(child.run_id for child in reading.children(core, run.run_id))}
-    return sorted(found)
+        for head in family(core, run.run_id):
+            found.setdefault(head.run, head)
+    return list(found.values())
 
 
-def _looked_at(core: Core, run: str) -> Forgotten:
+def _looked_at(core: Core, head: Entry) -> Forgotten:
     """What will be deleted of a run, as far as it can be read."""
-    checkpoints, entries, status, digest = 0, 0, "damaged", ""
+    run = head.run
+    checkpoints = entries = 0
     try:
         checkpoints = core.journals.store.stats(run).checkpoints
         for entry in core.journals.entries(run):
-            entries, status, digest = entries + 1, entry.status, entry.digest.hex()
+            entries += entry.seq <= head.seq
     except CheckpointCorruptedError:
-        status, digest = "damaged", ""
-    return Forgotten(run, status, checkpoints, entries, digest, "")
+        return Forgotten(run, "damaged", checkpoints, entries, "", "")
+    return Forgotten(run, head.status, checkpoints, entries, head.digest.hex(), "")
 
 
 def _forget(core: Core, found: Forgotten, gone: list[Forgotten]) -> None:

@@ -23,7 +23,6 @@ from holdfast.kernel.journal import Journals
 from holdfast.kernel.reader import all_runs, is_live, state_seq
 from holdfast.model import (
     CARRY_STATE,
-    SHORTENED,
     Entry,
     Kind,
     Status,
@@ -200,31 +199,6 @@ def thread(core: Core, thread_id: str) -> list[RunInfo]:
             if info is not None and info.thread_id == thread_id:
                 found[run_id] = info
     return list(found.values())
-
-
-def children(core: Core, run_id: str) -> list[RunInfo]:
-    """The child runs of a run, and theirs, ordered by id."""
-    check_id("run_id", run_id)
-    found: dict[str, RunInfo] = {}
-    with outages_named(run_id):
-        store = core.journals.store
-        for head in all_runs(store, RunFilter(prefix=f"{run_id}//")):
-            found[head.run] = run_info(head)
-        cut_short = RunFilter(prefix=f"{run_id[:SHORTENED]}/")  # of ids that grew too long
-        for head in all_runs(store, cut_short):
-            parent = None if head.run in found else parent_of(core, head.run)
-            if str(parent).startswith((f"{run_id}@", f"{run_id}//")):
-                found[head.run] = run_info(head)
-    return [found[name] for name in sorted(found)]
-
-
-def parent_of(core: Core, run_id: str) -> str | None:
-    """The run and step that a child run is, as RUN@STEP; None if the run is not a child."""
-    if "/" not in run_id:  # the id of a child has one
-        return None
-    with outages_named(run_id):
-        opening = core.journals.opening(run_id)
-    return None if opening is None else Meta(opening).parent
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:

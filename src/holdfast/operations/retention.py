@@ -17,7 +17,8 @@ from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveErr
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Status, check_id
-from holdfast.operations.deleting import choose, clear_if, drop, is_active
+from holdfast.operations.children import family, parent_run
+from holdfast.operations.deleting import choose, clear_family, drop, is_active
 from holdfast.operations.transfer import export_run
 
 log = logging.getLogger("holdfast")
@@ -95,32 +96,42 @@ def _apply(core: Core, head: Entry, *, whole: bool) -> int:
 
 
 def _clear_if_idle(core: Core, head: Entry, *, dry_run: bool = False) -> int:
+    """Clear a run that nothing was saved to for long, nor to its child runs; else return 0.
+
+    A child run goes with its parent, never before it.
+    """
     policy = core.settings.retention
     if policy is None or policy.run_ttl is None:
         return 0
     limit = _ago(core, policy.run_ttl)
 
-    written: list[Path] = []
+    def idle(head: Entry) -> bool:
+        return not is_active(head) and head.at < limit
 
-    def idle(head: Entry) -> bool:  # asked again at the moment of deletion
-        if is_active(head) or head.at >= limit:
-            return False
-        if policy.archive is not None:
-            directory = _archive_directory(policy.archive)
-            written.append(directory / f"{Path(archive_name(head.run)).stem}@{head.seq}.jsonl")
-            export_run(core, head.run, written[-1])
-            _make_durable(directory)
-        return True
-
-    if is_active(head) or head.at >= limit:
+    if not idle(head) or parent_run(core, head.run) is not None:
         return 0
     if dry_run:
-        return core.journals.store.stats(head.run).checkpoints
-    cleared = clear_if(core, head.run, idle)
-    left = core.journals.head(head.run)
-    is_gone = left is None or left.status == Status.DELETED
-    for path in written[:-1] if is_gone else written:
-        path.unlink(missing_ok=True)  # someone saved to it meanwhile
+        heads = family(core, head.run)
+        counts = (core.journals.store.stats(found.run).checkpoints for found in heads)
+        return sum(counts) if all(map(idle, heads)) else 0
+    written: dict[str, list[Path]] = {}
+
+    def archive(heads: list[Entry]) -> None:
+        if policy.archive is None:
+            return
+        directory = _archive_directory(policy.archive)
+        for found in heads:
+            path = directory / f"{Path(archive_name(found.run)).stem}@{found.seq}.jsonl"
+            written.setdefault(found.run, []).append(path)
+            export_run(core, found.run, path)
+        _make_durable(directory)
+
+    cleared = clear_family(core, head.run, idle, archive)
+    for run, paths in written.items():
+        left = core.journals.head(run)
+        is_gone = left is None or left.status == Status.DELETED
+        for path in paths[:-1] if is_gone else paths:
+            path.unlink(missing_ok=True)  # someone saved to it meanwhile
     return cleared
 
 

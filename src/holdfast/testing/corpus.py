@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdfast.model import OF_CHILD
+
 HOSTILE_IDS: Final[list[str]] = [
     # paths
     "../../etc/passwd", "/etc/passwd", "..", ".", "...", "a/b", "a\\b", "~", "~root", "C:\\x", "//h/s",
@@ -23,6 +25,9 @@ HOSTILE_IDS: Final[list[str]] = [
     "😀" * 128, "😀" * 127 + "😁", "/" * 512, "%" * 512, "A" * 512, "a" * 255, "a" * 256, "." * 512,
 ]  # fmt: skip
 """Valid ids, all different, that a careless store mixes up, refuses or obeys."""
+
+HOSTILE_RUN_IDS: Final[list[str]] = [run for run in HOSTILE_IDS if OF_CHILD not in run]
+"""Those of them that a user may give to a new run."""
 
 INVALID_IDS: Final[list[str]] = [
     "", "\x00", "a\x00b", "a\nb", "\n", "\r", "\t", "\x1f", "\x1fverdicts", "\x7f", "a\x85b", "\x9b",

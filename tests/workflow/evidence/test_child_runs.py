@@ -190,7 +190,7 @@ def test_claims_of_a_deleted_child_run_are_undecided(
     (desk / "i").unlink()
     with pytest.raises(hf.VerificationError, match=r"r//sub.*trust=") as caught:
         by_run(engine, outer)
-    assert caught.value.checkpoint_id == "r@1"
+    assert caught.value.checkpoint_id == "r@2"
     assert desk.take() == []
     engine.run_sync(outer(), run_id="r", resume=True, trust="stored")
     assert desk.take() == ["o"]

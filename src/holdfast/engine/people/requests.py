@@ -28,6 +28,7 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, check_id
+from holdfast.operations.children import children
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
 
@@ -285,8 +286,7 @@ def _is_idle(core: Core, head: Entry) -> bool:
 
 def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
-    children = all_runs(core.journals.store, RunFilter(prefix=f"{run_id}//"))
-    return any(head.status not in _OVER for head in children) or any(
+    return any(child.status not in _OVER for child in children(core, run_id)) or any(
         Meta(e).undo for e in entries if e.kind == Kind.RESULT
     )
 

@@ -82,7 +82,7 @@ class History:
     @property
     def birth(self) -> str:
         """Distinguishes this run from earlier and later ones with its id."""
-        return self.meta(self.opening).birth or self.opening.entry_id.hex()
+        return self.meta(self.opening).birth_id
 
     @property
     def epoch(self) -> int:

@@ -1,0 +1,142 @@
+"""Child runs: which runs are steps of another, as both of them recorded it. Everything blocks.
+
+A parent's journal names its child runs, and the opening of a child names the run, the step and
+the birth id that it belongs to. A run is a child only if its own opening says so: ids narrow a
+search, but decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.checkpoint import RunInfo, run_info
+from holdfast.codec.meta import Meta
+from holdfast.errors import CheckpointCorruptedError, InvalidIdError
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.reader import all_runs
+from holdfast.model import OF_CHILD, Entry, Kind, Status, check_id, child_prefixes
+from holdfast.operations.reading import outages_named
+from holdfast.store import RunFilter
+
+
+def children(core: Core, run_id: str) -> list[RunInfo]:
+    """The child runs of a run, and theirs, ordered by id.
+
+    Those of an earlier run with this id are not among them.
+    """
+    check_id("run_id", run_id)
+    with outages_named(run_id):
+        found = [run_info(head) for head in family(core, run_id) if head.run != run_id]
+    return sorted(found, key=lambda info: info.run_id)
+
+
+def parent_of(core: Core, run_id: str) -> str | None:
+    """The run and step that a child run is, as RUN@STEP; None if the run is not a child."""
+    with outages_named(run_id):
+        said = _says(core, run_id)
+    return None if said is None else said[0]
+
+
+def family(core: Core, run_id: str) -> list[Entry]:
+    """The heads of the run and of its child runs: every child before its parent.
+
+    Runs that were deleted are left out. Each head was read before the children of its run were
+    looked for, so whoever begins another child moves it.
+    """
+    heads: dict[str, Entry | None] = {}
+    todo = [run_id]
+    while todo:
+        run = todo.pop()
+        heads[run] = head_to_delete(core, run)
+        todo += [child for child in _children_of(core, run) if child not in heads]
+    found = [head for head in heads.values() if head is not None]
+    return [head for head in reversed(found) if head.status != Status.DELETED]
+
+
+def parent_run(core: Core, run_id: str) -> str | None:
+    """The id of the run whose child this one is, if that very run is still there."""
+    parent, birth = _says(core, run_id) or (None, None)
+    if parent is None or birth is None:
+        return None
+    names = (parent[:place] for place, char in enumerate(parent) if char == "@")  # or of the step
+    return next((name for name in names if _birth(core.journals.opening(name)) == birth), None)
+
+
+def head_to_delete(core: Core, run: str) -> Entry | None:
+    """The run's head, or a blank one if it can't be read: damaged runs can be deleted, too."""
+    try:
+        return core.journals.head(run)
+    except CheckpointCorruptedError as error:
+        if error.seq is None:
+            raise
+        blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
+        return blank._replace(seq=error.seq)
+
+
+def _children_of(core: Core, run: str) -> set[str]:
+    """The child runs of this run alone.
+
+    Its journal names them. Where that can't be read completely, or names what is not there, they
+    are also looked for under the ids that they would have.
+    """
+    opening = core.journals.opening(run)
+    if opening is not None and opening.flow is None:
+        return set()  # no engine executes it
+    birth = _birth(opening)
+    named, damaged = _named_by(core, run)
+    found = {
+        child for child, step in named.items() if _says(core, child) == (f"{run}@{step}", birth)
+    }
+    if birth is None or damaged or len(found) < len(named):
+        found.update(_naming(core, run, birth))
+    return found
+
+
+def _named_by(core: Core, run: str) -> tuple[dict[str, str | None], bool]:
+    """The child runs that a run's journal names, by id, with their steps; and whether it is damaged."""
+    named: dict[str, str | None] = {}
+    try:
+        for entry in core.journals.entries(run):
+            if entry.kind == Kind.CHILD:
+                named[Meta(entry).run] = entry.step
+    except CheckpointCorruptedError:
+        return named, True
+    return named, False
+
+
+def _naming(core: Core, run: str, birth: str | None) -> Iterator[str]:
+    """The runs whose openings name this one as their parent; any with its id if none is known."""
+    for prefix in sorted(set(child_prefixes(run))):
+        for head in all_runs(core.journals.store, RunFilter(prefix=prefix)):
+            parent, parent_birth = _says(core, head.run) or (None, None)
+            if parent is None:
+                continue
+            if birth is None:
+                ours = parent.rpartition("@")[0] == run
+            else:
+                ours = parent.startswith(f"{run}@") and parent_birth == birth
+            if ours:
+                yield head.run
+
+
+def _says(core: Core, run: str) -> tuple[str | None, str | None] | None:
+    """The parent and its birth id that a run's opening names; None if there is no such run."""
+    if OF_CHILD not in run:
+        return None
+    try:
+        opening = core.journals.opening(check_id("run_id", run))
+        if opening is None:
+            return None
+        meta = Meta(opening)
+        return meta.parent, meta.parent_birth
+    except (CheckpointCorruptedError, InvalidIdError):
+        return None
+
+
+def _birth(opening: Entry | None) -> str | None:
+    """The birth id in a run's opening; None if the run is gone or its opening damaged."""
+    try:
+        return None if opening is None else Meta(opening).birth_id
+    except CheckpointCorruptedError:
+        return None
