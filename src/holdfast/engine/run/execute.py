@@ -21,7 +21,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
-from holdfast.engine.run.threads import carried, in_thread, threads
+from holdfast.engine.run.threads import carried, in_thread, submit, threads
 from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
@@ -49,10 +49,6 @@ _NO_FAILURE: Final = (
     CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
     StoreError, RunMismatchError, VerificationError)  # fmt: skip
 """What keeps a child run from being executed here and now: the step itself did not fail."""
-
-
-class ProcessEndsError(BaseException):
-    """The process ends while the run is under way. The step did not fail: a resume tries it."""
 
 
 class Finished(NamedTuple):
@@ -345,13 +341,11 @@ class Steps:
         )
         if shared:
             call = partial(contextvars.copy_context().run, in_thread, call)
-        try:
-            future = (executor or threads()).submit(call)
-        except RuntimeError as error:
-            if "interpreter shutdown" in str(error):
-                raise ProcessEndsError from None
-            raise
-        return await settled(task, info, await asyncio.wrap_future(future))
+        if executor is None:
+            value = await threads().call(call)
+        else:
+            value = await asyncio.wrap_future(submit(executor, call))
+        return await settled(task, info, value)
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"
@@ -390,7 +384,7 @@ class Steps:
         """Call what blocks without keeping the event loop waiting."""
         if here and self._may_block:
             return fn(*args)
-        return await asyncio.get_running_loop().run_in_executor(threads(), carried, fn, *args)
+        return await threads().call(partial(carried, fn, *args))
 
 
 def _current_task() -> asyncio.Task[Any] | None:
