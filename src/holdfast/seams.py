@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -57,6 +58,7 @@ _Hook = weakref.WeakMethod[Callable[[], None]]
 _Hooks = tuple[_Hook, _Hook | None, _Hook | None]
 _fork_hooks: dict[int, _Hooks] = {}  # changed by single calls only: there is no lock to inherit
 _forking: dict[int, list[_Hooks]] = {}  # by thread: those that were called before its fork
+atexit.register(_fork_hooks.clear)  # what is open until the end must not be looked for after it
 
 
 def on_fork(

@@ -321,3 +321,9 @@ def test_a_save_whose_reply_was_lost_is_neither_lost_nor_doubled() -> None:
         infos = cp.list_checkpoints("run", oldest_first=True)
         assert [c.state for info in infos if (c := cp.load("run", seq=info.seq))] == list(range(10))
         assert cp.verify("run").ok
+
+
+def test_a_program_that_leaves_its_store_open_ends_without_a_word(kept_url: str) -> None:
+    program = "import sys, holdfast as hf; store = hf.open_store(sys.argv[1])"
+    done = run_process([sys.executable, "-c", program, kept_url], capture_output=True, check=True)
+    assert done.stderr == ""
