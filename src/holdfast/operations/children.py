@@ -44,14 +44,15 @@ def family(core: Core, run_id: str) -> list[Entry]:
     Runs that were deleted are left out. Each head was read before the children of its run were
     looked for, so whoever begins another child moves it.
     """
-    heads: dict[str, Entry | None] = {}
+    heads: dict[str, Entry] = {}
     todo = [run_id]
     while todo:
         run = todo.pop()
-        heads[run] = head_to_delete(core, run)
-        todo += [child for child in _children_of(core, run) if child not in heads]
-    found = [head for head in heads.values() if head is not None]
-    return [head for head in reversed(found) if head.status != Status.DELETED]
+        head = head_to_delete(core, run)
+        if head is not None and head.status != Status.DELETED:
+            heads[run] = head
+            todo += [child for child in _children_of(core, run) if child not in heads]
+    return list(reversed(heads.values()))
 
 
 def parent_run(core: Core, run_id: str) -> str | None:
@@ -85,28 +86,26 @@ def _children_of(core: Core, run: str) -> set[str]:
         return set()  # no engine executes it
     birth = _birth(opening)
     named, damaged = _named_by(core, run)
-    found = {
-        child for child, step in named.items() if _says(core, child) == (f"{run}@{step}", birth)
-    }
-    if birth is None or damaged or len(found) < len(named):
+    found = {child for step, child in named if _says(core, child) == (f"{run}@{step}", birth)}
+    if birth is None or damaged or any(child not in found for _, child in named):
         found.update(_naming(core, run, birth))
     return found
 
 
-def _named_by(core: Core, run: str) -> tuple[dict[str, str | None], bool]:
-    """The child runs that a run's journal names, by id, with their steps; and whether it is damaged."""
-    named: dict[str, str | None] = {}
+def _named_by(core: Core, run: str) -> tuple[set[tuple[str | None, str]], bool]:
+    """The steps and child runs that a run's journal names, and whether it is damaged."""
+    named: set[tuple[str | None, str]] = set()
     try:
         for entry in core.journals.entries(run):
             if entry.kind == Kind.CHILD:
-                named[Meta(entry).run] = entry.step
+                named.add((entry.step, Meta(entry).run))
     except CheckpointCorruptedError:
         return named, True
     return named, False
 
 
 def _naming(core: Core, run: str, birth: str | None) -> Iterator[str]:
-    """The runs whose openings name this one as their parent; any with its id if none is known."""
+    """The runs whose openings name this one as their parent, by its id alone if that is all we know."""
     for prefix in sorted(set(child_prefixes(run))):
         for head in all_runs(core.journals.store, RunFilter(prefix=prefix)):
             parent, parent_birth = _says(core, head.run) or (None, None)
@@ -135,7 +134,7 @@ def _says(core: Core, run: str) -> tuple[str | None, str | None] | None:
 
 
 def _birth(opening: Entry | None) -> str | None:
-    """The birth id in a run's opening; None if the run is gone or its opening damaged."""
+    """The birth id in a run's opening; None if that is gone or damaged."""
     try:
         return None if opening is None else Meta(opening).birth_id
     except CheckpointCorruptedError:
