@@ -263,7 +263,8 @@ class Notifying(Protocol):
     def watch(self, run: str | None = None) -> Watch:
         """Watch one run, or all, for what is appended after this returns.
 
-        Read after calling this, not before, or you miss what is appended in between.
+        Read after calling this, not before, or you miss what is appended in between. Hidden
+        journals are not among them: some change every few seconds.
         """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import holdfast as hf
 from holdfast.cli._exits import Exit
 from holdfast.workflow import ask, parallel, workflow
 from tests.cli.conftest import Cli
+from tests.operations.test_hidden import add_own, own_of
 from tests.waiting import join
 
 
@@ -103,7 +105,7 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
         "began",
         "fetch",
         "total",
-        "child run total",
+        "child run etl//total",
         "completed",
         "━",
         "child runs",
@@ -242,3 +244,31 @@ def test_watch_follows_a_run_to_its_end(
 def test_watching_a_run_that_failed_exits_like_it(cli: Cli) -> None:
     cli("run", "jobs:broken", "--run-id", "broken")
     assert cli("watch", "broken").code == Exit.FAILED
+
+
+def test_no_command_shows_or_trips_over_what_the_store_keeps_for_itself(
+    cli: Cli, plain: hf.SyncCheckpointer, tmp_path: Path
+) -> None:
+    commands = (
+        ("runs", "--json", "--children"),
+        ("stats", "--json"),
+        ("verify", "--json"),
+        ("doctor", "--json"),
+        ("questions", "--json"),
+        ("prune", "--runs-older-than", "1w", "--json"),
+        ("forget", "--owner", "ann", "--dry-run"),
+    )
+
+    def outcomes() -> list[tuple[int, str]]:
+        done = [cli(*command) for command in commands]
+        return [(one.code, re.sub("receipt .*", "", one.out)) for one in done]
+
+    before = outcomes()
+    add_own(plain)
+    assert outcomes() == before
+    assert {code for code, _ in before} == {0}
+    copied = cli("copy", f"sqlite:///{tmp_path}/copy.db", "--json")
+    assert copied.code == 0
+    with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/copy.db") as copy:
+        assert [run.run_id for run in copy.runs()] == ["plain-run"]
+        assert own_of(copy.store) == [[], [], []]

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import holdfast as hf
-from holdfast.model import thread_journal, verdict_journal
+from holdfast.model import HIDDEN, process_journal, thread_journal, verdict_journal
 from holdfast.store import Notifying, Store
 from holdfast.stores.redis.store import RedisStore
 from holdfast.testing.contract import check_store, entry
@@ -228,7 +228,8 @@ def test_a_watcher_hears_of_appends_by_others(clustered: bool) -> None:
     ):
         assert isinstance(store, Notifying)
         with store.watch() as every, store.watch("b") as one:
-            other.append([entry("a", 0), entry("b", 0)])
+            assert other.erase(tombstone(process_journal(0), 0))
+            other.append([entry(HIDDEN + "h", 0), entry("a", 0), entry("b", 0)])
             heard: set[str] = set()
             while heard != {"a", "b"}:
                 more = every.wait(60)

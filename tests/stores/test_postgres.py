@@ -19,6 +19,7 @@ from psycopg_pool import ConnectionPool
 
 import holdfast as hf
 from holdfast.errors import SchemaError, StoreError, StoreURLError
+from holdfast.model import HIDDEN, process_journal
 from holdfast.store import Notifying, Store, WorkFailedError
 from holdfast.stores.postgres.store import PostgresStore
 from holdfast.testing.contract import (
@@ -430,7 +431,8 @@ def test_whoever_watches_is_told_of_appends_by_others(url: str, store: PostgresS
     assert isinstance(store, Notifying)
     with store.watch() as every, store.watch("a") as one, closing(open_store(url)) as other:
         assert one.wait(0) == set()
-        other.append([entry("b", 0)])
+        assert other.erase(tombstone(process_journal(0), 0))
+        other.append([entry(HIDDEN + "h", 0), entry("b", 0)])
         assert every.wait(60) == {"b"}
         other.append([entry("a", 0), entry("c", 0)])
         assert one.wait(60) == {"a"}

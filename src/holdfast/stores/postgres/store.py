@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.errors import HoldfastError
-from holdfast.model import Entry
+from holdfast.model import HIDDEN, Entry
 from holdfast.seams import fault
 from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._shared.connections import Lender
@@ -175,10 +175,11 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
     def _written(self, runs: Iterable[str]) -> None:
         """Notify after the commit: a commit that notifies makes all other commits wait."""
-        if self._watched:
+        shown = sorted(run for run in runs if not run.startswith(HIDDEN)) if self._watched else []
+        if shown:
             with suppress(HoldfastError):
                 names = "SELECT pg_notify(%s, run) FROM unnest(%s::text[]) AS run"
-                self._rows(names, (self._channel, sorted(runs)))
+                self._rows(names, (self._channel, shown))
 
 
 class PostgresWatch(Watch):

