@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import (
     Any,
     ClassVar,
@@ -28,6 +29,20 @@ Form = Literal["packed", "readable"]
 
 Work = Callable[[Any], None]
 """The user's own SQL, to run in the store's transaction; it is given a cursor."""
+
+
+Behind = Mapping[str, bytes]
+"""By run: the digest that its head must have, or empty bytes if it must have none."""
+
+ANY_HEAD: Final[Behind] = MappingProxyType({})
+
+Head = tuple[int, bytes]
+"""The seq and the digest of a run's head."""
+
+NO_HEAD: Final[Head] = (-1, b"")
+
+UNREADABLE: Final = b"?"
+"""Stands for the digest of a head that can't be read: it equals none."""
 
 
 class RunFilter(NamedTuple):
@@ -97,7 +112,7 @@ class Store(ABC):
     """The store's address, safe to log: passwords are masked."""
 
     @abstractmethod
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         """Write each entry that is its run's next one; return when all are durable.
 
         One transaction, one outcome per entry: False if it does not follow the run's head
@@ -105,6 +120,10 @@ class Store(ABC):
         below the head, even where entries were erased, or if it is beyond the next one: whoever
         asks for that knows of entries that the store has lost. Entries of one run come in seq
         order; after the first that loses, the run's later entries lose too (see `outcomes`).
+
+        A run that `behind` names also loses unless its head, before this call, has exactly that
+        digest: an old replica or a restored backup may end at the same seq with another history.
+
         Raises `StoreError` when nothing was written, `OutcomeUnknownError` when it may have been.
         """
 
@@ -174,12 +193,15 @@ class Store(ABC):
         return f"{type(self).__name__}({self.url!r})"
 
 
-def outcomes(entries: Sequence[Entry], place: Callable[[Entry], bool]) -> list[bool]:
+def outcomes(
+    entries: Sequence[Entry], place: Callable[[Entry], bool], beaten: Collection[str] = ()
+) -> list[bool]:
     """Place entries one by one; `place` says whether an entry won. Returns an outcome for each.
 
-    Once an entry of a run has lost, the run's later entries lose without being tried.
+    Once an entry of a run has lost, the run's later entries lose without being tried; those of the
+    runs in `beaten` (see `runs_beaten`) lose from the start.
     """
-    lost: set[str] = set()
+    lost = set(beaten)
     found = []
     for entry in entries:
         won = entry.run not in lost and place(entry)
@@ -189,16 +211,23 @@ def outcomes(entries: Sequence[Entry], place: Callable[[Entry], bool]) -> list[b
     return found
 
 
-def outcomes_by_heads(entries: Sequence[Entry], heads: dict[str, int]) -> list[bool]:
-    """The outcome of each entry, given the seq of each run's head; the winners become the heads."""
+def runs_beaten(behind: Behind, digest_of: Callable[[str], bytes]) -> set[str]:
+    """The runs whose head has another digest than `Store.append` was told; empty if it has none."""
+    return {run for run, digest in behind.items() if digest_of(run) != digest}
+
+
+def outcomes_by_heads(
+    entries: Sequence[Entry], heads: dict[str, Head], behind: Behind = ANY_HEAD
+) -> list[bool]:
+    """The outcome of each entry, given the head of each run; the winners become the heads."""
 
     def place(entry: Entry) -> bool:
-        won = follows(entry, heads.get(entry.run, -1))
+        won = follows(entry, heads.get(entry.run, NO_HEAD)[0])
         if won:
-            heads[entry.run] = entry.seq
+            heads[entry.run] = entry.seq, entry.digest
         return won
 
-    return outcomes(entries, place)
+    return outcomes(entries, place, runs_beaten(behind, lambda run: heads.get(run, NO_HEAD)[1]))
 
 
 def trimmed(entry: Entry, body: bytes | None) -> Entry:
@@ -223,7 +252,9 @@ class Transactional(Protocol):
     It is not `inline`, and it passes `holdfast.testing.contract.TransactionalContract` as well.
     """
 
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         """Append the entries and call `work`, all or nothing; return when both are durable.
 
         One transaction: if an entry loses, everything is rolled back, every outcome is False,

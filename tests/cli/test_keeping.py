@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast import urls
 from holdfast.cli._exits import Exit
 from holdfast.model import Entry
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from tests.cli.conftest import Cli
 
@@ -157,10 +158,10 @@ def test_a_copy_names_the_runs_that_it_left_alone(cli: Cli, plain: hf.SyncCheckp
 class Interrupted(SQLiteStore):
     """Ctrl-C comes while a run is written."""
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if entries[0].run == "second":
             raise KeyboardInterrupt
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 def test_ctrl_c_says_how_far_a_copy_came(

@@ -17,7 +17,7 @@ from holdfast.kernel import writer
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, SystemClock
-from holdfast.store import Work
+from holdfast.store import ANY_HEAD, Behind, Work
 from holdfast.stores._shared import disk
 from holdfast.stores.files import root
 from holdfast.stores.files import run as run_module
@@ -27,28 +27,31 @@ from holdfast.stores.sqlite.store import SQLiteStore
 
 class AcknowledgesBeforeCommit(SQLiteStore):
     held: Sequence[Entry] = ()
+    held_behind: Behind = ANY_HEAD
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if self.held:
-            super().append(self.held)
-        self.held = list(entries)
+            super().append(self.held, self.held_behind)
+        self.held, self.held_behind = list(entries), behind
         return [True] * len(entries)
 
 
 class FiresAndForgets(SQLiteStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         def later() -> None:
             time.sleep(0.002)
-            super(FiresAndForgets, self).append(entries)
+            super(FiresAndForgets, self).append(entries, behind)
 
         threading.Thread(target=later, daemon=True).start()
         return [True] * len(entries)
 
 
 class WorksOutsideTheTransaction(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         super().append_with([], work)
-        return self.append(entries)
+        return self.append(entries, behind)
 
 
 class Unreliable(SQLiteStore):
@@ -56,23 +59,23 @@ class Unreliable(SQLiteStore):
 
     attempts = 0
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self.attempts += 1
         if self.attempts % 4 == 0:
             raise StoreUnavailableError("the disk is full")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 class SwallowsErrors(Unreliable):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         try:
-            return super().append(entries)
+            return super().append(entries, behind)
         except StoreUnavailableError:
             return [True] * len(entries)
 
 
 class TakesTheHighestSeqPlusOne(SQLiteStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         for entry in entries:
             head = self.last(entry.run)
             time.sleep(0.0002)  # the window that every SELECT before an INSERT has
@@ -86,8 +89,8 @@ class TakesTheHighestSeqPlusOne(SQLiteStore):
 
 
 class ReplacesByStepName(SQLiteStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
-        outcomes = super().append(entries)
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        outcomes = super().append(entries, behind)
         with self._db.transaction("") as db:
             for entry in entries:
                 db.execute(
@@ -119,9 +122,9 @@ class LosesReplies(SQLiteStore):
 
     attempts = 0
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self.attempts += 1
-        outcomes = super().append(entries)
+        outcomes = super().append(entries, behind)
         if self.attempts % 3 == 0:
             raise OutcomeUnknownError(entries[0].run, "the connection broke")
         return outcomes
@@ -133,6 +136,9 @@ class RetriesWithoutLooking(LosesReplies):
 
 class GoesOnAfterAConflict(SQLiteStore):
     """Its writer does not stop: what was queued behind the loser is written all the same."""
+
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        return super().append(entries)  # or it would lose by what it claims to be behind
 
 
 class ClockThatStepsBack(SQLiteStore):

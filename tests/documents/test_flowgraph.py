@@ -17,6 +17,7 @@ import pytest
 import holdfast as hf
 from holdfast.graph import END, CheckpointStrategy, Graph, GraphCheckpoint
 from holdfast.model import Entry, Kind
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from tests.faults import FakeClock
 
@@ -255,10 +256,10 @@ class FullDisk(MemoryStore):
 
     inline = False
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if any(entry.kind != Kind.OPEN for entry in entries):
             raise hf.StoreUnavailableError(self.url, "the disk is full")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 def test_a_save_that_fails_stops_the_run_unless_it_is_told_not_to(

@@ -18,6 +18,7 @@ from holdfast.events import CheckpointSaved, StepCompleted
 from holdfast.graph import END, Graph
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import parallel, step, workflow
 
@@ -59,10 +60,10 @@ class Full(SQLiteStore):
 
     of: str = ""
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if any(entry.run == self.of for entry in entries):
             raise hf.StoreUnavailableError("the disk is full")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 def test_an_outage_in_a_subworkflow_is_no_failure_of_its_step(tmp_path: Path) -> None:
@@ -156,7 +157,7 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
     async def scenario() -> None:
         checkpointer = hf.Checkpointer(store)
         opening = await checkpointer.save("run", {})
-        hold = Hold(checkpointer.core, "run", opening.seq)
+        hold = Hold(checkpointer.core, opening.entry)
         _ask(url, "run", "pause")
         await hold.append([result("first")], wait=False)
         await asyncio.sleep(0.05)  # by now it has lost its place

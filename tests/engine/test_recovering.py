@@ -26,6 +26,7 @@ from holdfast.kernel import processes
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import ask, step, workflow
 from tests.faults import FakeClock
@@ -253,8 +254,8 @@ class Watched(MemoryStore):
         self.engine = hf.Engine(self)
         self.orphans: list[Orphan] = []
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
-        written = super().append(entries)
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        written = super().append(entries, behind)
         self.orphans += recovery.orphans(self.engine.checkpointer.core, silent=0)
         return written
 

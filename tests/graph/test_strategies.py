@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast.engine.events import CheckpointFailed, CheckpointSaved, StepStarted
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph
 from holdfast.model import Entry
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from tests.graph.flows import Calls, State, run
 from tests.graph.test_forks import forked
@@ -146,10 +147,10 @@ class Flaky(SQLiteStore):
 
     down = False
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if self.down:
             raise hf.StoreUnavailableError(self.url, "down")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import holdfast as hf
-from holdfast.store import Store
+from holdfast.store import ANY_HEAD, Store
 from holdfast.stores.memory import MemoryStore
 from tests.waiting import run_process
 
@@ -86,10 +86,10 @@ class Failing(MemoryStore):
     inline = False
     broken = False
 
-    def append(self, entries):  # type: ignore[no-untyped-def]
+    def append(self, entries, behind=ANY_HEAD):  # type: ignore[no-untyped-def]
         if self.broken:
             raise hf.StoreError("the disk is on fire")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 def test_an_error_of_an_async_save_shows_at_the_next_call() -> None:
@@ -111,11 +111,11 @@ class Away(MemoryStore):
     inline = False
     reads = appends = 0  # that fail before the next one does not
 
-    def append(self, entries):  # type: ignore[no-untyped-def]
+    def append(self, entries, behind=ANY_HEAD):  # type: ignore[no-untyped-def]
         if self.appends:
             self.appends -= 1
             raise hf.StoreUnavailableError("nobody answers")
-        return super().append(entries)
+        return super().append(entries, behind)
 
     def last(self, run):  # type: ignore[no-untyped-def]
         if self.reads:
@@ -307,8 +307,8 @@ def test_a_save_whose_reply_was_lost_is_neither_lost_nor_doubled() -> None:
         inline = False
         replies = 0
 
-        def append(self, entries):  # type: ignore[no-untyped-def]
-            outcomes = super().append(entries)
+        def append(self, entries, behind=ANY_HEAD):  # type: ignore[no-untyped-def]
+            outcomes = super().append(entries, behind)
             self.replies += 1
             if self.replies % 2:
                 raise hf.OutcomeUnknownError(entries[0].run, "the connection broke")

@@ -17,7 +17,7 @@ import pytest
 import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.model import Entry
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter
 from holdfast.stores import SQLiteStore
 from holdfast.stores.memory import MemoryStore
 from tests.faults import FakeClock
@@ -34,9 +34,9 @@ class Watched(MemoryStore):
         if act is not None:
             act()
 
-    def append(self, entries: Any) -> list[bool]:
+    def append(self, entries: Any, behind: Behind = ANY_HEAD) -> list[bool]:
         self._strike()
-        return super().append(entries)
+        return super().append(entries, behind)
 
     def erase(self, tombstone: Entry) -> bool:
         self._strike()
@@ -105,10 +105,10 @@ def test_a_flush_that_failed_is_tried_again() -> None:
         inline = False
         broken = False
 
-        def append(self, entries: Any) -> list[bool]:
+        def append(self, entries: Any, behind: Behind = ANY_HEAD) -> list[bool]:
             if self.broken:
                 raise hf.StoreError("no")
-            return super().append(entries)
+            return super().append(entries, behind)
 
     store = Failing()
     cp = hf.SyncCheckpointer(store, durability="exit")
@@ -130,8 +130,8 @@ def test_a_lost_reply_is_looked_into_before_a_broken_line_counts_as_lost() -> No
         inline = False
         act: Callable[[], object] | None = None
 
-        def append(self, entries: Any) -> list[bool]:
-            outcomes = super().append(entries)
+        def append(self, entries: Any, behind: Behind = ANY_HEAD) -> list[bool]:
+            outcomes = super().append(entries, behind)
             if self.act is not None:
                 act, self.act = self.act, None
                 act()
@@ -168,12 +168,12 @@ class Overtaken(SQLiteStore):
     blind_behind: int | None = None
     blind = 0
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if self.theirs is not None:
             theirs, self.theirs = self.theirs, None
             theirs.save("run", "theirs")
             raise self.error
-        return super().append(entries)
+        return super().append(entries, behind)
 
     def read(self, run: str, **how: Any) -> list[Entry]:
         if self.blind and how.get("after") == self.blind_behind:

@@ -20,7 +20,7 @@ from holdfast.kernel.ticket import Ticket
 from holdfast.kernel.writer import Writer
 from holdfast.model import Entry, Kind, Status
 from holdfast.seams import SYSTEM_CLOCK, SYSTEM_ENTROPY
-from holdfast.store import Store, Work
+from holdfast.store import ANY_HEAD, Behind, Store, Work
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing.invariants import entry
 from tests import faults
@@ -39,10 +39,12 @@ class Recording(SQLiteStore):
         self.before: list[Exception] = []  # raised in place of a call
         self.after: list[Exception] = []  # raised though it was done
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         return self._recorded(entries, False, partial(super().append, entries))
 
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         return self._recorded(entries, True, partial(super().append_with, entries, work))
 
     def _recorded(

@@ -16,6 +16,7 @@ import holdfast as hf
 from holdfast.engine import events as ev
 from holdfast.model import Entry
 from holdfast.pipeline import Pipeline, PipelineResult, Registry, ServiceRegistry, Step
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from tests.pipeline.flows import Calls, follow, line, one, path, run, when
 
@@ -408,10 +409,10 @@ def test_a_result_says_whether_the_end_of_its_run_is_saved() -> None:
         inline = False
         down = False
 
-        def append(self, entries: Sequence[Entry]) -> list[bool]:
+        def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
             if self.down:
                 raise hf.StoreUnavailableError("the store is down")
-            return super().append(entries)
+            return super().append(entries, behind)
 
     store = Unreliable()
     with hf.SyncCheckpointer(store, deadline=0.05, on_save_failure="warn") as cp:

@@ -23,7 +23,7 @@ from holdfast.evidence import Evidence, EvidencePack
 from holdfast.manager import CheckpointManager
 from holdfast.model import Entry, stub, verdict_journal
 from holdfast.operations import copying
-from holdfast.store import Store
+from holdfast.store import ANY_HEAD, Behind, Store
 from holdfast.stores.dynamodb import DynamoDBStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.mongodb import MongoDBStore
@@ -373,9 +373,9 @@ class Weighed(MemoryStore):
         self.weigh(found)
         return found
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self.weigh(entries)
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 class WeighedReadable(Weighed):

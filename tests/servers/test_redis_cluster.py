@@ -13,7 +13,7 @@ import redis
 
 import holdfast as hf
 from holdfast.model import Entry
-from holdfast.store import Store
+from holdfast.store import ANY_HEAD, Behind, Store
 from holdfast.stores.redis.store import RedisStore
 from holdfast.testing.contract import check_store, entry
 from tests.servers.redis import (
@@ -93,9 +93,9 @@ class Told(RedisStore):
         super().__init__(url.partition("?")[0], prefix=prefix_of(url), cluster=True)
         self.refused = threading.Event()
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         try:
-            return super().append(entries)
+            return super().append(entries, behind)
         except hf.StoreUnavailableError:
             self.refused.set()
             raise

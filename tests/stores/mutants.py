@@ -12,13 +12,16 @@ from contextlib import closing
 from holdfast.errors import StoreClosedError, StoreError
 from holdfast.model import HIDDEN, Entry
 from holdfast.store import (
+    ANY_HEAD,
     PAGE,
+    Behind,
     RunFilter,
     Store,
     StoreStats,
     Work,
     WorkFailedError,
     outcomes,
+    runs_beaten,
     trimmed,
 )
 from holdfast.stores._shared.journals import totals
@@ -27,8 +30,9 @@ from holdfast.stores.sqlite.store import SQLiteStore, _insert_next
 
 
 class NoPrefixRule(MemoryStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
-        return [super(NoPrefixRule, self).append([entry])[0] for entry in entries]
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        own, heads = super().append, dict(behind)
+        return [own([e], {e.run: heads.pop(e.run)} if e.run in heads else {})[0] for e in entries]
 
     def _append(self, entry: Entry) -> bool:
         journal = self._journals.get(entry.run, [])
@@ -90,14 +94,49 @@ class TrimsBeyondGaps(MemoryStore):
 
 
 class OneGapFailsTheBatch(MemoryStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         tops: dict[str, int] = {}
         for item in entries:
             head = self.last(item.run)
             if item.seq > tops.get(item.run, head.seq if head else -1) + 1:
                 return [False] * len(entries)
             tops[item.run] = item.seq
+        return super().append(entries, behind)
+
+
+class IgnoresTheDigest(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         return super().append(entries)
+
+
+class TakesNoHeadForAnyHead(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        return super().append(entries, {run: digest for run, digest in behind.items() if digest})
+
+
+class TakesAnyDigestWhereNoHeadIs(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        return super().append(entries, {run: d for run, d in behind.items() if self.last(run)})
+
+
+class ComparesEveryEntryWithTheDigest(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        found = super().append
+        return [found([item], behind)[0] for item in entries]
+
+
+class OneForeignHeadFailsTheBatch(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        if runs_beaten(behind, self._digest):
+            return [False] * len(entries)
+        return super().append(entries, behind)
+
+
+class ChecksTheDigestAfterwards(MemoryStore):
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        beaten = runs_beaten(behind, self._digest)
+        won = super().append(entries)
+        return [each and item.run not in beaten for each, item in zip(won, entries, strict=True)]
 
 
 class EraseRemovesTheTombstoneToo(MemoryStore):
@@ -122,21 +161,21 @@ class WinsTwiceWithTheSameId(MemoryStore):
 
 
 class OneConflictFailsTheBatch(MemoryStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if any((head := self.last(item.run)) and item.seq <= head.seq for item in entries):
             return [False] * len(entries)
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 class OutcomesInSortedOrder(MemoryStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
-        return super().append(sorted(entries, key=lambda item: (item.run, item.seq)))
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        return super().append(sorted(entries, key=lambda item: (item.run, item.seq)), behind)
 
 
 class SelectMaxThenInsert(MemoryStore):
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._check_open()
-        lost: set[str] = set()
+        lost = runs_beaten(behind, self._digest)
         outcomes = []
         for item in entries:
             head = self.last(item.run)
@@ -222,8 +261,9 @@ def _folding(name: str, fold: Callable[[str], str]) -> type[Store]:
     """A store that compares ids as a database collation or a file system might."""
 
     class Folding(MemoryStore):
-        def append(self, entries: Sequence[Entry]) -> list[bool]:
-            return super().append([item._replace(run=fold(item.run)) for item in entries])
+        def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+            folded = {fold(run): digest for run, digest in behind.items()}
+            return super().append([item._replace(run=fold(item.run)) for item in entries], folded)
 
         def read(
             self,
@@ -406,6 +446,12 @@ MUTANTS: list[type[Store]] = [
     BeginsAnywhere,
     TrimsBeyondGaps,
     OneGapFailsTheBatch,
+    IgnoresTheDigest,
+    TakesNoHeadForAnyHead,
+    TakesAnyDigestWhereNoHeadIs,
+    ComparesEveryEntryWithTheDigest,
+    OneForeignHeadFailsTheBatch,
+    ChecksTheDigestAfterwards,
     EraseRemovesTheTombstoneToo,
     TakesTheNextSeqItself,
     WinsTwiceWithTheSameId,
@@ -458,35 +504,52 @@ MUTANTS: list[type[Store]] = [
 
 
 class WorksOutsideTheTransaction(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         super().append_with([], work)
-        return self.append(entries)
+        return self.append(entries, behind)
 
 
 class WorksAfterTheTransaction(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
-        outcomes = self.append(entries)
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        outcomes = self.append(entries, behind)
         if all(outcomes):
             super().append_with([], work)
         return outcomes
 
 
+class WorksBehindAnyDigest(SQLiteStore):
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        return super().append_with(entries, work)
+
+
 class KeepsWorkOnConflict(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
-        outcomes = super().append_with(entries, work)
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        outcomes = super().append_with(entries, work, behind)
         if not all(outcomes):
             super().append_with([], work)
         return outcomes
 
 
 class KeepsTheOthersOnConflict(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
-        outcomes = super().append_with(entries, work)
-        return outcomes if all(outcomes) else self.append(entries)
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        outcomes = super().append_with(entries, work, behind)
+        return outcomes if all(outcomes) else self.append(entries, behind)
 
 
 class CommitsWhenWorkFails(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         mistakes: list[BaseException] = []
 
         def patient(cursor: object) -> None:
@@ -495,16 +558,20 @@ class CommitsWhenWorkFails(SQLiteStore):
             except BaseException as error:  # noqa: BLE001 - all of them
                 mistakes.append(error)
 
-        outcomes = super().append_with(entries, patient)
+        outcomes = super().append_with(entries, patient, behind)
         if mistakes:
             raise WorkFailedError(mistakes[0])
         return outcomes
 
 
 class LetsWorkCommit(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         with self._db.transaction("") as db:
-            if not all(outcomes(entries, lambda item: _insert_next(db, item))):
+            heads = dict(behind)
+            place = lambda item: _insert_next(db, item, heads.pop(item.run, None))  # noqa: E731
+            if not all(outcomes(entries, place)):
                 db.execute("ROLLBACK")
                 db.execute("BEGIN")
                 return [False] * len(entries)
@@ -519,17 +586,21 @@ class LetsWorkCommit(SQLiteStore):
 
 
 class LeavesTheCursorOpen(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         def leak(cursor: object) -> None:
             work(self._db.writer().cursor())
 
-        return super().append_with(entries, leak)
+        return super().append_with(entries, leak, behind)
 
 
 class ShowsErrorsOfWorkAsItsOwn(SQLiteStore):
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         try:
-            return super().append_with(entries, work)
+            return super().append_with(entries, work, behind)
         except WorkFailedError as failed:
             raise StoreError(str(failed.error)) from failed
 
@@ -537,6 +608,7 @@ class ShowsErrorsOfWorkAsItsOwn(SQLiteStore):
 TRANSACTIONAL_MUTANTS: list[type[SQLiteStore]] = [
     WorksOutsideTheTransaction,
     WorksAfterTheTransaction,
+    WorksBehindAnyDigest,
     KeepsWorkOnConflict,
     KeepsTheOthersOnConflict,
     CommitsWhenWorkFails,

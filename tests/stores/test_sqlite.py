@@ -167,8 +167,8 @@ def test_ctrl_c_behind_an_insert_leaves_no_wrong_head_in_memory(
 ) -> None:
     insert = sqlite._insert_next
 
-    def strike(db: sqlite3.Connection, item: Entry) -> bool:
-        insert(db, item)
+    def strike(db: sqlite3.Connection, item: Entry, behind: bytes | None) -> bool:
+        insert(db, item, behind)
         raise KeyboardInterrupt
 
     with closing(SQLiteStore(tmp_path / "runs.db")) as store:

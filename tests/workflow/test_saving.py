@@ -16,6 +16,7 @@ from holdfast.events import (
     StepStarted,
 )
 from holdfast.model import Entry
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import CheckpointStrategy, ask, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, steps, stop_at
@@ -27,10 +28,10 @@ class Unreliable(MemoryStore):
     inline = False
     down = False
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if self.down:
             raise hf.StoreUnavailableError("the store is down")
-        return super().append(entries)
+        return super().append(entries, behind)
 
 
 def build(calls: Calls, hook: Any = None) -> Any:
@@ -57,8 +58,8 @@ class LosesReplies(MemoryStore):
     inline = False
     replies = 0
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
-        outcomes = super().append(entries)
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        outcomes = super().append(entries, behind)
         self.replies += 1
         if self.replies % 2:
             raise hf.OutcomeUnknownError(entries[0].run, "the connection broke")

@@ -131,7 +131,7 @@ async def start(
     program.begin(run_id, Stored(encoding, core.journals.decode))  # refuses inputs that do not fit
     with live.claiming(core, run_id, opening=True):
         entry = await drive(core, append_if(core, run_id, decide), options)
-        hold = Hold(core, run_id, entry.seq, blocking=options.blocking)
+        hold = Hold(core, entry, blocking=options.blocking)
         run = make_run(program, hold, options, Resumption(birth=str(facts["birth"])))
         live.register(run)  # before others may claim it
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
@@ -169,7 +169,7 @@ async def _take_over(
 ) -> Prepared:
     claimed = await claim(core, make, run_id, inputs, options)
     program = claimed.program
-    hold = Hold(core, run_id, claimed.seq, blocking=options.blocking)
+    hold = Hold(core, claimed.last, blocking=options.blocking)
 
     async def again(stale: StaleStepError) -> Prepared:
         with live.claiming(core, run_id):

@@ -29,17 +29,20 @@ class StoreError(HoldfastError):
 class EntriesLostError(ConflictError, StoreError):
     """The store lost entries that it had acknowledged; nothing was written after the gap.
 
-    `seq` was saved, but the run now ends at the seq `head`, or at -1 if nothing is left of it.
+    `seq` was saved, but the run now ends at the seq `head`, or at -1 if nothing is left of it. If it
+    does not end before `seq`, it has another entry there: that of an old replica or backup.
     """
 
     head: int
 
     def __str__(self) -> str:
         left = f"it ends at seq {self.head}" if self.head >= 0 else "nothing is left of it"
+        found = f"{left}, but seq {self.seq} was saved"
+        if self.head >= self.seq:
+            found = f"there is another entry at seq {self.seq} now"
         return (
-            f"the store lost entries of run {self.run_id!r} that it had acknowledged: {left}, but "
-            f"seq {self.seq} was saved; restore the store from a backup, or load or resume the run "
-            "and repeat what was lost"
+            f"the store lost entries of run {self.run_id!r} that it had acknowledged: {found}; "
+            "restore the store from a backup, or load or resume the run and repeat what was lost"
         )
 
 

@@ -17,7 +17,7 @@ from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
-from holdfast.store import Store, Work
+from holdfast.store import Head, Store, Work
 
 log = logging.getLogger("holdfast")
 
@@ -206,19 +206,24 @@ class Journals(Reader):
         deadline: float,
         *,
         only_at: int | None = None,
+        only_behind: Head | None = None,
         work: Work | None = None,
     ) -> Ticket | None:
-        """Put the drafts behind the tip and submit them; None if it is broken or not `only_at`.
+        """Put the drafts behind the tip and submit them; None if it is broken.
 
-        `work` is run in the transaction that appends them. Does not block. The tip moves on at
+        Also None if it is not at the seq `only_at`, or not the head `only_behind`. `work` is run in the transaction that appends them. Does not block. The tip moves on at
         once; what it says is true when the ticket says so.
         """
         with self._lock:
             if tip.broken or only_at not in (None, tip.seq):
                 return None
+            if only_behind not in (None, (tip.seq, tip.digest)):
+                return None
+            # Behind a head that could not be read, the digest is not known either.
+            behind = tip.digest if tip.digest or tip.seq < 0 else None
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
-                ticket = Ticket(entries, tip, deadline, work, drafts)
+                ticket = Ticket(entries, tip, deadline, work, drafts, behind)
                 self.writer.submit(ticket)
             except BaseException:
                 tip.broken = True  # it moved on, and nothing went with it

@@ -43,8 +43,8 @@ class Ticket:
     """
 
     __slots__ = (
-        "deadline", "done", "drafts", "entries", "error", "line", "size", "unknown", "waiters",
-        "work",
+        "behind", "deadline", "done", "drafts", "entries", "error", "line", "size", "unknown",
+        "waiters", "work",
     )  # fmt: skip
 
     def __init__(
@@ -54,8 +54,10 @@ class Ticket:
         deadline: float,
         work: Work | None = None,
         drafts: Sequence[Draft] = (),
+        behind: bytes | None = None,
     ) -> None:
         self.entries = entries
+        self.behind = behind  # the digest of the entry before the first; None if it is not known
         self.drafts = drafts  # what they were made of, to be placed again if they lose
         self.line = line
         self.deadline = deadline
@@ -69,6 +71,11 @@ class Ticket:
         # No lock: whoever resolves sets `done` before looking for waiters, and a waiter is here
         # before it looks at `done`, so one of the two sees the other.
         self.waiters: list[Waiter] = []
+
+    def builds_on(self, seq: int, digest: bytes) -> bool:
+        """Whether a store whose head this is has, as far as one can see, what it builds on."""
+        before = self.entries[0].seq - 1
+        return seq > before or (seq == before and self.behind in (None, digest))
 
     def wait(self) -> None:
         """Block until the outcome is known, or it is time to look after a placeholder again."""
@@ -94,6 +101,14 @@ class Ticket:
             self.line.broken = True
             self.error = error
         self.done = True
+
+
+def digests_behind(tickets: Sequence[Ticket]) -> dict[str, bytes]:
+    """For `Store.append`: by run, what the first of its tickets builds on, as far as it is known."""
+    first: dict[str, bytes | None] = {}
+    for ticket in tickets:
+        first.setdefault(ticket.entries[0].run, ticket.behind)
+    return {run: digest for run, digest in first.items() if digest is not None}
 
 
 def wake(tickets: Sequence[Ticket]) -> None:

@@ -32,10 +32,10 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.kernel.ticket import Line, Ticket, fail_all, wake
+from holdfast.kernel.ticket import Line, Ticket, digests_behind, fail_all, wake
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
-from holdfast.store import Store, Transactional, Work
+from holdfast.store import NO_HEAD, Behind, Store, Transactional, Work
 
 if TYPE_CHECKING:
     import asyncio
@@ -93,7 +93,7 @@ class Writer:
             if not self._store.inline:
                 self._queue.append(ticket)
                 self._queued_bytes += ticket.size
-            elif all(self._store.append(ticket.entries)):
+            elif all(self._store.append(ticket.entries, digests_behind([ticket]))):
                 ticket.resolve(None)
             else:
                 self._look([ticket], refused=True)
@@ -312,7 +312,7 @@ class Writer:
         entries = [entry for ticket in batch for entry in ticket.entries]
         fault("writer.append.before")
         try:
-            outcomes = self._put(entries, batch[0].work)
+            outcomes = self._put(entries, batch[0].work, digests_behind(batch))
         except (StoreUnavailableError, OutcomeUnknownError):
             raise
         except HoldfastError as error:
@@ -333,13 +333,13 @@ class Writer:
         if lost:
             self._look([ticket for ticket in batch if not ticket.done], refused=True)
 
-    def _put(self, entries: list[Entry], work: Work | None) -> list[bool]:
+    def _put(self, entries: list[Entry], work: Work | None, behind: Behind) -> list[bool]:
         if work is None:
-            return self._store.append(entries)
+            return self._store.append(entries, behind)
         assert isinstance(self._store, Transactional), "others are refused by submit"
         try:
             self._working = threading.get_ident()
-            return self._store.append_with(entries, work)
+            return self._store.append_with(entries, work, behind)
         finally:
             self._working = 0
 
@@ -349,27 +349,28 @@ class Writer:
         Tickets stay unresolved, and are retried, if the store could not be read, or if nothing is
         there and they were not `refused`.
         """
+        read = self._store.read
         for ticket in batch:
-            first = ticket.entries[0]
+            run, seq = ticket.entries[0][:2]
             try:
-                found = self._store.read(
-                    first.run, after=first.seq - 1, limit=len(ticket.entries), bodies=False
-                )
-                head = self._store.read(first.run, newest_first=True, limit=1, bodies=False)
-            except HoldfastError:
-                ticket.unknown = True
+                found = read(run, after=seq - 1, limit=len(ticket.entries), bodies=False)
+                head = read(run, newest_first=True, limit=1, bodies=False)
+            except HoldfastError as error:
+                if refused and getattr(error, "seq", None) == seq - 1:  # a damaged head
+                    ticket.resolve(ConflictError(run, seq))
+                ticket.unknown = not ticket.done
                 continue
             ticket.unknown = False
             if [e.entry_id for e in found] == [e.entry_id for e in ticket.entries]:
                 ticket.resolve(None)
                 continue
-            top = head[0].seq if head else -1
-            if refused and top < first.seq - 1 and not ticket.line.broken:
-                lost = EntriesLostError(first.run, first.seq - 1, top)
+            top, digest = (head[0].seq, head[0].digest) if head else NO_HEAD
+            if refused and not ticket.builds_on(top, digest) and not ticket.line.broken:
+                lost = EntriesLostError(run, seq - 1, top)
                 log.warning("%s", lost)
                 ticket.resolve(lost)
-            elif refused or top >= first.seq:
-                ticket.resolve(ConflictError(first.run, first.seq))
+            elif refused or top >= seq:
+                ticket.resolve(ConflictError(run, seq))
 
     def held_up(self, error: HoldfastError) -> None:
         """Log that the store is unavailable and saves are retried, once for each outage."""

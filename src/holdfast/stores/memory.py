@@ -11,7 +11,18 @@ from typing import ClassVar
 from holdfast.errors import StoreClosedError
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import on_fork
-from holdfast.store import PAGE, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
+from holdfast.store import (
+    ANY_HEAD,
+    PAGE,
+    Behind,
+    RunFilter,
+    Store,
+    StoreStats,
+    Survives,
+    outcomes,
+    runs_beaten,
+    trimmed,
+)
 from holdfast.stores._shared.journals import page_of, totals
 
 _seq = attrgetter("seq")
@@ -35,10 +46,10 @@ class MemoryStore(Store):
         self._journals: dict[str, list[Entry]] = {}
         self._names: list[str] = []  # the keys, sorted: a page of runs is found by bisection
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         with self._lock:
             self._check_open()
-            return outcomes(entries, self._append)
+            return outcomes(entries, self._append, runs_beaten(behind, self._digest))
 
     def read(
         self,
@@ -119,6 +130,10 @@ class MemoryStore(Store):
         else:
             journal.append(entry)
         return True
+
+    def _digest(self, run: str) -> bytes:
+        journal = self._journals.get(run)
+        return journal[-1].digest if journal else b""
 
     def _check_open(self) -> None:
         if self._closed:

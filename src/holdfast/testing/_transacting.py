@@ -99,6 +99,21 @@ class TransactionalContract:
         assert [item.seq for item in store.read("run")] == [0]
         assert effects() == []
 
+    def test_behind_another_digest_neither_is_done(
+        self, store: TransactionalStore, effects: Effects
+    ) -> None:
+        head, other = entry("run", 0), b"\x01" * 32
+        store.append([head, entry("beside", 0)])
+        batch = [entry("beside", 1), entry("run", 1), entry("run", 2)]
+        assert store.append_with(batch, _insert(1), {"run": other}) == [False] * 3
+        assert store.append_with([entry("run", 1)], _insert(1), {"run": b""}) == [False]
+        assert store.append_with([entry("new", 0)], _insert(1), {"new": other}) == [False]
+        assert [item.seq for item in store.read("beside")] == [0]
+        assert effects() == []
+        assert store.append_with(batch, _insert(2), {"run": head.digest}) == [True] * 3
+        assert store.append_with([entry("new", 0)], _insert(3), {"new": b""}) == [True]
+        assert effects() == [2, 3]
+
     def test_appends_with_and_without_work_follow_each_other(
         self, store: TransactionalStore, effects: Effects
     ) -> None:

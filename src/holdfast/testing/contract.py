@@ -28,6 +28,7 @@ import pytest
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import Store
+from holdfast.testing._behind import OTHER, BehindContract
 from holdfast.testing._reading import ReadingContract
 from holdfast.testing._transacting import TransactionalContract
 from holdfast.testing._writing import WritingContract
@@ -50,7 +51,7 @@ DEADLINE: Final = 60.0
 _T = TypeVar("_T")
 
 
-class StoreContract(WritingContract, ReadingContract):
+class StoreContract(WritingContract, BehindContract, ReadingContract):
     """Subclass, provide `open_store`, inherit every test. Override none.
 
     Each call of `open_store` opens the same storage anew. A store that keeps nothing may
@@ -190,6 +191,21 @@ class PersistentStoreContract(StoreContract):
             assert one.trim(entry("run", 8), {7: None})
             assert other.read("run", after=6)[0].status == "deleted"
             assert other.append([entry("run", 8)]) == [False]
+
+    def test_what_another_wrote_counts_for_the_digest_of_the_head(
+        self, opener: Callable[[], Store]
+    ) -> None:
+        with closing(opener()) as one, closing(opener()) as other:
+            first = entry("run", 0)
+            assert all(one.append([first, entry("beside", 0)]))
+            assert other.erase(tombstone("run", 1, digest=OTHER))
+            behind = {"run": first.digest}
+            assert one.append([entry("run", 2)], behind) == [False]
+            batch = [entry("run", 2), entry("beside", 1)]
+            assert one.append(batch, behind) == [False, True]
+            assert one.append([entry("run", 2)], {"run": OTHER}) == [True]
+            assert other.append([entry("run", 3)], {"run": entry("run", 2).digest}) == [True]
+            assert check_store(one) == []
 
     def test_processes_that_race_for_a_position_have_one_winner_each_time(
         self, opener: Callable[[], Store]

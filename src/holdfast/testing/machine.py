@@ -54,8 +54,13 @@ class StoreMachine(RuleBasedStateMachine):
         self.store = self.open()
         self.other = self.open() if self.reopens else self.store
 
-    @rule(batch=st.lists(st.tuples(RUNS, st.integers(-1, 2), BODIES, _FIELDS), max_size=6))
-    def append(self, batch: list[tuple[str, int, bytes, dict[str, Any]]]) -> None:
+    @rule(
+        batch=st.lists(st.tuples(RUNS, st.integers(-1, 2), BODIES, _FIELDS), max_size=6),
+        guesses=st.dictionaries(RUNS, st.sampled_from(["right", "wrong", "none"]), max_size=4),
+    )
+    def append(
+        self, batch: list[tuple[str, int, bytes, dict[str, Any]]], guesses: dict[str, str]
+    ) -> None:
         tops = {run: self._top(run) for run in {item[0] for item in batch}}
         entries = []
         for run, step, body, fields in batch:
@@ -63,7 +68,8 @@ class StoreMachine(RuleBasedStateMachine):
             tops[run] = max(tops[run], seq)
             entries.append(entry(run, seq, body, **fields))
         entries.sort(key=lambda item: item.seq)  # those of one run come in seq order
-        lost: set[str] = set()
+        behind = {run: self._guessed(run, guess) for run, guess in guesses.items()}
+        lost = {run for run in behind if behind[run] != self._guessed(run, "right")}
         expected = []
         for item in entries:
             won = item.run not in lost and item.seq == self._top(item.run) + 1
@@ -72,7 +78,7 @@ class StoreMachine(RuleBasedStateMachine):
             else:
                 lost.add(item.run)
             expected.append(won)
-        assert self.store.append(entries) == expected
+        assert self.store.append(entries, behind) == expected
 
     @rule(
         run=RUNS,
@@ -173,6 +179,11 @@ class StoreMachine(RuleBasedStateMachine):
             assert check_store(self.store) == []
             self.store.close()
             self.other.close()
+
+    def _guessed(self, run: str, guess: str) -> bytes:
+        journal = self.model.get(run)
+        right = journal[-1].digest if journal else b""
+        return {"right": right, "wrong": right[::-1] or b"?", "none": b""}[guess]
 
     def _top(self, run: str) -> int:
         journal = self.model.get(run)

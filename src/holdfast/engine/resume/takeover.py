@@ -46,7 +46,7 @@ class Claimed(NamedTuple):
     history: History  # up to the claim
     program: Program
     restored: int  # steps
-    seq: int
+    last: Entry  # the claim
     rejected: tuple[ev.CheckpointRejected, ...] = ()
 
 
@@ -64,13 +64,13 @@ async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Optio
             continue
         if todo.wait:
             restored = program.restore(history, wary=wary)
-            return Claimed(history, program, restored, history.head.seq)
+            return Claimed(history, program, restored, history.head)
         retreat = todo.retreat
         if retreat is None:
             restored = program.restore(history, wary=wary)
             entry = await drive(core, behind_any(), options)
             if entry.seq == history.head.seq + 1:
-                return Claimed(history, program, restored, entry.seq)
+                return Claimed(history, program, restored, entry)
             break  # its holder was still saving; from here on it can't
         drafts = [*retreat.drafts, ours]
         written = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
@@ -86,7 +86,7 @@ async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Optio
     check_flow(program, history, inputs)
     rejected = () if retreat is None else retreat.rejected
     restored = program.restore(history, wary=wary)
-    return Claimed(history, program, restored, entry.seq, rejected)
+    return Claimed(history, program, restored, entry, rejected)
 
 
 class _Todo(NamedTuple):

@@ -2,8 +2,8 @@
 
 The process that opened or claimed a run appends behind its own last entry. If another entry is
 there, it looks: behind requests and answers it appends all the same; anything else means that
-another process holds the run now. If the store has lost its last entry, the run stops: it would
-continue from a state that only this process knows.
+another process holds the run now. If the store has lost its last entry, or has another in its place,
+the run stops: it would continue from a state that only this process knows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import FROM_OUTSIDE, Entry, Kind
-from holdfast.store import Work, WorkFailedError
+from holdfast.store import Head, Work, WorkFailedError
 
 _PAUSE: Final = 0.005
 
@@ -35,17 +35,22 @@ _PAUSE: Final = 0.005
 class Hold:
     """Appends for the holder of a run. Several tasks may append; they take turns."""
 
-    def __init__(self, core: Core, run: str, seq: int, *, blocking: bool = False) -> None:
+    def __init__(self, core: Core, entry: Entry, *, blocking: bool = False) -> None:
         self.core = core
-        self.run = run
-        self.seq = seq  # the newest entry that is ours, submitted, or that was taken note of
+        self.run = entry.run
+        self.last: Head = entry.seq, entry.digest  # ours, submitted, or what was taken note of
         self.absorbed: list[Entry] = []  # what came from outside, for the run to look at
-        self._durable = seq
+        self._durable = self.last
         self._blocking = blocking
         self._flying: list[Ticket] = []
         self._left: list[Draft] = []  # could not be saved; goes before whatever is next
         self._lost: set[bytes] = set()  # entry ids whose outcome was never known
         self._turn = asyncio.Lock()
+
+    @property
+    def seq(self) -> int:
+        """The seq of its last entry, as far as it was submitted."""
+        return self.last[0]
 
     async def append(
         self, drafts: Sequence[Draft], *, wait: bool = True, work: Work | None = None
@@ -63,7 +68,7 @@ class Hold:
             drafts, ticket = (), self._flying[0]  # fast path: the head is known
             if ticket.done and ticket.error is None:
                 self._flying.clear()
-                self._durable = self.seq
+                self._durable = self.last
                 return list(ticket.entries)
         settled: list[Entry] = []
         async with self._turn:
@@ -118,10 +123,10 @@ class Hold:
         tip = journals.tip(self.run)
         if tip is None:
             return False
-        ticket = journals.extend(tip, drafts, deadline, only_at=self.seq, work=work)
+        ticket = journals.extend(tip, drafts, deadline, only_behind=self.last, work=work)
         if ticket is None:
             return False
-        self.seq = ticket.entries[-1].seq
+        self.last = _place(ticket.entries[-1])
         self._flying.append(ticket)
         return True
 
@@ -148,7 +153,7 @@ class Hold:
                 self._lost.update(e.entry_id for f in self._flying for e in f.entries)
                 raise as_save_error(self.run, error)
             self._flying.pop(0)
-            self._durable = ticket.entries[-1].seq
+            self._durable = _place(ticket.entries[-1])
             settled += ticket.entries
         return None
 
@@ -156,7 +161,7 @@ class Hold:
         """Everything that is under way, to be submitted anew."""
         drafts = [draft for flight in self._flying for draft in flight.drafts]
         self._flying.clear()
-        self.seq = self._durable
+        self.last = self._durable
         return drafts
 
     async def _catch_up(self, deadline: float, drafts: list[Draft]) -> None:
@@ -166,8 +171,8 @@ class Hold:
             d.kind == Kind.CHECKPOINT and len(d.encoding or b"") > SMALL_STATE for d in drafts
         )
         try:
-            news = await self._off_loop(partial(journals.store.read, self.run, after=self.seq))
-            for entry in news:
+            read = partial(journals.store.read, self.run, after=self.seq - 1)
+            for entry in await self._off_loop(read):
                 self._take_note(entry, drafts)
             tip = await self._off_loop(
                 partial(journals.fetch_tip, self.run, with_state=needs_state)
@@ -179,12 +184,16 @@ class Hold:
             tip = None
         if tip is not None and tip.seq < self.seq:
             raise EntriesLostError(self.run, self.seq, tip.seq)
-        if tip is None or tip.seq != self.seq:
+        if tip is None or (tip.seq, tip.digest) != self.last:
             if journals.clock.monotonic() > deadline:
                 raise CheckpointSaveError(self.run, "others kept saving to it until the deadline")
             await asyncio.sleep(_PAUSE)  # what moved the head is still on its way to the store
 
     def _take_note(self, entry: Entry, drafts: list[Draft]) -> None:
+        if entry.seq == self.seq:
+            if entry.digest != self.last[1]:
+                raise EntriesLostError(self.run, self.seq, entry.seq)
+            return
         envelope.check(entry)
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
@@ -192,7 +201,11 @@ class Hold:
             self.absorbed.append(entry)
         else:
             raise LeaseLostError(self.run, entry.seq, entry.kind)
-        self.seq = self._durable = entry.seq
+        self.last = self._durable = _place(entry)
 
     async def _off_loop(self, call: Callable[[], Any]) -> Any:
         return call() if self._blocking else await self.core.off_loop(call)
+
+
+def _place(entry: Entry) -> Head:
+    return entry.seq, entry.digest

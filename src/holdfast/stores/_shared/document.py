@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 
 import ormsgpack
 
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import Entry, stub
+from holdfast.store import NO_HEAD, UNREADABLE, Head
 from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.schema import refuse_newer
 
@@ -53,6 +55,15 @@ class Document:
     erased: int = 0  # items below this are still to be deleted
     copied: int = -1  # items above this are only copies of the newest
     doomed: tuple[str, ...] = ()  # blobs still to be deleted
+
+    def head_of(self, run: str) -> Head:
+        """The head of the run that it belongs to."""
+        if not self.newest:
+            return NO_HEAD
+        try:
+            return self.head, self.newest[-1].entry(run)[0].digest
+        except CheckpointCorruptedError:
+            return self.head, UNREADABLE
 
     def trimmed(self, run: str, item: Item) -> Item:
         """The item as the last trim leaves it, if that still has to be applied to it."""

@@ -26,7 +26,7 @@ from typing import Final
 
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.model import HIDDEN, MAX_ID_BYTES, Entry, follows
-from holdfast.store import PAGE, RunFilter, StoreStats, outcomes_by_heads
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, StoreStats, outcomes_by_heads
 from holdfast.stores._shared.document import Document, Item, blob_size, check_blob
 from holdfast.stores._shared.documents import TRIES, Documents, blobs_of
 from holdfast.stores._shared.fields import unpack
@@ -39,18 +39,18 @@ _DIGITS: Final = 20  # no seq has so many
 class DocumentStore(Documents):
     """Journals in documents."""
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._check_open()
-        return append_in_parts(entries, self._parts(entries), self._append)
+        return append_in_parts(entries, behind, self._parts(entries), self._append)
 
-    def _append(self, entries: Sequence[Entry]) -> list[bool]:
+    def _append(self, entries: Sequence[Entry], behind: Behind) -> list[bool]:
         """Append entries of one run, all in one commit."""
         run = entries[0].run
         items = [Item.of(entry) for entry in entries]
         known = self._known.get(run)
         document = known or self._document(run)
         for _ in range(TRIES):
-            outcomes = outcomes_by_heads(entries, {run: document.head})
+            outcomes = outcomes_by_heads(entries, {run: document.head_of(run)}, behind)
             won = sum(outcomes)  # the first ones
             if not won and document is known:  # others may have appended since
                 document = self._document(run)

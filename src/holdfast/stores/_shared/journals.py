@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError
 from holdfast.model import CARRY_STATE, Entry
-from holdfast.store import StoreStats
+from holdfast.store import Behind, StoreStats
 
 T = TypeVar("T")
 
@@ -26,23 +26,34 @@ def page_of(
 
 def append_in_parts(
     entries: Sequence[Entry],
+    behind: Behind,
     parts: Iterable[Sequence[int]],
-    append: Callable[[list[Entry]], list[bool]],
+    append: Callable[[list[Entry], Behind], list[bool]],
 ) -> list[bool]:
     """Append entries part by part; each of `parts` has the places of entries for one `append`.
 
-    If a part fails after others were written, the outcome is unknown.
+    A run's next part follows what was written of it in the one before, or loses. If a part fails
+    after others were written, the outcome is unknown.
     """
     outcomes = [False] * len(entries)
+    heads = dict(behind)
+    lost: set[str] = set()
     for part in parts:
+        its = [entries[place] for place in part]
+        if its[0].run in lost:  # a part that continues a run has no other
+            continue
         try:
-            won = append([entries[place] for place in part])
+            won = append(its, {run: heads[run] for run in {e.run for e in its} & heads.keys()})
         except HoldfastError as error:
             if any(outcomes):
                 raise OutcomeUnknownError(entries[part[0]].run, str(error)) from error
             raise
-        for place, outcome in zip(part, won, strict=True):
+        for place, entry, outcome in zip(part, its, won, strict=True):
             outcomes[place] = outcome
+            if outcome:
+                heads[entry.run] = entry.digest
+            else:
+                lost.add(entry.run)
     return outcomes
 
 

@@ -13,7 +13,16 @@ from typing import Final, Generic, TypeVar
 
 from holdfast.errors import HoldfastError, StoreUnavailableError
 from holdfast.model import Entry
-from holdfast.store import PAGE, RunFilter, Transactional, Work, outcomes_by_heads
+from holdfast.store import (
+    ANY_HEAD,
+    PAGE,
+    Behind,
+    Head,
+    RunFilter,
+    Transactional,
+    Work,
+    outcomes_by_heads,
+)
 from holdfast.stores._shared.table import Change, Row, TableStore
 
 WORK_SECONDS: Final = 30.0
@@ -52,10 +61,10 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
         """
 
     @abstractmethod
-    def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
+    def _insert(self, cursor: Cursor, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> None:
         """Insert all the entries. Raises `BeatenError` if one does not follow its run's head.
 
-        That includes a head that another writer committed while we waited.
+        Or if that has another digest than `behind` says. That includes a head that another writer committed while we waited.
         """
 
     @abstractmethod
@@ -73,12 +82,12 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
     def _written(self, runs: Iterable[str]) -> None:
         """Called after each commit, to notify watchers."""
 
-    def _insert_alone(self, entries: Sequence[Entry]) -> None:
+    def _insert_alone(self, entries: Sequence[Entry], behind: Behind) -> None:
         """`_insert` in a transaction of its own."""
         with self._transaction(entries[0].run) as cursor:
-            self._insert(cursor, entries)
+            self._insert(cursor, entries, behind)
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._check_open()
         outcomes = [True] * len(entries)
         for _ in range(_TRIES):
@@ -86,9 +95,10 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
             if not winners:
                 return outcomes
             try:
-                patiently(lambda winners=winners: self._insert_alone(winners))  # type: ignore[misc]
+                patiently(lambda winners=winners: self._insert_alone(winners, behind))  # type: ignore[misc]
             except BeatenError:
-                outcomes = outcomes_by_heads(entries, self._heads({entry.run for entry in entries}))
+                heads = self._heads({entry.run for entry in entries})
+                outcomes = outcomes_by_heads(entries, heads, behind)
             else:
                 self._written({entry.run for entry in winners})
                 return outcomes
@@ -96,11 +106,13 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
             f"{self.url}: other writers kept getting ahead on the same runs"
         )
 
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         def attempt() -> None:
             with self._transaction(entries[0].run if entries else "") as cursor:
                 if entries:
-                    self._insert(cursor, sorted(entries, key=_position))
+                    self._insert(cursor, sorted(entries, key=_position), behind)
                 self._do_work(cursor, work)
 
         return [self._done({entry.run for entry in entries}, attempt)] * len(entries)
@@ -129,18 +141,20 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
         self._written(runs)
         return True
 
-    def _heads(self, runs: Iterable[str]) -> dict[str, int]:
-        """The seq of each run's head, as committed by now."""
+    def _heads(self, runs: Iterable[str]) -> dict[str, Head]:
+        """Each run's head, as committed by now."""
         names = sorted(runs)
         found: list[Row] = []
         for at in range(0, len(names), PAGE):
             page = names[at : at + PAGE]
             found += self._rows(
-                f"SELECT run, max(seq) FROM {self._entries} "  # noqa: S608 - constants
-                f"WHERE run IN ({', '.join(['%s'] * len(page))}) GROUP BY run",
+                f"SELECT e.run, e.seq, e.digest FROM {self._entries} AS e JOIN ("  # noqa: S608
+                f"SELECT run, max(seq) AS seq FROM {self._entries} "
+                f"WHERE run IN ({', '.join(['%s'] * len(page))}) GROUP BY run"
+                ") AS head ON e.run = head.run AND e.seq = head.seq",
                 page,
             )
-        return dict(found)
+        return {run: (seq, digest) for run, seq, digest in found}
 
 
 def conditions(where: RunFilter) -> tuple[str, dict[str, str]]:

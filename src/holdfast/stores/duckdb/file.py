@@ -22,6 +22,7 @@ from holdfast.errors import (
 )
 from holdfast.model import Entry
 from holdfast.seams import fault, on_fork
+from holdfast.store import Head
 from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.schema import refuse_newer
 
@@ -73,7 +74,7 @@ class File:
         self.path = path
         self.url = f"duckdb:///{path}"
         self.translated = Translated(self.url, (duckdb.Error, RuntimeError), self._translate)
-        self.heads: dict[str, int] = {}
+        self.heads: dict[str, Head] = {}
         self.users = 0
         self._db: Any = None
         self._parsed: Any = None  # texts of statements, to statements of the connection

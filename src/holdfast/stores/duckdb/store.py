@@ -14,7 +14,16 @@ from typing import Any, ClassVar, Final
 
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
-from holdfast.store import PAGE, RunFilter, Survives, outcomes_by_heads, trimmed
+from holdfast.store import (
+    ANY_HEAD,
+    NO_HEAD,
+    PAGE,
+    Behind,
+    RunFilter,
+    Survives,
+    outcomes_by_heads,
+    trimmed,
+)
 from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.disk import volatile_file_system
 from holdfast.stores._shared.table import (
@@ -32,9 +41,10 @@ except ModuleNotFoundError as error:
 
 __all__ = ["DuckDBStore", "connect"]
 
-_HEADS: Final = (
-    "SELECT run, max(seq) FROM entries WHERE run IN (SELECT unnest(?::VARCHAR[])) GROUP BY run"
-)
+_HEADS: Final = """
+    SELECT run, max(seq), arg_max(digest, seq) FROM entries
+    WHERE run IN (SELECT unnest(?::VARCHAR[])) GROUP BY run
+"""
 _RUNS: Final = f"""
     SELECT {NO_BODY}, ''::BLOB FROM entries AS e WHERE (run, seq) IN (
         SELECT (run, max(seq)) FROM entries
@@ -63,26 +73,29 @@ class DuckDBStore(TableStore):
         self._file: File | None = shared(self.path)
         self._file.join()
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         file = self._opened()
         if not entries:
             return []
         with file.using() as db:
-            outcomes = self._outcomes(file, db, entries)
+            outcomes = self._outcomes(file, db, entries, behind)
             winners = list(compress(entries, outcomes))
             if winners:
                 with file.committing(winners[0].run):
                     file.insert(winners)
         return outcomes
 
-    def _outcomes(self, file: File, db: Any, entries: Sequence[Entry]) -> list[bool]:
+    def _outcomes(
+        self, file: File, db: Any, entries: Sequence[Entry], behind: Behind = ANY_HEAD
+    ) -> list[bool]:
         """The outcome of each entry; the winners become the heads."""
         heads = file.heads
         unknown = sorted({entry.run for entry in entries} - heads.keys())
         if unknown:
             found = db.execute(_HEADS, [unknown]).fetchall()
-            heads.update(dict.fromkeys(unknown, -1) | dict(found))
-        return outcomes_by_heads(entries, heads)
+            heads.update(dict.fromkeys(unknown, NO_HEAD))
+            heads.update({run: (seq, digest) for run, seq, digest in found})
+        return outcomes_by_heads(entries, heads, behind)
 
     def _insert(self, file: File, db: Any, entry: Entry) -> bool:
         """Insert one entry, inside a transaction, if it follows the head."""

@@ -27,6 +27,8 @@ _THINNED: Final = ".thinned"
 _ERASE: Final = "erase"
 _MARKER: Final = "marker-"
 
+Stamp = tuple[int, int, int]
+
 
 def seqs(run: int) -> list[int]:
     """The seqs of all entries, ascending. Other files are ignored.
@@ -78,13 +80,13 @@ def run_in(name: str, root: int) -> str | None:
     return None
 
 
-def has(seq: int, run: int) -> bool:
-    """Whether there is an entry at the seq."""
+def stamp(seq: int, run: int) -> Stamp | None:
+    """What tells the file of the entry at the seq from any other; None if there is none."""
     try:
-        os.stat(form.file_name(seq), dir_fd=run, follow_symlinks=False)
+        found = os.stat(form.file_name(seq), dir_fd=run, follow_symlinks=False)
     except FileNotFoundError:
-        return False
-    return True
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def link(source: str, source_directory: int, name: str, run: int) -> None:

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -30,7 +30,20 @@ from holdfast.errors import (
 )
 from holdfast.model import Entry, follows
 from holdfast.seams import fault
-from holdfast.store import PAGE, Form, RunFilter, Store, StoreStats, Survives, outcomes, trimmed
+from holdfast.store import (
+    ANY_HEAD,
+    PAGE,
+    UNREADABLE,
+    Behind,
+    Form,
+    RunFilter,
+    Store,
+    StoreStats,
+    Survives,
+    outcomes,
+    runs_beaten,
+    trimmed,
+)
 from holdfast.stores._shared.disk import sync, volatile_file_system
 from holdfast.stores._shared.journals import page_of, totals
 from holdfast.stores.files import format as form
@@ -63,7 +76,7 @@ class FileStore(Store):
         self._closed = False
         # The heads are right while nobody else has changed the store, which the lock tells us.
         # Then an append need not list the run's directory.
-        self._heads: dict[str, int] = {}
+        self._heads: dict[str, _Head] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
         try:
             self._root = Root(self.path, lock_seconds)
@@ -72,7 +85,7 @@ class FileStore(Store):
         except OSError as error:
             raise self._unavailable(error) from error
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._check_open()
         if not entries:
             return []
@@ -91,7 +104,8 @@ class FileStore(Store):
                         attempt.visible = attempt.visible or won
                         return won
 
-                    won = outcomes(entries, place)
+                    beaten = runs_beaten(behind, lambda run: self._digest(root, run))
+                    won = outcomes(entries, place, beaten)
                 fault("file.append.linked")
                 self._sync_runs({entry.run for entry in entries})
                 fault("file.append.synced")
@@ -179,7 +193,7 @@ class FileStore(Store):
                 journal.link(name, temp, form.file_name(entry.seq), run)
             except FileExistsError:  # only where locks do not work, as on some network disks
                 return False
-        self._heads[entry.run] = entry.seq
+            self._heads[entry.run] = _Head(entry.seq, journal.stamp(entry.seq, run), entry.digest)
         return True
 
     def _thin(self, marker: Entry, changes: Callable[[int], dict[int, Entry] | None]) -> bool:
@@ -206,25 +220,41 @@ class FileStore(Store):
             attempt.visible = True
             fault("file.thin.marked")
             journal.finish(run)
-            self._heads[marker.run] = marker.seq
+            self._heads.pop(marker.run, None)
             return True
 
     def _is_next(self, entry: Entry, run: int) -> bool:
         """Whether it follows the head. The remembered head may be too low: files can come back."""
         head = self._head(entry.run, run)
-        if entry.seq > head + 1:
+        if entry.seq > head.seq + 1:
             self._heads.pop(entry.run, None)
             head = self._head(entry.run, run)
-        return follows(entry, head)
+        return follows(entry, head.seq)
 
-    def _head(self, name: str, run: int) -> int:
-        """The run's highest seq, or -1, after completing what was interrupted. Needs the lock."""
+    def _head(self, name: str, run: int) -> _Head:
+        """The run's head, after completing what was interrupted. Needs the lock."""
         head = self._heads.get(name)
-        if head is None or (head >= 0 and not journal.has(head, run)):  # it was lost meanwhile
+        if head is None or journal.stamp(head.seq, run) != head.stamp:  # lost, or another's
             journal.finish(run)
-            head = max(journal.seqs(run), default=-1)
-            self._heads[name] = head
+            seq = max(journal.seqs(run), default=-1)
+            head = self._heads[name] = _Head(
+                seq, journal.stamp(seq, run), None if seq >= 0 else b""
+            )
         return head
+
+    def _digest(self, root: int, name: str) -> bytes:
+        """The digest of the run's head, empty if there is none. Needs the lock."""
+        try:
+            with self._directory(root, name) as run:
+                head = self._head(name, run)
+                if head.digest is None:
+                    entry, _ = journal.load(run, name, head.seq, bodies=False)
+                    head = self._heads[name] = head._replace(digest=entry.digest)
+        except _NoRunError:
+            return b""
+        except CheckpointCorruptedError:
+            return UNREADABLE
+        return head.digest or b""
 
     def _sync_runs(self, names: set[str]) -> None:
         """Make the names durable, also of lost entries: we report another's entry as there."""
@@ -341,6 +371,14 @@ class FileStore(Store):
     def _check_open(self) -> None:
         if self._closed:
             raise StoreClosedError(self.url)
+
+
+class _Head(NamedTuple):
+    """The head of a run."""
+
+    seq: int  # -1 if there is none
+    stamp: journal.Stamp | None
+    digest: bytes | None  # None if it was not read
 
 
 class _Attempt:

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 from holdfast.errors import StoreError
 from holdfast.model import Entry, follows
-from holdfast.store import PAGE, RunFilter, Survives, Work
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Survives, Work
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
 from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds
@@ -137,24 +137,32 @@ class MySQLStore(SQLStore[Session]):
     def _transaction(self, run: str) -> AbstractContextManager[Session]:
         return self._db.transaction(run)
 
-    def _insert(self, cursor: Session, entries: Sequence[Entry]) -> None:
+    def _insert(self, cursor: Session, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> None:
         for rows in self._statements(entries):
             cursor.execute(
                 b"INSERT INTO %s (%s) VALUES %s" % (self._entries.encode(), COLUMNS.encode(), rows)
             )
         # If we waited for the run to be erased, we inserted below its tombstone. If the server has
-        # lost entries, the one before ours is missing.
+        # lost entries, the one before ours is missing, or has another digest.
         groups = [list(group) for _, group in groupby(entries, _run)]
         own = b" UNION ALL ".join(
-            b"SELECT %s AS run, %d AS first, %d AS n, %d AS begins"
-            % (literal(group[0].run), group[0].seq, len(group), follows(group[0], -1))
+            b"SELECT %s AS run, %d AS first, %d AS n, %d AS begins, %s AS behind"
+            % (
+                literal(group[0].run),
+                group[0].seq,
+                len(group),
+                follows(group[0], -1),
+                literal(behind.get(group[0].run)),
+            )
             for group in groups
         )
         beaten = cursor.execute(
             b"SELECT 1 FROM (%s) AS own WHERE n <> (SELECT count(*) FROM %s AS e "
             b"WHERE e.run = own.run AND e.seq >= own.first) OR NOT (begins OR EXISTS ("
-            b"SELECT 1 FROM %s AS e WHERE e.run = own.run AND e.seq = own.first - 1)) LIMIT 1"
-            % (own, self._entries.encode(), self._entries.encode())
+            b"SELECT 1 FROM %s AS e WHERE e.run = own.run AND e.seq = own.first - 1)) "
+            b"OR behind <> coalesce((SELECT e.digest FROM %s AS e "
+            b"WHERE e.run = own.run AND e.seq < own.first ORDER BY e.seq DESC LIMIT 1), '') LIMIT 1"
+            % (own, *[self._entries.encode()] * 3)
         )
         if beaten or not all(follows(b, a.seq) for group in groups for a, b in pairwise(group)):
             raise BeatenError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +11,7 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 from holdfast.model import Entry
+from holdfast.store import Behind
 
 
 class _Type(NamedTuple):
@@ -31,7 +32,7 @@ _HEAD: Final = Struct(">iiIii").pack  # dimensions, whether it has NULLs, type, 
 _LENGTH: Final = Struct(">i").pack
 _NULL: Final = _LENGTH(-1)
 
-ARRAYS: Final = ", ".join(f"%b::{of.name}[]" for of in _TYPES.values())
+ARRAYS: Final = ", ".join(f"%b::{of.name}[]" for of in (*_TYPES.values(), _TYPES["digest"]))
 """The placeholders of `arrays_of`."""
 
 
@@ -51,11 +52,16 @@ def takes_arrays(cursor: psycopg.Cursor[Any]) -> None:
     cursor.adapters.register_dumper(_Array, _Encoded)
 
 
-def arrays_of(entries: Iterable[Entry]) -> list[_Array | None]:
-    """Arrays for `unnest`; a column of NULLs only is NULL, which is faster."""
+def arrays_of(entries: Sequence[Entry], behind: Behind) -> list[_Array | None]:
+    """Arrays for `unnest`; a column of NULLs only is NULL, which is faster.
+
+    The last one has the digest that the entry before this one must have, where that is known.
+    """
+    first = dict(behind)
+    columns = (*zip(*entries, strict=True), [first.pop(entry.run, None) for entry in entries])
     return [
         _array(of, column) if any(value is not None for value in column) else None
-        for of, column in zip(_TYPES.values(), zip(*entries, strict=True), strict=True)
+        for of, column in zip((*_TYPES.values(), _TYPES["digest"]), columns, strict=True)
     ]
 
 

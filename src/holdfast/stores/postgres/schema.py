@@ -56,7 +56,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     WHERE kind IN ('checkpoint', 'result') AND size > 0;
     """,
     # 2: how entries are appended. Columns come in the order of `Entry`, as NULL if they hold nothing
-    # else; the answer is whether somebody watches.
+    # else, and then the digest that a run's head must have, beside its first entry; the answer is
+    # whether somebody watches.
     """
     -- Three rows a page, not four, before bodies are stored elsewhere: that takes as long again.
     ALTER TABLE {schema}.entries SET (toast_tuple_target = 2712);
@@ -65,7 +66,8 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     -- for a small table must do for a large one.
     CREATE FUNCTION {schema}.append(
         text[], bigint[], text[], bytea[], bigint[], bigint[], bytea[], text[], bigint[], text[],
-        text[], bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[]
+        text[], bigint[], double precision[], bigint[], text[], text[], text[], text[], bytea[],
+        bytea[]
     ) RETURNS boolean LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $append$
     BEGIN
         INSERT INTO {schema}.entries (
@@ -79,20 +81,34 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         -- Only this statement sees what others committed while the one before waited for them. An
         -- entry of another's behind one of ours: it waited for a run to be erased, and is below the
         -- tombstone. None before the first of ours: it is a gap, unless it opens or ends a run.
+        -- One with another digest: the store has another history than the writer.
         IF EXISTS (
             SELECT FROM (
-                SELECT run, seq, seq = 0 OR (kind = 'tombstone' AND status = 'deleted') AS begins,
+                SELECT run, seq, behind, seq = 0 OR (kind = 'tombstone' AND status = 'deleted') AS begins,
                     lag(seq) OVER (PARTITION BY run ORDER BY seq) AS previous,
                     lead(seq, 1, 9223372036854775807)
                         OVER (PARTITION BY run ORDER BY seq) AS next
-                FROM unnest($1, $2, $3, $11) AS new(run, seq, kind, status)
+                FROM unnest($1, $2, $3, $11, $20) AS new(run, seq, kind, status, behind)
             ) AS own WHERE (
                 SELECT true FROM {schema}.entries AS e
                 WHERE e.run = own.run AND e.seq > own.seq AND e.seq < own.next LIMIT 1
-            ) OR CASE WHEN own.begins OR own.previous = own.seq - 1 THEN false ELSE (
-                SELECT true FROM {schema}.entries AS e
-                WHERE e.run = own.run AND e.seq = own.seq - 1 LIMIT 1
-            ) IS NULL END
+            ) OR CASE
+                WHEN own.behind <> '' THEN (
+                    SELECT e.digest FROM {schema}.entries AS e
+                    WHERE e.run = own.run AND e.seq < own.seq
+                        AND (own.begins OR e.seq = own.seq - 1)
+                    ORDER BY e.seq DESC LIMIT 1
+                ) IS DISTINCT FROM own.behind
+                WHEN own.behind = '' AND (
+                    SELECT true FROM {schema}.entries AS e
+                    WHERE e.run = own.run AND e.seq < own.seq LIMIT 1
+                ) THEN true
+                WHEN own.begins OR own.previous = own.seq - 1 THEN false
+                ELSE (
+                    SELECT true FROM {schema}.entries AS e
+                    WHERE e.run = own.run AND e.seq = own.seq - 1 LIMIT 1
+                ) IS NULL
+            END
         ) THEN
             RAISE EXCEPTION 'it is not the next entry' USING ERRCODE = 'unique_violation';
         END IF;

@@ -21,7 +21,7 @@ from psycopg.rows import tuple_row
 from holdfast.errors import HoldfastError
 from holdfast.model import HIDDEN, Entry
 from holdfast.seams import fault
-from holdfast.store import PAGE, Notifying, RunFilter, Survives, Watch, Work
+from holdfast.store import ANY_HEAD, PAGE, Behind, Notifying, RunFilter, Survives, Watch, Work
 from holdfast.stores._shared.connections import Lender
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
@@ -134,21 +134,21 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     def _transaction(self, run: str) -> AbstractContextManager[Cursor]:
         return self._db.transaction(run)
 
-    def _insert_alone(self, entries: Sequence[Entry]) -> None:
+    def _insert_alone(self, entries: Sequence[Entry], behind: Behind) -> None:
         """As one statement that is its own transaction: one round trip."""
         with self._db.session() as cursor:
             if self._alone:
                 fault("postgres.commit.before")
                 with self._db.committing(cursor, entries[0].run):
-                    self._insert(cursor, entries)
+                    self._insert(cursor, entries, behind)
                 fault("postgres.commit.after")
                 return
-        super()._insert_alone(entries)
+        super()._insert_alone(entries, behind)
 
-    def _insert(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
+    def _insert(self, cursor: Cursor, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> None:
         try:
             takes_arrays(cursor)
-            cursor.execute(self._append_sql, arrays_of(entries))
+            cursor.execute(self._append_sql, arrays_of(entries, behind))
         except psycopg.errors.UniqueViolation as error:
             raise BeatenError from error
         (self._watched,) = cursor.fetchone() or (False,)

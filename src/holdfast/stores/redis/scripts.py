@@ -53,6 +53,14 @@ local function head_of(k)
     return last and string.sub(last, 1, WIDTH) or ''
 end
 
+-- Behind the seq come the digest's length, in hexadecimal, and the digest.
+local function digest_of(k)
+    local last = redis.call('ZREVRANGE', KEYS[k + 1], 0, 0)[1]
+    if not last then return '' end
+    local length = tonumber(string.sub(last, WIDTH + 1, WIDTH + 4), 16) or 0
+    return string.sub(last, WIDTH + 5, WIDTH + 4 + length)
+end
+
 local function put(k, seq, member, body)
     redis.call('ZADD', KEYS[k + 1], 0, member)
     if body ~= '' then redis.call('HSET', KEYS[k + 2], seq, body) end
@@ -87,14 +95,15 @@ end
 APPEND: Final = _script(
     _COMMON
     + """
--- ARGV: channel, ttl, the runs, and for each entry: its run's first key, seq, member, body, fate, the
--- seq before it, and whether it may begin a journal. Returns an outcome for each, or the run that has
--- expired.
+-- ARGV: channel, ttl, for each run its name and '=' and the digest that its head must have, or '*',
+-- and for each entry: its run's first key, seq, member, body, fate, the seq before it, and whether it
+-- may begin a journal. Returns an outcome for each, or the run that has expired.
 local runs, heads, lost, fates, won = {}, {}, {}, {}, {}
 local at = 3
 for k = 1, #KEYS, 5 do
     runs[k], heads[k] = ARGV[at], head_of(k)
-    at = at + 1
+    lost[k] = ARGV[at + 1] ~= '*' and ARGV[at + 1] ~= '=' .. digest_of(k)
+    at = at + 2
 end
 for i = at, #ARGV, 7 do
     local k = tonumber(ARGV[i])

@@ -4,7 +4,8 @@
 hash tag, so a cluster keeps them in one slot, and what concerns a run is done by one script:
 
     PREFIX:{SHARD}:r       sorted set of the ids of the shard's runs
-    PREFIX:{SHARD}:e:RUN   sorted set of a run's entries: seq in 19 digits, then the index fields
+    PREFIX:{SHARD}:e:RUN   sorted set of a run's entries: seq in 19 digits, the digest behind its
+                           length in 4 hexadecimal digits, then the other index fields
     PREFIX:{SHARD}:b:RUN   hash from a seq to its body
     PREFIX:format          the version of all this
 
@@ -37,7 +38,9 @@ from holdfast.errors import (
 )
 from holdfast.model import HIDDEN, Entry, Status, follows, verdict_journal
 from holdfast.store import (
+    ANY_HEAD,
     PAGE,
+    Behind,
     Notifying,
     RunFilter,
     Store,
@@ -135,15 +138,18 @@ class RedisStore(Store, Notifying):
             first_use=self._check_format,
         )
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._link.check_open()
-        return append_in_parts(entries, self._together([e.run for e in entries]), self._append)
+        parts = self._together([entry.run for entry in entries])
+        return append_in_parts(entries, behind, parts, self._append)
 
-    def _append(self, entries: Sequence[Entry]) -> list[bool]:
+    def _append(self, entries: Sequence[Entry], behind: Behind) -> list[bool]:
         runs: dict[str, int] = {}  # and the place of its first key
         for entry in entries:
             runs.setdefault(entry.run, len(runs) * scripts.KEYS_OF_A_RUN + 1)
-        arguments: list[object] = [self._channel, self._ttl, *(run.encode() for run in runs)]
+        arguments: list[object] = [self._channel, self._ttl]
+        for run in runs:
+            arguments += (run.encode(), b"=" + behind[run] if run in behind else b"*")
         for entry in entries:
             arguments += (runs[entry.run], *self._packed(entry), self._fate(entry))
             arguments += (_digits(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
@@ -343,14 +349,23 @@ class RedisStore(Store, Notifying):
 
     def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
         """The entry's seq, member and body."""
-        seq = _digits(entry.seq)
-        return seq, seq + pack(entry, len(entry.body)), entry.body
+        seq, digest = _digits(entry.seq), entry.digest
+        fields = pack(entry._replace(digest=b""), len(entry.body))
+        return seq, b"%s%04x%s%s" % (seq, len(digest), digest, fields), entry.body
 
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
         """The entry and the length of its body."""
         if not member[:_WIDTH].isdigit():
             raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
-        return unpack(run, int(member[:_WIDTH]), member[_WIDTH:], body)
+        begin = _WIDTH + 4
+        try:
+            end = begin + int(member[_WIDTH:begin], 16)
+        except ValueError:
+            raise CheckpointCorruptedError(
+                run, int(member[:_WIDTH]), f"{self.url}: it has no digest"
+            ) from None
+        entry, length = unpack(run, int(member[:_WIDTH]), member[end:], body)
+        return entry._replace(digest=member[begin:end]), length
 
     def _check_format(self, client: Any) -> None:
         key = self._prefix + b":format"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
@@ -13,7 +12,11 @@ from holdfast.errors import HoldfastError
 from holdfast.model import Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
+    ANY_HEAD,
+    NO_HEAD,
     PAGE,
+    Behind,
+    Head,
     RunFilter,
     Survives,
     Transactional,
@@ -46,14 +49,19 @@ _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
 _ROW: Final = ", ".join("?" * len(Entry._fields))
-_HEAD: Final = "SELECT max(seq) FROM entries WHERE run = ?"
+_HEAD: Final = "SELECT seq, digest FROM entries WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _INSERT: Final = {
     rows: f"INSERT INTO entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
     for rows in _BATCHES
 }
 # `model.follows` in SQL: the last parameters are the run, and the range for its head.
 _INSERT_NEXT: Final = (
-    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} WHERE coalesce(({_HEAD}), -1) BETWEEN ? AND ?"
+    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
+    "WHERE coalesce((SELECT max(seq) FROM entries WHERE run = ?), -1) BETWEEN ? AND ?"
+)
+_INSERT_BEHIND: Final = (
+    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
+    f"FROM ({_HEAD}) AS head WHERE head.seq BETWEEN ? AND ? AND head.digest = ?"
 )
 # A loose index scan: two look-ups a run, however many entries it has.
 _RUNS: Final = f"""
@@ -98,15 +106,15 @@ class SQLiteStore(TableStore, Transactional):
         if survives not in _SYNCHRONOUS:
             raise ValueError(f"survives must be one of {', '.join(_SYNCHRONOUS)}, not {survives!r}")
         self._work_seconds = work_seconds
-        self._heads: dict[str, int] = {}
+        self._heads: dict[str, Head] = {}
         self._heads_hold = (-1, -1)
         self._db = Connections(self.path, self.url, _SYNCHRONOUS[survives], busy_seconds)
 
-    def append(self, entries: Sequence[Entry]) -> list[bool]:
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if len(entries) == 1:
-            return [self._append_one(entries[0])]
+            return [self._append_one(entries[0], behind)]
         with self._db.transaction(entries[0].run if entries else "") as db:
-            won = self._outcomes(db, entries)
+            won = self._outcomes(db, entries, behind)
             winners = list(compress(entries, won))
             at = 0
             for rows in _BATCHES:
@@ -115,18 +123,22 @@ class SQLiteStore(TableStore, Transactional):
                     at += rows
             return won
 
-    def append_with(self, entries: Sequence[Entry], work: Work) -> list[bool]:
+    def append_with(
+        self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
+    ) -> list[bool]:
+        heads = dict(behind)
         with self._db.transaction(entries[0].run if entries else "") as db:
             for entry in entries:
                 self._heads.pop(entry.run, None)
-            if all(outcomes(entries, partial(_insert_next, db))):
+            place = lambda entry: _insert_next(db, entry, heads.pop(entry.run, None))  # noqa: E731
+            if all(outcomes(entries, place)):
                 run_guarded(db, work, self._work_seconds)
                 return [True] * len(entries)
             db.execute("ROLLBACK")
             db.execute("BEGIN")  # there must be something to commit
             return [False] * len(entries)
 
-    def _append_one(self, entry: Entry) -> bool:
+    def _append_one(self, entry: Entry, behind: Behind) -> bool:
         """As one statement that is its own transaction, instead of four."""
         with self._db.write_lock, self._db.translated:
             db = self._db.writer()
@@ -135,18 +147,20 @@ class SQLiteStore(TableStore, Transactional):
             fault("sqlite.commit.before")
             self._heads.pop(entry.run, None)
             try:
-                won = _insert_next(db, entry)
+                won = _insert_next(db, entry, behind.get(entry.run))
             except sqlite3.OperationalError as error:
                 self._heads.clear()
                 if code_of(error) in _NOTHING_WRITTEN:
                     raise
                 raise self._db.distrusted(db, entry.run, error) from error
             if won:
-                self._heads[entry.run] = entry.seq
+                self._heads[entry.run] = entry.seq, entry.digest
             fault("sqlite.commit.after")
             return won
 
-    def _outcomes(self, db: sqlite3.Connection, entries: Sequence[Entry]) -> list[bool]:
+    def _outcomes(
+        self, db: sqlite3.Connection, entries: Sequence[Entry], behind: Behind
+    ) -> list[bool]:
         """The outcome of each entry.
 
         Heads are remembered until another connection writes, which SQLite counts: to look one up
@@ -160,10 +174,10 @@ class SQLiteStore(TableStore, Transactional):
             self._heads_hold = hold
         first = {entry.run: entry for entry in reversed(entries)}
         for run, entry in first.items():
-            if run not in heads or not follows(entry, heads[run]):
-                (found,) = db.execute(_HEAD, (run,)).fetchone()
-                heads[run] = -1 if found is None else found
-        return outcomes_by_heads(entries, heads)
+            seq, digest = heads.get(run, NO_HEAD)
+            if run not in heads or not follows(entry, seq) or digest != behind.get(run, digest):
+                heads[run] = db.execute(_HEAD, (run,)).fetchone() or NO_HEAD
+        return outcomes_by_heads(entries, heads, behind)
 
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
@@ -220,7 +234,15 @@ class SQLiteStore(TableStore, Transactional):
                 return
 
 
-def _insert_next(db: sqlite3.Connection, entry: Entry) -> bool:
-    """Insert the entry if it follows its run's head, in one statement; return whether it did."""
-    lowest = -1 if follows(entry, -1) else entry.seq - 1
-    return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, entry.seq - 1)).rowcount == 1
+def _insert_next(db: sqlite3.Connection, entry: Entry, behind: bytes | None = None) -> bool:
+    """Insert the entry if it follows its run's head, in one statement; return whether it did.
+
+    With `behind`, only if the head has this digest, or if there is none and this is empty.
+    """
+    lowest, highest = -1 if follows(entry, -1) else entry.seq - 1, entry.seq - 1
+    if behind:
+        row = (*entry, entry.run, lowest, highest, behind)
+        return db.execute(_INSERT_BEHIND, row).rowcount == 1
+    if behind is not None:
+        highest = -1
+    return db.execute(_INSERT_NEXT, (*entry, entry.run, lowest, highest)).rowcount == 1
