@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.events import StepRetrying, StepStarted
-from holdfast.workflow import step, workflow
+from holdfast.events import RollbackStarted, StepRetrying, StepStarted
+from holdfast.workflow import ask, step, workflow
 from tests.workflow.support import Calls, Flow, collect, of, recorded, stop_at
 
 calls = Calls()
@@ -151,5 +151,185 @@ def test_a_failed_run_can_be_gone_back_and_forked(store: hf.Store) -> None:
         assert await engine.run(flow(), run_id="f", resume=True) == (1, "yes")
         assert await engine.run(flow(), run_id="r", resume=True) == (1, "yes")
         assert calls.order == ["a"]
+
+    asyncio.run(main())
+
+
+class Orders:
+    """Steps that can be undone; `ship` fails or asks, as it is told."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.undone: list[str] = []
+        self.ship: Any = lambda: None
+
+    def _act(self, name: str) -> str:
+        self.done.append(name)
+        return name
+
+    def flow(self, **options: Any) -> Any:
+        def undoable(name: str) -> Any:
+            act = step(name).python(self._act, args=(name,)).inline()
+            return act.with_rollback(self.undone.append)
+
+        @workflow("order", **options)
+        def order() -> Flow:
+            yield undoable("pay")
+            yield undoable("pack")
+            yield self.ship()
+
+        return order
+
+
+def _no_ship() -> Any:
+    def fail() -> None:
+        raise ValueError("no ship")
+
+    return step("ship").python(fail)
+
+
+def test_a_fork_that_fails_undoes_only_what_it_did_itself(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: step("ship").python(lambda: None)
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await engine.run(order(), run_id="r")
+        await cp.fork("r", seq=await seq_of(cp, "r", "pay"), run_id="f")
+        await cp.fork("f", run_id="g")  # a fork of the fork
+        orders.ship = _no_ship
+        for fork in ("f", "g"):
+            orders.done.clear()
+            with pytest.raises(hf.StepFailedError):
+                await engine.run(order(), run_id=fork, resume=True)
+            assert orders.done == ["pack"]
+            assert orders.undone == ["pack"], "the payment is the original's"
+            orders.undone.clear()
+
+    asyncio.run(main())
+
+
+def test_a_fork_with_edited_results_does_not_undo_them(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: step("ship").python(lambda: None)
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await engine.run(order(), run_id="r")
+        await cp.fork("r", run_id="f", state={"pay": "by card", "pack": "in a box"})
+        orders.ship = _no_ship
+        with pytest.raises(hf.StepFailedError):
+            await engine.run(order(), run_id="f", resume=True)
+        assert orders.undone == []
+
+    asyncio.run(main())
+
+
+def test_a_fork_that_has_done_nothing_yet_is_cancelled_at_once(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: ask("Ship it?")
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        with pytest.raises(hf.RunPausedError):
+            await engine.run(order(), run_id="r")
+        await cp.fork("r", run_id="f")
+        await engine.cancel("f")
+        assert await engine.status("f") == "cancelled"
+        assert orders.undone == []
+        await engine.cancel("r")
+        with pytest.raises(hf.RunCancelledError):
+            await engine.resume("r", flow=order)
+        assert orders.undone == ["pack", "pay"]
+
+    asyncio.run(main())
+
+
+def test_a_fork_whose_results_are_migrated_does_not_undo_them(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: step("ship").python(lambda: None)
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        await hf.Engine(cp).run(order(), run_id="r")
+        await cp.fork("r", seq=await seq_of(cp, "r", "pay"), run_id="f")
+        orders.ship = _no_ship
+        changed = orders.flow(version="2", migrate={"1": lambda results: results})
+        with pytest.raises(hf.StepFailedError):
+            await hf.Engine(cp).run(changed(), run_id="f", resume=True)
+        assert orders.undone == ["pack"]
+
+    asyncio.run(main())
+
+
+def test_a_crash_while_a_fork_is_undone_undoes_no_more_after_a_resume(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: step("ship").python(lambda: None)
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await engine.run(order(), run_id="r")
+        await cp.fork("r", seq=await seq_of(cp, "r", "pay"), run_id="f")
+        orders.ship = _no_ship
+        await stop_at(engine.resume_stream("f", flow=order), RollbackStarted)
+        with pytest.raises(hf.StepFailedError):
+            await engine.resume("f", flow=order)
+        assert orders.undone == ["pack"]
+
+    asyncio.run(main())
+
+
+def test_going_back_in_a_run_leaves_what_it_did_before_to_be_undone(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = lambda: step("ship").python(lambda: None)
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await engine.run(order(), run_id="r")
+        orders.ship = _no_ship
+        with pytest.raises(hf.StepFailedError):
+            await engine.resume("r", flow=order, from_step="pack")
+        assert orders.done == ["pay", "pack", "pack"]
+        assert orders.undone == ["pack", "pay"]
+
+    asyncio.run(main())
+
+
+def test_a_fork_executes_child_runs_of_its_own(store: hf.Store) -> None:
+    calls.take()
+
+    @workflow
+    def part() -> Flow:
+        return (yield step("work").python(calls, args=("work",)))
+
+    @workflow
+    def whole() -> Flow:
+        yield step("first").python(calls, args=("first",))
+        yield step("sub").subworkflow(part)
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await engine.run(whole(), run_id="r")
+        await cp.fork("r", seq=await seq_of(cp, "r", "first"), run_id="f")
+        await cp.fork("r", run_id="g")
+        await engine.run(whole(), run_id="f", resume=True)
+        await engine.run(whole(), run_id="g", resume=True)
+        assert calls.take() == ["first", "work", "work"]
+        for fork in ("f", "g"):
+            await cp.clear(fork)
+        left = [run.run_id async for run in cp.iter_runs()]
+        assert sorted(left) == ["r", "r//sub"]
 
     asyncio.run(main())

@@ -121,6 +121,7 @@ class Meta:
     kind = Key(str, "python")  # of a workflow's step
     built = Key(bool, False)  # the body of a `for_each` returned a step
     undo = Key(bool, False)  # the step says how to undo it
+    copied = Key(bool, False)  # of a fork's result: the origin executed the step, and may undo it
     called_with = Key(str, None)
     args = Key(str, None)  # of a workflow's step: a short digest of its arguments
     failed = Key(bool, False)  # of a decision: it says how a failure is handled
@@ -158,6 +159,11 @@ class Meta:
     def birth_id(self) -> str:
         """Of an opening: distinguishes this run from earlier and later ones with its id."""
         return self.birth or self._entry.entry_id.hex()
+
+    @property
+    def is_to_undo(self) -> bool:
+        """Of a result: whether its run undoes the step when it fails or is cancelled."""
+        return self.undo and not self.copied
 
     @property
     def in_branch(self) -> bool:

@@ -163,9 +163,12 @@ def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Dra
             if entry.step not in edited:
                 break
             encoding = compose.encode(core, run, edited.pop(entry.step))
-            copies.append(_draft(entry)._replace(encoding=encoding))
+            draft = _draft(entry)._replace(encoding=encoding)
         else:
-            copies.append(copy_of(core, entry))
+            draft = copy_of(core, entry)
+        if entry.kind == Kind.RESULT:
+            draft = draft._replace(meta=dump_meta({**Meta(entry).fields, "copied": True}))
+        copies.append(draft)
     if edited:
         raise ValueError(f"the run had no result of {', '.join(map(repr, edited))} there")
     while edited is not None and copies and copies[-1].kind != Kind.RESULT:

@@ -229,7 +229,7 @@ class Interpreter:
             if known.arguments not in (None, arguments_of(step)):
                 self._differs(key, step.name)
             value = typed(step, key, known.outcome.value)
-            self.note(key, step, value, known.order)
+            self.note(key, step, value, known.order, copied=known.copied)
             return Outcome(value)
         refuse_steps(step)
         child = None
@@ -376,10 +376,12 @@ class Interpreter:
             raise Mismatch(f"{key} ({known.kind})", f"{key} ({kind})")
         return known
 
-    def note(self, key: str, step: Step[Any] | None, value: Any, order: int) -> None:
-        """A step's result, as the flow sees it."""
+    def note(
+        self, key: str, step: Step[Any] | None, value: Any, order: int, *, copied: bool = False
+    ) -> None:
+        """A step's result, as the flow sees it. What is `copied`, another run did and may undo."""
         self.results[key] = value
-        if step is not None and step.undo is not None:
+        if step is not None and step.undo is not None and not copied:
             self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
 
     def _resume(self, fiber: Fiber, outcome: Outcome) -> None:

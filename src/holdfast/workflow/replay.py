@@ -30,6 +30,7 @@ class Recorded(NamedTuple):
     built: bool = False  # by the body of a for_each, which returned a step
     called_with: str | None = None  # what its step was called with, where that is known
     arguments: str | None = None  # a short digest of that, where it is known
+    copied: bool = False  # from the run that this one is a fork of
 
 
 class Replay:
@@ -81,9 +82,9 @@ class Replay:
         if entry.kind == Kind.RESULT:
             value = Outcome(history.value(entry))
             found[key] = Recorded(
-                meta.kind, value, entry.seq, meta.built, meta.called_with, meta.args
+                meta.kind, value, entry.seq, meta.built, meta.called_with, meta.args, meta.copied
             )
-            if meta.undo:
+            if meta.is_to_undo:
                 self.undoable.add(key)
         elif entry.kind == Kind.DECISION and meta.undone is None:
             found[key] = Recorded(DECISION, Outcome(history.value(entry)), entry.seq)
@@ -118,11 +119,11 @@ class Replay:
     ) -> None:
         if change is None:
             return
-        for key in results:
-            del self.found[key]
+        copied = {key for key in results if self.found.pop(key).copied}
         changed = change(dict(results))
         if not isinstance(changed, Mapping):
             raise TypeError(f"migrate= must return the results by step, not {changed!r}")
         self._migrated |= set(changed)
         for order, (key, value) in enumerate(changed.items()):
-            self.found[key] = Recorded("", Outcome(value), order)
+            others = key in copied if key in results else bool(copied)  # a new name says nothing
+            self.found[key] = Recorded("", Outcome(value), order, copied=others)

@@ -287,7 +287,7 @@ def _is_idle(core: Core, head: Entry) -> bool:
 def _has_to_undo(core: Core, run_id: str) -> bool:
     entries = core.journals.trail(run_id)
     return any(child.status not in _OVER for child in children(core, run_id)) or any(
-        Meta(e).undo for e in entries if e.kind == Kind.RESULT
+        Meta(e).is_to_undo for e in entries if e.kind == Kind.RESULT
     )
 
 
