@@ -333,3 +333,26 @@ def test_a_fork_executes_child_runs_of_its_own(store: hf.Store) -> None:
         assert sorted(left) == ["r", "r//sub"]
 
     asyncio.run(main())
+
+
+def test_what_is_being_undone_is_not_continued_from(store: hf.Store) -> None:
+    orders = Orders()
+    orders.ship = _no_ship
+    order = orders.flow()
+
+    async def main() -> None:
+        cp = hf.Checkpointer(store)
+        engine = hf.Engine(cp)
+        await stop_at(engine.stream(order(), run_id="r"), RollbackStarted)
+        for seq in (await seq_of(cp, "r", "pay"), await seq_of(cp, "r", "pack")):
+            with pytest.raises(hf.RunFinishedError, match="its steps were undone"):
+                await cp.fork("r", seq=seq)
+            with pytest.raises(hf.RunFinishedError, match="its steps were undone"):
+                await cp.rollback("r", seq=seq)
+        with pytest.raises(hf.RunFinishedError, match="its steps were undone"):
+            await engine.resume("r", flow=order, from_step="pack")
+        with pytest.raises(hf.StepFailedError):
+            await engine.resume("r", flow=order)
+        assert orders.undone == ["pack", "pay"]
+
+    asyncio.run(main())

@@ -11,7 +11,7 @@ from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import CARRY_STATE, Entry, Kind, Status
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
@@ -35,20 +35,32 @@ _RECORDED: Final = (
 
 
 def refuse_undone(core: Core, run: str, seq: int) -> None:
-    """Raise `RunFinishedError` where a step up to `seq` was undone since. Blocks.
+    """Raise `RunFinishedError` where a step up to `seq` was undone since, or is to be. Blocks.
 
     A run continued from there would take that step for done.
     """
     head = core.journals.head(run)
-    if head is None or head.status not in (Status.FAILED, Status.CANCELLED):
+    if head is None:
         return
-    undone = Meta(head).rolled_back
-    steps = {str(key).removeprefix("undo/") for key in undone}
-    if steps and any(
-        entry.kind == Kind.RESULT and entry.step in steps and entry.seq <= seq
-        for entry in core.journals.entries(run)
-    ):
-        raise RunFinishedError(run, f"{head.status} and rolled back")
+    results = (e for e in core.journals.entries(run) if e.kind == Kind.RESULT and e.seq <= seq)
+    if head.status in (Status.FAILED, Status.CANCELLED):
+        steps = {str(key).removeprefix("undo/") for key in Meta(head).rolled_back}
+        if steps and any(entry.step in steps for entry in results):
+            raise RunFinishedError(run, f"{head.status} and rolled back")
+    elif _is_rolled_back(core, head) and any(Meta(entry).is_to_undo for entry in results):
+        raise RunFinishedError(run, "being rolled back")
+
+
+def _is_rolled_back(core: Core, head: Entry) -> bool:
+    """Whether the steps of a run are being undone: nothing else is recorded in it then."""
+    if head.status != Status.RUNNING or head.kind in CARRY_STATE:
+        return False
+    for entry in core.journals.entries(head.run, newest_first=True):
+        if entry.kind == Kind.FAIL and Meta(entry).of == "rollback":
+            return True
+        if entry.kind in CARRY_STATE or entry.kind in (Kind.OPEN, Kind.ROLLBACK):
+            return False
+    return False
 
 
 def branch_off(
