@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast as hf
 from holdfast.events import RollbackStarted, StepCompleted, StepFailed
-from holdfast.model import Kind, Status
+from holdfast.model import Entry, Kind, Status
+from holdfast.store import ANY_HEAD, Behind
+from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import Workflow, parallel, step, workflow
-
-_ASIDE = (Kind.REQUEST, Kind.CHILD)
 
 
 class Weather:
@@ -69,11 +71,13 @@ class Weather:
 
 
 def _steps(engine: hf.Engine) -> list[tuple[str, str | None]]:
-    """What is recorded of the run behind its opening."""
+    """What is recorded of the run's steps, if nothing has ended it."""
     store = engine.checkpointer.core.journals.store
-    _, *entries = store.read("run")
-    assert {entry.status for entry in entries} == {Status.RUNNING.value}, "nothing ended it"
-    return [(entry.kind, entry.step) for entry in entries if entry.kind not in _ASIDE]
+    about_steps = (Kind.RESULT, Kind.DECISION, Kind.FAIL)
+    entries = store.read("run")
+    ends = (Kind.PAUSE, Kind.COMPLETE, Kind.CANCEL)
+    assert not [entry for entry in entries if entry.kind in ends or entry.status == Status.FAILED]
+    return [(entry.kind, entry.step) for entry in entries if entry.kind in about_steps]
 
 
 def test_an_outage_of_a_child_run_while_a_step_beside_it_finishes_is_no_pause() -> None:
@@ -209,3 +213,72 @@ def test_what_a_flow_still_awaits_when_its_steps_are_undone_is_not_taken_for_the
         assert undone == ["made"]
 
     asyncio.run(main())
+
+
+class Flaky(SQLiteStore):
+    """Takes nothing while it is told to refuse entries of a kind."""
+
+    refuses: Kind | None = None
+
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        if any(entry.kind == self.refuses for entry in entries):
+            raise hf.StoreUnavailableError("the disk is full")
+        return super().append(entries, behind)
+
+
+@pytest.fixture
+def flaky(tmp_path: Path) -> Iterator[Flaky]:
+    store = Flaky(tmp_path / "runs.db")
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize("refused", [Kind.FAIL, Kind.DECISION])
+def test_an_outage_while_a_run_is_undone_leaves_the_rest_to_be_undone(
+    flaky: Flaky, refused: Kind
+) -> None:
+    """A `fail` begins the undoing, a `decision` says that a step was undone."""
+    undone, outages = list[str](), [refused]
+
+    @workflow
+    async def flow() -> None:
+        for name in "ab":
+            made = step(name).python(lambda name=name: name).inline()
+            await made.with_rollback(undone.append)
+        flaky.refuses = outages.pop() if outages else None
+        raise ValueError("it failed")
+
+    engine = hf.Engine(hf.Checkpointer(flaky, deadline=0.2))
+    with pytest.raises(hf.CheckpointSaveError):
+        engine.run_sync(flow(), run_id="run")
+    assert undone == (["b"] if refused == Kind.DECISION else [])
+    undone.clear()
+    flaky.refuses = None
+    with pytest.raises((hf.StepFailedError, ValueError), match="it failed") as failed:
+        engine.run_sync(flow(), run_id="run", resume=True)
+    assert undone == ["b", "a"]
+    assert not getattr(failed.value, "__notes__", ()), "all could be undone"
+
+
+def test_an_outage_where_a_failed_attempt_is_noted_is_no_failure_of_the_step(flaky: Flaky) -> None:
+    attempts: list[int] = []
+
+    def work() -> str:
+        attempts.append(hf.current_step().attempt)
+        if len(attempts) == 1:
+            flaky.refuses = Kind.FAIL
+            raise ValueError("the first fails")
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        result: str = await step("work").python(work).retry(3, 0.0)
+        return result
+
+    engine = hf.Engine(hf.Checkpointer(flaky, deadline=0.2))
+    with pytest.raises(hf.CheckpointSaveError):
+        engine.run_sync(flow(), run_id="run")
+    assert Kind.FAIL not in [entry.kind for entry in flaky.read("run")]
+    flaky.refuses = None
+    assert engine.run_sync(flow(), run_id="run", resume=True) == "done"
+    assert len(attempts) == 2
