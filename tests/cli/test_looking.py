@@ -130,6 +130,30 @@ def test_show_tells_what_happened_when(cli: Cli, cp: hf.SyncCheckpointer) -> Non
     assert [run["run_id"] for run in document["children"]] == ["etl//total"]
 
 
+def test_show_draws_child_runs_below_the_runs_that_began_them(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    @workflow
+    async def leaf() -> None: ...
+
+    @workflow
+    async def branch() -> None:
+        await parallel(leaf(), leaf())
+
+    @workflow
+    async def tree() -> None:
+        await parallel(branch(), leaf())
+
+    for run_id in ("oak", "o" * 500):
+        hf.Engine(cp).run_sync(tree(), run_id=run_id)
+        shown = cli("show", run_id).out
+        drawn = shown[shown.index("child runs") :].splitlines()[1:6]
+        assert [line.partition("──")[0] for line in drawn if "──" in line] == [
+            "├", "│   ├", "│   └", "└",
+        ]  # fmt: skip
+    assert cli("show", "oak//b", "--json").json["run"]["run_id"].startswith("oak//")
+
+
 def test_show_finds_the_newest_run_of_a_thread(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     cp.save("first", 1, thread_id="talk")
     cp.save("second", 2, thread_id="talk")

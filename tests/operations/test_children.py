@@ -117,11 +117,10 @@ def test_what_only_shares_the_beginning_of_an_id_stays(
 def test_an_active_child_run_keeps_everything_from_being_deleted(
     cp: hf.SyncCheckpointer, delete: Callable[[hf.SyncCheckpointer], object]
 ) -> None:
-    with pytest.raises(hf.RunPausedError):
-        hf.Engine(cp).run_sync(waits(), run_id="x", owner="ann", thread_id="t")
-    cp.save("x", "taken from its engine")
+    hf.Engine(cp).run_sync(whole(), run_id="x", owner="ann", thread_id="t")
+    cp.save("x//sub//inner", "waits", status="paused")
     before = [(found.run_id, found.seq) for found in cp.runs()]
-    with pytest.raises(hf.RunActiveError, match="force=True"):
+    with pytest.raises(hf.RunActiveError, match=r"x//sub//inner.*force=True"):
         delete(cp)
     assert [(found.run_id, found.seq) for found in cp.runs()] == before
     cp.clear("x", force=True)
@@ -466,26 +465,47 @@ def _append(cp: hf.SyncCheckpointer, run_id: str, drafts: list[Draft]) -> None:
     assert ticket.error is None
 
 
-NAMES = ["a", "a//b", "a//b//c", "a@s", "a@s//b", "a/b", "b", "b//a"]
+@pytest.mark.parametrize(
+    ("parent", "birth"),
+    [("x@s", "old"), ("x@t", "old"), ("y@s", "now"), (None, "now"), ("x", "now")],
+)
+def test_a_run_that_a_journal_names_is_no_child_unless_it_says_so_itself(
+    parent: str | None, birth: str
+) -> None:
+    with hf.SyncCheckpointer("memory://") as cp:
+        begin(cp, "x", birth="now")
+        record(cp, "x", ("s", "x//s"))
+        begin(cp, "x//s", parent=parent, parent_birth=birth)
+        assert cp.children("x") == []
+        cp.clear("x")
+        assert run_ids(cp) == ["x//s"]
+
+
+NAMES = ["a", "a//b", "a//b//c", "a//d", "a@s", "a@s//b", "a/b", "b//a"]
 names = st.sampled_from(NAMES)
-births = st.sampled_from(["1", "2"])
+births = st.sampled_from(["1", "1", "2"])
+keys = st.sampled_from(["s", "s", "s@s"])
 
 
 @given(
-    st.dictionaries(names, st.tuples(births, st.none() | names, births), min_size=1),
-    st.lists(st.tuples(names, names, st.sampled_from(["s", "s@s"])), max_size=12),
+    st.dictionaries(names, st.tuples(births, names, keys, births), min_size=2),
+    st.sets(names, min_size=2),
+    st.lists(st.tuples(names, names, keys), max_size=5),
     names,
 )
 def test_whatever_is_recorded_only_what_both_sides_say_is_deleted_together(
-    opened: dict[str, tuple[str, str | None, str]], begun: list[tuple[str, str, str]], root: str
+    opened: dict[str, tuple[str, str, str, str]],
+    recorded: set[str],
+    lies: list[tuple[str, str, str]],
+    root: str,
 ) -> None:
     """Lies, cycles, foreign births and ids that hold an @ included."""
-    keys = {child: key for _, child, key in begun}
     says = {
-        name: (f"{parent}@{keys.get(name, 's')}", parent_birth)
-        for name, (_, parent, parent_birth) in opened.items()
-        if parent is not None and "//" in name
+        name: (f"{parent}@{key}", parent_birth)
+        for name, (_, parent, key, parent_birth) in opened.items()
+        if "//" in name
     }
+    begun = [*lies, *((opened[name][1], name, opened[name][2]) for name in recorded & says.keys())]
 
     def together(is_recorded: Callable[[str, str, str], bool]) -> set[str]:
         """The root, and what says so itself and is recorded."""
@@ -504,7 +524,7 @@ def test_whatever_is_recorded_only_what_both_sides_say_is_deleted_together(
         return found
 
     with hf.SyncCheckpointer("memory://") as cp:
-        for name, (birth, _, _) in opened.items():
+        for name, (birth, *_) in opened.items():
             said, parent_birth = says.get(name, (None, None))
             begin(cp, name, birth=birth, parent=said, parent_birth=parent_birth)
         for name, child, key in begun:

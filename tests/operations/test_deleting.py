@@ -11,6 +11,10 @@ import pytest
 
 import holdfast as hf
 from holdfast.checkpoint import to_micros
+from holdfast.evidence import Evidence, EvidencePack, EvidenceType
+from holdfast.manager import TaskCheckpoint
+from holdfast.model import verdict_journal
+from holdfast.store import RunFilter
 from tests.conftest import Grow
 from tests.faults import FakeClock
 
@@ -99,6 +103,28 @@ def test_a_cleared_run_is_gone_and_its_id_starts_anew_after_it(
     assert anew.seq > old[-1].seq, "no seq is ever used twice"
     assert anew.parent_id is None
     assert states(cp, "run") == [99]
+
+
+def test_a_new_run_under_an_old_id_sees_no_names_and_verdicts_of_the_old_one(
+    cp: hf.SyncCheckpointer,
+) -> None:
+    manager = hf.CheckpointManager(cp)
+    claim = Evidence(EvidenceType.ARTIFACT_EXISTS, "itself", {"path": __file__})
+
+    def commit() -> TaskCheckpoint:
+        begun = manager.begin_step("task", "tool_executed", {"n": 1})
+        return manager.commit_step(begun, EvidencePack([claim]), checkpoint_id="my-name")
+
+    old = commit()
+    assert old.verified
+    cp.clear("task")
+    assert cp.store.runs(RunFilter(prefix=verdict_journal(""))) == []
+    assert manager.get_checkpoint("my-name") is None
+    manager.auto_verify = False
+    anew = commit()
+    assert not anew.verified
+    assert anew.seq > old.seq
+    assert manager.get_checkpoint("my-name") == anew
 
 
 def test_deleting_the_only_checkpoint_deletes_the_run(cp: hf.SyncCheckpointer) -> None:

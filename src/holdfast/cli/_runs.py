@@ -1,6 +1,6 @@
 """Runs and checkpoints as they are named on the command line."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session
 from holdfast.engine.resume.holders import activity_of
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
-from holdfast.model import checkpoint_id
+from holdfast.model import OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run
 
 _CANDIDATES: Final = 10
@@ -32,8 +32,7 @@ def _completions(ctx: click.Context, _: click.Parameter, incomplete: str) -> lis
     try:
         with Session(ctx.params.get("store"), False).opened() as cp:
             runs = cp.runs(prefix=incomplete, limit=_COMPLETED)
-            names = {run.run_id for run in runs if run.run_id.isprintable()}
-            return sorted(name for name in names if parent_run(cp.core, name) not in names)
+            return [run.run_id for run in _outermost(cp, runs) if run.run_id.isprintable()]
     except (HoldfastError, click.ClickException, OSError):
         return []
 
@@ -47,12 +46,7 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
     exact = cp.run(text)
     if exact is not None:
         return exact
-    matches = (
-        run
-        for run in cp.iter_runs(prefix=text)
-        if not (parent_run(cp.core, run.run_id) or "").startswith(text)
-    )
-    found = list(islice(matches, _CANDIDATES + 1))
+    found = _outermost(cp, cp.iter_runs(prefix=text), _CANDIDATES + 1)
     if not found and threads and (members := cp.thread(text)):
         return members[0]
     if not found:
@@ -63,6 +57,23 @@ def find_run(cp: SyncCheckpointer, text: str, *, threads: bool = False) -> RunIn
         listed = "".join(f"\n  {name}" for name in [*names, *more])
         raise click.UsageError(f"{text!r} could be any of these runs; give more of the id:{listed}")
     return found[0]
+
+
+def _outermost(
+    cp: SyncCheckpointer, runs: Iterable[RunInfo], most: int | None = None
+) -> list[RunInfo]:
+    """At most so many of the runs that are no child runs; of child runs alone, the outer ones."""
+    within: list[RunInfo] = []
+    found: list[RunInfo] = []
+    for run in runs:
+        (within if OF_CHILD in run.run_id else found).append(run)
+        if len(found) == most:
+            break
+    if found:
+        return found
+    names = {run.run_id for run in within}
+    outer = (run for run in within if parent_run(cp.core, run.run_id) not in names)
+    return list(islice(outer, most))
 
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:

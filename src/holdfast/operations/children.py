@@ -87,7 +87,7 @@ def _children_of(core: Core, run: str) -> set[str]:
     birth = _birth(opening)
     named, damaged = _named_by(core, run)
     found = {child for step, child in named if _says(core, child) == (f"{run}@{step}", birth)}
-    if birth is None or damaged or any(child not in found for _, child in named):
+    if damaged or any(child not in found for _, child in named):
         found.update(_naming(core, run, birth))
     return found
 

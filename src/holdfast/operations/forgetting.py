@@ -112,13 +112,14 @@ def forget(
 
 def _heads(core: Core, owner: str | None, thread_id: str | None, run_id: str | None) -> list[Entry]:
     """The heads of all runs that are meant, every child run before its parent."""
-    if run_id is not None:
-        return family(core, run_id)
-    found: dict[str, Entry] = {}
-    for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
-        for head in family(core, run.run_id):
-            found.setdefault(head.run, head)
-    return list(found.values())
+    with reading.outages_named(run_id):
+        if run_id is not None:
+            return family(core, run_id)
+        found: dict[str, Entry] = {}
+        for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
+            for head in family(core, run.run_id):
+                found.setdefault(head.run, head)
+        return list(found.values())
 
 
 def _looked_at(core: Core, head: Entry) -> Forgotten:
