@@ -104,7 +104,8 @@ def main() -> None:
             start = "http://127.0.0.1:8765/"
         engine = hf.Engine(options.store)
         call = crawl(start, options.depth)
-        print("done:", engine.run_sync(call, run_id=f"crawl {start}", resume=True))
+        run_id = f"crawl {start.replace('//', '/')}"  # only the ids of child runs hold "//"
+        print("done:", engine.run_sync(call, run_id=run_id, resume=True))
 
 
 if __name__ == "__main__":
