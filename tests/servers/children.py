@@ -61,3 +61,9 @@ def save_many_times(url: str, number: int, count: int, ready: Any, newer: Any = 
         for n in range(count):
             cp.save(f"run-{number}", n)
             cp.save(f"shared-{number // 10}", [number, n])
+
+
+def clear_and_die(url: str, run: str, nth: int) -> None:
+    """Clear a run, and die at the nth fault point."""
+    with hf.SyncCheckpointer(url) as cp, faults.at(faults.ANY, faults.kill, nth=nth):
+        cp.clear(run)

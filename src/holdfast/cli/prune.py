@@ -24,7 +24,12 @@ from holdfast.model import Retention
     "Delete checkpoints older than this, but never a run's current one.",
     type=age,
 )
-@option("--runs-older-than AGE", "Delete whole runs whose last entry is older than this.", type=age)
+@option(
+    "--runs-older-than AGE",
+    "Delete whole runs whose last entry, and that of each of their child runs, is older than this. "
+    "Child runs go with their parent.",
+    type=age,
+)
 @option(
     "--archive DIR",
     "First write what is deleted to files there: whole runs for `holdfast import`, "
