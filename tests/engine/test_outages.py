@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +284,39 @@ def test_an_outage_where_a_failed_attempt_is_noted_is_no_failure_of_the_step(fla
     flaky.refuses = None
     assert engine.run_sync(flow(), run_id="run", resume=True) == "done"
     assert len(attempts) == 2
+
+
+def test_a_damaged_child_run_is_no_failure_of_its_step_and_undoes_nothing(tmp_path: Path) -> None:
+    undone: list[str] = []
+    path = tmp_path / "runs.db"
+
+    @workflow
+    async def part() -> str:
+        return await step("work").python(lambda: "work").inline()
+
+    @workflow
+    async def whole() -> str:
+        await step("made").python(lambda: "made").inline().with_rollback(undone.append)
+        return await part()
+
+    async def leave() -> None:
+        async with hf.Engine(path) as engine:
+            async for event in engine.stream(whole(), run_id="run"):
+                if isinstance(event, StepCompleted) and event.name == "work":
+                    break  # and never comes back
+
+    def alter(old: bytes, new: bytes) -> None:
+        with closing(sqlite3.connect(path)) as db, db:
+            changed = "CAST(replace(body, ?, ?) AS BLOB)"
+            db.execute(f"UPDATE entries SET body = {changed} WHERE run = 'run//part'", (old, new))
+
+    asyncio.run(leave())
+    alter(b"work", b"walk")
+    with hf.Engine(path) as engine:
+        with pytest.raises(hf.CheckpointCorruptedError):
+            engine.run_sync(whole(), run_id="run", resume=True)
+        assert undone == []
+        assert _steps(engine) == [("result", "made")]
+    alter(b"walk", b"work")
+    with hf.Engine(path) as engine:
+        assert engine.run_sync(whole(), run_id="run", resume=True) == "work"

@@ -23,12 +23,14 @@ from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.threads import carried, in_thread, submit, threads
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointLoadError,
     CheckpointSaveError,
     FlowChangedError,
     LeaseLostError,
     RunActiveError,
     RunCancelledError,
+    RunExistsError,
     RunMismatchError,
     RunPausedError,
     RunTimeoutError,
@@ -46,8 +48,9 @@ if TYPE_CHECKING:
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _NO_FAILURE: Final = (
-    CheckpointLoadError, CheckpointSaveError, FlowChangedError, LeaseLostError, RunActiveError,
-    StoreError, RunMismatchError, VerificationError)  # fmt: skip
+    CheckpointCorruptedError, CheckpointLoadError, CheckpointSaveError, FlowChangedError,
+    LeaseLostError, RunActiveError, RunExistsError, RunMismatchError, StoreError, VerificationError,
+)  # fmt: skip
 """What keeps a child run from being executed here and now: the step itself did not fail."""
 
 
