@@ -363,3 +363,44 @@ def test_a_listing_that_misses_an_entry_is_completed(
     listings = iter([[0, 1, 2, 4], [0, 1, 2, 3, 4, 5]])
     monkeypatch.setattr(run_module, "_listed", lambda run: next(listings))
     assert [item.seq for item in store.read("run")] == [0, 1, 2, 3, 4]
+
+
+def test_a_temporary_directory_that_was_removed_is_made_again(store: FileStore, root: Path) -> None:
+    """As whoever cleans up directories that look temporary does it."""
+    store.append([entry("run", 0)])
+    for seq in range(1, 4):
+        shutil.rmtree(root / ".tmp")
+        assert store.append([entry("run", seq)]) == [True]
+    (own,) = (root / ".tmp").iterdir()
+    own.rmdir()
+    assert store.trim(entry("run", 4, kind="trim"), {0: None, 1: b"new"})
+    own.rmdir()
+    assert store.erase(tombstone("run", 5))
+    assert [item.seq for item in store.read("run")] == [5]
+    assert list((root / ".tmp").iterdir()) == [own]
+    assert list(own.iterdir()) == []
+
+
+def test_the_temporary_directory_of_a_live_store_is_not_taken_for_an_abandoned_one(
+    store: FileStore, root: Path
+) -> None:
+    store.append([entry("run", 0)])
+    shutil.rmtree(root / ".tmp")
+    store.append([entry("run", 1)])
+    (own,) = (root / ".tmp").iterdir()
+    with closing(FileStore(root)) as other:  # it sweeps when it first writes
+        other.append([entry("run", 2)])
+        assert own.exists()
+        assert store.append([entry("run", 3)]) == [True]
+
+
+def test_stores_exclude_each_other_after_the_lock_file_was_removed(
+    store: FileStore, root: Path
+) -> None:
+    store.append([entry("run", 0)])
+    (root / ".lock").unlink()
+    with closing(FileStore(root, lock_seconds=0.01)) as newcomer:
+        newcomer.append([entry("run", 1)])
+        with store._root.lock(), pytest.raises(StoreUnavailableError, match="locked"):
+            newcomer.append([entry("run", 2)])
+        assert store.append([entry("run", 2)]) == [True]

@@ -68,23 +68,20 @@ class Root:
         """
         deadline = time.monotonic() + self._lock_seconds
         with self._mutex:  # threads of one process never hold it for long
-            if self._lock_fd is None:
-                with self.open() as root:
-                    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                    self._lock_fd = os.open(".lock", flags, 0o600, dir_fd=root)
-            self._wait_for_lock(self._lock_fd, deadline)
+            fd = self._lock_file()
+            self._wait_for_lock(fd, deadline)
             try:
-                unchanged = os.pread(self._lock_fd, _TOKEN_BYTES, 0) == self._token
+                unchanged = os.pread(fd, _TOKEN_BYTES, 0) == self._token
                 if not unchanged:
-                    os.pwrite(self._lock_fd, self._token, 0)
+                    os.pwrite(fd, self._token, 0)
                 yield unchanged
             finally:
-                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+                fcntl.flock(fd, fcntl.LOCK_UN)
 
     @contextmanager
     def temporary(self) -> Iterator[int]:
         """A handle of a directory for files that are not part of the store yet, or no longer."""
-        if self._temp_fd is None:
+        if self._temp_fd is None or os.fstat(self._temp_fd).st_nlink == 0:  # it was removed
             with self.lock():
                 self._open_temp()
         with (
@@ -119,6 +116,17 @@ class Root:
                 os.close(fd)
         self._lock_fd = self._temp_fd = None
 
+    def _lock_file(self) -> int:
+        """The lock file, opened again if others can't find it any more."""
+        if self._lock_fd is not None and os.fstat(self._lock_fd).st_nlink == 0:
+            fd, self._lock_fd = self._lock_fd, None
+            os.close(fd)
+        if self._lock_fd is None:
+            with self.open() as root:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._lock_fd = os.open(".lock", flags, 0o600, dir_fd=root)
+        return self._lock_fd
+
     def _wait_for_lock(self, fd: int, deadline: float) -> None:
         sleep = 0.0002
         while True:
@@ -140,7 +148,10 @@ class Root:
         it. Locks are better than pids, which are reused and differ between containers.
         """
         if self._temp_fd is not None:
-            return
+            if os.fstat(self._temp_fd).st_nlink:
+                return
+            fd, self._temp_fd = self._temp_fd, None
+            os.close(fd)
         with self.open() as root:
             make_directory(".tmp", root)
             with opened(".tmp", root) as temps:

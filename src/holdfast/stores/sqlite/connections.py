@@ -20,14 +20,15 @@ from holdfast.errors import (
 )
 from holdfast.seams import fault, on_fork
 from holdfast.stores._shared.errors import Translated
+from holdfast.stores.sqlite.files import OpenFiles
 from holdfast.stores.sqlite.schema import check_version, make_file, prepare
 
 MAX_READERS: Final = 4
 _OPENING_MILLISECONDS: Final = 10_000  # many processes may create the schema at once
 _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 _FORK_SECONDS: Final = 60.0  # longer than a commit= may take
-_IDENTIFY_SECONDS: Final = 0.05  # a look at the file costs as much as a tenth of a small commit
-
+_OPENING_TRIES: Final = 3
+LOOK_SECONDS = 0.05  # before a transaction or a read; after a commit always
 
 _inherited: list[object] = []
 """Connections of the parent process, which this one must neither use nor close."""
@@ -46,15 +47,16 @@ class Connections:
         self._writer: sqlite3.Connection | None = None
         self._readers: list[sqlite3.Connection] = []  # those that rest; others are in use
         self._reading = 0
+        self._epoch = 0  # which files the readers have open
         self._closed = False
         self._held_by = 0  # the thread that is in a transaction
         self._at_rest = True  # no connection was open at the last fork
         self._torn = False  # of this process by a fork
         self._make_locks()
+        self._files = OpenFiles(path)
+        self._look_at = 0.0  # when to look again whether they are still there
         with self.translated:
             make_file(self.path)
-            self._opened = self._identity()
-            self._identified = time.monotonic()
             self._writer = self._open_writer()
         on_fork(self._in_child, before=self._before_fork, in_parent=self._release_locks)
 
@@ -113,57 +115,116 @@ class Connections:
             )
 
     def _close_connections(self) -> None:
-        for connection in (*self._readers, self._writer):
+        connections = (*self._readers, self._writer)
+        self._readers, self._writer = [], None  # first: Ctrl-C may come in between
+        self.generation += 1
+        for connection in connections:
             if connection is not None:
                 connection.close()
-        self._readers, self._writer = [], None
-        self.generation += 1
 
     def writer(self) -> sqlite3.Connection:
         """The writing connection; the caller holds `write_lock`."""
         self._refuse_unusable()
+        if self._writer is not None and time.monotonic() >= self._look_at:
+            self._look()
         if self._writer is None:
             self._writer = self._open_writer()
-        now = time.monotonic()
-        if now - self._identified > _IDENTIFY_SECONDS:
-            if self._identity() != self._opened:
-                raise StoreError(
-                    f"{self.url}: the file was removed or replaced; open the store again"
-                )
-            self._identified = now
         return self._writer
 
-    def _identity(self) -> tuple[int, int] | None:
-        """Which file the path names; a file that was removed would still take writes."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
+    def confirm(self, run: str) -> None:
+        """Raise `OutcomeUnknownError` if what was just committed may be in a file that is gone."""
+        if self._files.unchanged():
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            return
+        self.generation += 1
+        self._look_at = 0.0
+        raise OutcomeUnknownError(
+            run, f"{self.url}: one of its files was removed or replaced while it was open"
+        )
+
+    def _look(self) -> None:
+        """Close all connections if a file was removed or replaced; needs `write_lock`."""
+        if self._writer is None or self._files.unchanged():
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            return
+        if not self._files.exists():
+            raise self._removed()
+        self._drop_readers()
+        old = self._writer
+        if self._files.log_was_replaced:
+            # The new one first: if ours is the last to close, SQLite applies its log and removes
+            # the other.
+            self._writer = self._open_writer()
+            old.close()
+            self.generation += 1
+        elif self._files.leave(old):
+            self._close_connections()
+        else:
+            raise StoreUnavailableError(
+                f"{self.url}: the file was replaced, but others still use the old one; end them, "
+                f"and remove {self.path.name}-wal and {self.path.name}-shm if they are left"
+            )
+
+    def _drop_readers(self) -> None:
+        with self._pool:
+            resting, self._readers = self._readers, []
+            self._epoch += 1  # those in use are closed when they come back
+        for reader in resting:
+            reader.close()
+
+    def _look_for_readers(self) -> None:
+        if self._held_by == threading.get_ident():  # it reads inside its own transaction
+            return
+        if self._writer is not None and self._files.unchanged():
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            return
+        with self.write_lock, self.translated:
+            self.writer()
+
+    def _removed(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"{self.url}: the file was removed while the store was open; put it back, or open the "
+            "store again"
+        )
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(
-            self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+            f"{self.path.as_uri()}?mode=rw",  # never make a new file: this one may come back
+            timeout=self._busy_seconds,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
 
     def _open_writer(self) -> sqlite3.Connection:
-        db = self._connect()
-        try:
-            db.execute(f"PRAGMA busy_timeout = {_OPENING_MILLISECONDS}")
-            prepare(db, self.url, self._synchronous)
-            db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
-        except BaseException:
+        for _ in range(_OPENING_TRIES):
+            database = self._files.opening()
+            if database is None:
+                raise self._removed()
+            db = self._connect()
+            try:
+                db.execute(f"PRAGMA busy_timeout = {_OPENING_MILLISECONDS}")
+                prepare(db, self.url, self._synchronous)
+                db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
+                if self._files.opened(database):
+                    self._look_at = time.monotonic() + LOOK_SECONDS
+                    return db
+            except BaseException:
+                db.close()
+                raise
             db.close()
-            raise
-        return db
+        raise StoreUnavailableError(f"{self.url}: the file is being replaced; try again")
 
     @contextmanager
     def reader(self) -> Iterator[sqlite3.Connection]:
         """Lend a reading connection."""
+        if time.monotonic() >= self._look_at:
+            self._look_for_readers()
         with self._pool:
             self._refuse_unusable()
             db = self._readers.pop() if self._readers else None
             self._reading += 1
+            epoch = self._epoch
         try:
             with self.translated:
                 if db is None:
@@ -179,10 +240,10 @@ class Connections:
             with self._pool:
                 self._reading -= 1
                 if db is not None:
-                    self._rest(db)
+                    self._rest(db, epoch)
 
-    def _rest(self, reader: sqlite3.Connection) -> None:
-        if self._closed or len(self._readers) >= MAX_READERS:
+    def _rest(self, reader: sqlite3.Connection, epoch: int) -> None:
+        if self._closed or epoch != self._epoch or len(self._readers) >= MAX_READERS:
             reader.close()
         else:
             self._readers.append(reader)
@@ -209,18 +270,23 @@ class Connections:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise self.distrusted(db, run, error) from error
+            self.confirm(run)
             fault("sqlite.commit.after")
 
     def distrusted(self, db: sqlite3.Connection, run: str, error: sqlite3.Error) -> Exception:
         """The error for a failed commit: the rows may be there, so use another connection."""
         self.generation += 1
-        self._writer = None
+        self._look_at = 0.0
         with suppress(sqlite3.Error):
             roll_back(db)
+        if self._files.unchanged():  # else `_look` does more than to close it
+            self._writer = None
+            self._drop_readers()
             db.close()
         return OutcomeUnknownError(run, str(error))
 
     def _translate(self, error: sqlite3.Error) -> HoldfastError:
+        self._look_at = 0.0
         code = code_of(error)
         if code == sqlite3.SQLITE_ERROR:
             self._refuse_newer()
