@@ -29,6 +29,8 @@ _FOR_GOOD: Final = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQ
 _FORK_SECONDS: Final = 60.0  # longer than a commit= may take
 _OPENING_TRIES: Final = 3
 LOOK_SECONDS = 0.05  # before a transaction or a read; after a commit always
+LARGE_WAL: Final = 16 << 20  # bytes; SQLite itself begins to empty it at 4 MB
+_SHRINKING_MILLISECONDS: Final = 20  # that readers may hold it up, and saves with it
 
 _inherited: list[object] = []
 """Connections of the parent process, which this one must neither use nor close."""
@@ -55,6 +57,7 @@ class Connections:
         self._make_locks()
         self._files = OpenFiles(path)
         self._look_at = 0.0  # when to look again whether they are still there
+        self._shrink_at = LARGE_WAL
         with self.translated:
             make_file(self.path)
             self._writer = self._open_writer()
@@ -131,16 +134,35 @@ class Connections:
             self._writer = self._open_writer()
         return self._writer
 
-    def confirm(self, run: str) -> None:
+    def committed(self, db: sqlite3.Connection, run: str) -> None:
         """Raise `OutcomeUnknownError` if what was just committed may be in a file that is gone."""
         if self._files.unchanged():
             self._look_at = time.monotonic() + LOOK_SECONDS
+            if self._files.wal_size < LARGE_WAL:
+                self._shrink_at = LARGE_WAL
+            elif self._files.wal_size >= self._shrink_at:
+                self._shrink(db)
             return
         self.generation += 1
         self._look_at = 0.0
         raise OutcomeUnknownError(
             run, f"{self.url}: one of its files was removed or replaced while it was open"
         )
+
+    def _shrink(self, db: sqlite3.Connection) -> None:
+        """Empty a log that others kept from being emptied, if they let us, and cut it off.
+
+        What SQLite does by itself never comes to the end where each reader begins before the one
+        before it ends. If readers are in the way for longer, try again when it has grown.
+        """
+        self._shrink_at = self._files.wal_size + LARGE_WAL
+        with suppress(sqlite3.Error):
+            fault("sqlite.wal.shrink")
+            db.execute(f"PRAGMA busy_timeout = {_SHRINKING_MILLISECONDS}")
+            try:
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                db.execute(f"PRAGMA busy_timeout = {round(self._busy_seconds * 1000)}")
 
     def _look(self) -> None:
         """Close all connections if a file was removed or replaced; needs `write_lock`."""
@@ -270,7 +292,7 @@ class Connections:
                 db.execute("COMMIT")
             except sqlite3.Error as error:
                 raise self.distrusted(db, run, error) from error
-            self.confirm(run)
+            self.committed(db, run)
             fault("sqlite.commit.after")
 
     def distrusted(self, db: sqlite3.Connection, run: str, error: sqlite3.Error) -> Exception:

@@ -31,6 +31,7 @@ class OpenFiles:
         self._opened = Files(None, None, None)
         self._names = ("", "")
         self._found = (0, 0, 0, 0)
+        self.wal_size = 0  # when it was last looked at
 
     def exists(self) -> bool:
         """Whether there is a database of that name."""
@@ -57,6 +58,7 @@ class OpenFiles:
             database, wal = map(os.stat, self._names)
         except OSError:
             return False
+        self.wal_size = wal.st_size
         return (database.st_dev, database.st_ino, wal.st_dev, wal.st_ino) == self._found
 
     @property

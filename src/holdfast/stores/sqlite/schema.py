@@ -12,6 +12,7 @@ from holdfast.seams import fault
 from holdfast.stores._shared.disk import make_directories, sync_directory
 from holdfast.stores._shared.schema import refuse_newer
 
+_WAL_KEPT: Final = 8 << 20  # bytes of the log that are used again, rather than cut off
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
 NAMES: Final = ("entries", "checkpoints")  # what is ours in the file; all else is the user's
 
@@ -80,6 +81,7 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
     db.execute(f"PRAGMA synchronous = {synchronous}")
     db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves it in the drive's cache
     db.execute("PRAGMA checkpoint_fullfsync = ON")
+    db.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT}")
     db.execute("PRAGMA secure_delete = ON")  # what was deleted is not in the file any more
     if version == len(MIGRATIONS):
         return

@@ -153,7 +153,7 @@ class SQLiteStore(TableStore, Transactional):
                 if code_of(error) in _NOTHING_WRITTEN:
                     raise
                 raise self._db.distrusted(db, entry.run, error) from error
-            self._db.confirm(entry.run)
+            self._db.committed(db, entry.run)
             if won:
                 self._heads[entry.run] = entry.seq, entry.digest
             fault("sqlite.commit.after")
