@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from holdfast.checkpoint import Checkpoint
@@ -285,6 +286,8 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
     if not core.closed:
         core.closed = True
         try:
+            for call in core.at_close:
+                yield partial(call, core)
             yield from backlog.flush(core)
         finally:
             if owns_store:

@@ -196,6 +196,18 @@ def split_checkpoint_id(value: str) -> tuple[str, int]:
     return check_id("run_id", run), int(seq)
 
 
+STORE_JOURNAL: Final = f"{HIDDEN}store"
+"""The journal that holds the random id of a store."""
+
+PROCESSES: Final = f"{HIDDEN}process{HIDDEN}"
+"""What the names of the slots of processes begin with."""
+
+
+def process_journal(slot: int) -> str:
+    """The journal of one slot: it says which process has it, and is replaced by every beat."""
+    return f"{PROCESSES}{slot}"
+
+
 def thread_journal(thread: str) -> str:
     """The journal beside the runs that lists a thread's runs in the order they were opened."""
     return f"{HIDDEN}thread{HIDDEN}{thread}"
@@ -209,15 +221,6 @@ def alias_journal(alias: str) -> str:
 def verdict_journal(run: str) -> str:
     """The journal beside a run that keeps what was found out about its evidence."""
     return f"{HIDDEN}verdict{HIDDEN}{run}"
-
-
-def process_journal(number: int) -> str:
-    """The journal, of one entry, by which a process that holds runs shows that it is alive."""
-    return f"{HIDDEN}process{HIDDEN}{number}"
-
-
-STORE_JOURNAL: Final = f"{HIDDEN}store"
-"""The journal that keeps the random id of the store itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 
@@ -21,6 +23,11 @@ class Clock(Protocol):
         """Seconds that never step back, for deadlines."""
 
 
+_seconds: Callable[[], float] = time.monotonic
+if sys.platform == "linux":  # where that stops while the machine sleeps
+    _seconds = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+
+
 class SystemClock:
     """The real time."""
 
@@ -29,8 +36,8 @@ class SystemClock:
         return time.time_ns() // 1000
 
     def monotonic(self) -> float:
-        """Seconds that never step back."""
-        return time.monotonic()
+        """Seconds that never step back, and go on while the machine sleeps."""
+        return _seconds()
 
 
 Entropy = Callable[[int], bytes]

@@ -12,6 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
+from holdfast.engine.holding.presence import process_of
 from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
 from holdfast.events import CheckpointSaved, StepCompleted
@@ -157,7 +158,8 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
     async def scenario() -> None:
         checkpointer = hf.Checkpointer(store)
         opening = await checkpointer.save("run", {})
-        hold = Hold(checkpointer.core, opening.entry)
+        presence = process_of(checkpointer.core).presence(checkpointer.core)
+        hold = Hold(checkpointer.core, opening.entry, presence, None, {})
         _ask(url, "run", "pause")
         await hold.append([result("first")], wait=False)
         await asyncio.sleep(0.05)  # by now it has lost its place

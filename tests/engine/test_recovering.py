@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec.meta import WORKER, dump_meta
+from holdfast.codec.meta import HOLDER, dump_meta
+from holdfast.engine.holding import process
+from holdfast.engine.holding.presence import Holder
+from holdfast.engine.holding.process import Identity, this_process
 from holdfast.engine.people import requests
-from holdfast.engine.resume import holders, recovery
-from holdfast.engine.resume.holders import Holder, this_process
+from holdfast.engine.resume import recovery
 from holdfast.engine.resume.recovery import Orphan
 from holdfast.graph import END, Graph
 from holdfast.kernel import processes
@@ -121,8 +123,8 @@ async def test_the_runs_of_a_dead_process_are_finished_and_those_of_a_living_one
 ) -> None:
     worker = Stuck(url, lines=3)
     async with hf.Engine(url) as engine:
-        assert await engine.orphans(silent=0) == [], "it is alive, however silent"
-        assert await engine.recover(slow, silent=0) == {}
+        assert await engine.orphans() == [], "it is alive, however silent"
+        assert await engine.recover(slow) == {}
         worker.kill()
         found = await engine.orphans()
         assert [one.run_id for one in found] == ["r0", "r1", "r2"]
@@ -173,20 +175,36 @@ async def test_paused_and_completed_runs_are_no_orphans_until_an_answer_comes(ur
         await engine.run(slow(n=1), run_id="done")
         with pytest.raises(hf.RunPausedError):
             await engine.run(waits(), run_id="w")
-        assert await engine.orphans(silent=0) == []
+        assert await engine.orphans() == []
         await engine.answer("w", "yes")
         assert await engine.recover(waits) == {"w": "yes"}
 
 
 @in_loop
-async def test_the_worker_of_another_machine_is_dead_when_it_has_been_silent(
+async def test_a_process_of_another_machine_is_dead_when_its_slot_stands_still(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Stuck(url, lines=3).kill()
-    monkeypatch.setattr(Holder, "is_here", False)
-    async with hf.Engine(url) as engine:
-        assert await engine.orphans() == []
-        assert len(await engine.orphans(silent=0)) == 3
+    monkeypatch.setattr(Identity, "lives", lambda *_: None)
+    clock = FakeClock(time.time_ns() // 1000)
+    async with hf.Engine(hf.Checkpointer(url, clock=clock)) as engine:
+        for _ in range(4):
+            assert await engine.orphans() == [], "it may be alive"
+            clock.advance(9)
+        assert len(await engine.orphans()) == 3
+
+
+@in_loop
+async def test_a_gap_between_two_looks_starts_the_count_anew(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Stuck(url, lines=3).kill()
+    monkeypatch.setattr(Identity, "lives", lambda *_: None)
+    clock = FakeClock(time.time_ns() // 1000)
+    async with hf.Engine(hf.Checkpointer(url, clock=clock)) as engine:
+        for _ in range(10):
+            assert await engine.orphans() == [], "nobody knows what happened in between"
+            clock.advance(11)
 
 
 @in_loop
@@ -210,40 +228,11 @@ def _put(engine: hf.Engine, run_id: str, draft: Draft) -> None:
 @in_loop
 async def test_a_damaged_run_does_not_keep_others_from_being_recovered(url: str) -> None:
     Stuck(url, lines=3).kill()
-    long = f"host|{this_process().place}|{'9' * 5000}|start"
+    long = f"0|n|host|{this_process().place}|{'9' * 5000}|start"
     async with hf.Engine(url) as engine:
         _put(engine, "r0", Draft(Kind.CLAIM.value, "running", meta="[]"))
-        _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({WORKER: long})))
-        assert await engine.recover(slow) == {"r2": 30}
-        (found,) = await engine.orphans(silent=0)
-        assert (found.run_id, found.holder) == ("r1", "unknown")
-
-
-@in_loop
-async def test_whose_run_it_is_is_looked_for_only_so_far_back(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Stuck(url, "graph").kill()
-    async with hf.Engine(url) as engine:
-        for _ in range(3):
-            _put(engine, "g", Draft(Kind.RESULT.value, "running", b"\x01", step="a"))
-        assert len(await engine.orphans()) == 1
-        monkeypatch.setattr(holders, "_FAR", 2)
-        assert await engine.orphans() == [], "who knows: it may be at work elsewhere"
-        assert [found.holder for found in await engine.orphans(silent=0)] == ["unknown"]
-
-
-@in_loop
-async def test_silence_is_measured_with_the_clock_that_signs_of_life_are(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Stuck(url, lines=3).kill()
-    monkeypatch.setattr(Holder, "is_here", False)
-    clock = FakeClock(time.time_ns() // 1000)
-    async with hf.Engine(hf.Checkpointer(url, clock=clock)) as engine:
-        assert await engine.orphans() == []
-        clock.advance(1000)
-        assert len(await engine.orphans()) == 3
+        _put(engine, "r1", Draft(Kind.CLAIM.value, "running", meta=dump_meta({HOLDER: long})))
+        assert await engine.recover(slow) == {"r1": 20, "r2": 30}
 
 
 class Watched(MemoryStore):
@@ -256,7 +245,7 @@ class Watched(MemoryStore):
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         written = super().append(entries, behind)
-        self.orphans += recovery.orphans(self.engine.checkpointer.core, silent=0)
+        self.orphans += recovery.orphans(self.engine.checkpointer.core)
         return written
 
 
@@ -302,73 +291,66 @@ def test_processes_of_one_machine_are_in_one_place_where_it_does_not_say_when_it
 ) -> None:
     """As on macOS and BSD, where all that is known of a process is when it started."""
     monkeypatch.setattr(processes, "_BOOT", Path("/nowhere"))
-    monkeypatch.setattr(holders, "start_of", lambda pid: f"Mon Jan  5 09:00:{pid % 60:02} 2026")
-    mine, other = (holders._process.__wrapped__(pid) for pid in (1234, 1235))
+    monkeypatch.setattr(process, "start_of", lambda pid: f"Mon Jan  5 09:00:{pid % 60:02} 2026")
+    mine, other = (process._process.__wrapped__(pid) for pid in (1234, 1235))
     assert mine.start != other.start
     assert mine.place == other.place
 
 
-def test_a_worker_of_which_the_system_says_nothing_may_be_alive_or_not(
+def test_a_process_of_which_the_system_says_nothing_may_be_alive_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fail(pid: int) -> str:
         raise PermissionError("hidepid")
 
     me = this_process()
-    assert me._replace(start="").is_alive is None
-    monkeypatch.setattr(holders, "start_of", fail)
-    assert me.is_alive is None
+    assert me._replace(start="").lives(me.place) is None
+    monkeypatch.setattr(process, "start_of", fail)
+    assert me.lives(me.place) is None
 
 
-def test_a_worker_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
+def test_a_process_that_exists_and_is_not_shown_may_be_alive_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def hidden(path: Path) -> bytes:
+        raise FileNotFoundError(path)
+
     me = this_process()
-    assert Holder.parse(str(me)) == me
-    assert me.is_here
-    assert me.is_alive
-    assert me._replace(start="another").is_alive is False
-    assert me._replace(place="elsewhere").is_alive is None
-    for text in (None, 7, "", "a|b", "a|b|c|d", "a|b|-1|d", "a|b|1|d|e", f"a|b|{'9' * 5000}|d"):
+    gone = me._replace(pid=2**22 + 1)
+    monkeypatch.setattr(Path, "read_bytes", hidden)
+    assert me.lives(me.place) is None
+    assert gone.lives(me.place) is False
+
+
+def test_a_holder_is_read_as_it_was_written_and_nothing_else_is_one() -> None:
+    me = this_process()
+    holder = Holder(3, "abc", me)
+    assert Holder.parse(str(holder)) == holder
+    assert me.lives(me.place)
+    assert me._replace(start="another").lives(me.place) is False
+    assert me.lives("elsewhere") is None
+    long = "9" * 5000
+    for text in (
+        None,
+        "",
+        "a|b",
+        "1|n|a|b|c|d",
+        "1|n|a|b|-1|d",
+        "x|n|a|b|1|d",
+        f"1|n|a|b|{long}|d",
+    ):
         assert Holder.parse(text) is None
 
 
-def test_a_child_of_fork_is_a_worker_of_its_own() -> None:
+def test_a_child_of_fork_is_a_process_of_its_own() -> None:
     mine = this_process()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        os.write(writing, str(this_process()).encode())
+        os.write(writing, str(Holder(0, "n", this_process())).encode())
         os._exit(0)
     assert exit_code(child) == 0
     other = Holder.parse(os.read(reading, 1000).decode())
     assert other is not None
-    assert (other.pid, other.place) == (child, mine.place)
-    assert other.is_alive is False
-    os.close(reading)
-    os.close(writing)
-
-
-@in_loop
-async def test_a_run_is_not_taken_from_a_living_process_unless_one_says_so(url: str) -> None:
-    worker = Stuck(url, lines=3)
-    async with hf.Engine(url) as engine:
-        with pytest.raises(
-            hf.RunActiveError, match=f"being executed by process {worker.process.pid} on"
-        ):
-            await engine.resume("r0", flow=slow)
-        with pytest.raises(hf.RunActiveError, match="take_over=True"):
-            async for _ in engine.resume_stream("r0", flow=slow):
-                pass
-        assert await engine.resume("r0", take_over=True) == 10
-        worker.kill()
-        assert await engine.resume("r1") == 20
-
-
-@in_loop
-async def test_nobody_goes_back_in_a_graph_that_a_living_process_carries_out(url: str) -> None:
-    worker = Stuck(url, "graph")
-    with pytest.raises(hf.RunActiveError, match="being executed by process"):
-        await app.resume("g", store=url, from_node="a")
-    with pytest.raises(hf.RunActiveError, match="being executed by process"):
-        await app.resume("g", store=url)
-    assert await app.resume("g", store=url, from_node="a", take_over=True) == {"n": 10}
-    worker.kill()
+    assert (other.process.pid, other.process.place) == (child, mine.place)
+    assert other.process.lives(mine.place) is False

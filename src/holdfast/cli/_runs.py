@@ -11,7 +11,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session
-from holdfast.engine.resume.holders import activity_of
+from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.model import OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run

@@ -14,7 +14,7 @@ from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Flow
-from holdfast.engine.resume.recovery import orphans
+from holdfast.engine.resume.recovery import Orphan, survey
 from holdfast.errors import RunCancelledError, RunPausedError
 
 _WAITING: Final = ("orphaned", "answered")
@@ -24,14 +24,13 @@ _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.
 @as_command(
     "holdfast recover --dry-run",
     "holdfast recover --flow jobs.nightly:etl",
-    "holdfast recover --silent 60 --at-once 4",
+    "holdfast recover --no-wait --at-once 4",
 )
 @_options.flows
 @option(
-    "--silent SECONDS",
-    "How long a process on another machine may record nothing before it counts as dead.",
-    default=900.0,
-    type=click.FloatRange(0),
+    "--wait/--no-wait",
+    "Wait until it is clear whether processes on other machines are alive.",
+    default=True,
 )
 @option(
     "--at-once",
@@ -41,7 +40,7 @@ _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.
 )
 @option("--dry-run", "Only list the runs.")
 def command(
-    session: Session, flows: tuple[str, ...], silent: float, at_once: int, dry_run: bool
+    session: Session, flows: tuple[str, ...], wait: bool, at_once: int, dry_run: bool
 ) -> None:
     """Resume every orphaned run: one that is running, but whose process is dead.
 
@@ -52,15 +51,15 @@ def command(
     """
     known = [] if dry_run else [named.flow for named in _flows.load_all(flows)]
     with session.opened() as cp:  # after the import, which may itself resume a run
-        found = orphans(cp.core, silent=silent)
+        found = survey(cp.core)
     came: dict[str, Any] = {}
     if known:
         with progress("recovering", len(found)) as advance:
-            came = asyncio.run(_recover(session, known, silent, at_once, advance))
+            came = asyncio.run(_recover(session, known, wait, at_once, advance))
     rows = [
         orphan._asdict()
         | {
-            "status": "answered" if orphan.answered else "orphaned",
+            "status": _status(orphan),
             "error": None if dry_run else _LEFT,
         }
         | _outcome(orphan.run_id, came)
@@ -95,12 +94,18 @@ def command(
 async def _recover(
     session: Session,
     flows: Sequence[Flow[Any]],
-    silent: float,
+    wait: bool,
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
     async with Engine(session.url, flows=flows) as engine:
-        return await engine.recover(silent=silent, at_once=at_once, progress=lambda _: advance())
+        return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
+
+
+def _status(orphan: Orphan) -> str:
+    if orphan.undecided:
+        return "undecided"
+    return "answered" if orphan.answered else "orphaned"
 
 
 def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,14 @@ INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: a hash of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
-OF_ONE_LIFE: Final = ("birth", "parent", "parent_birth", WORKER)  # of an opening: not a fork's
+HOLDER: Final = "holder"
+OF_ONE_LIFE: Final = (
+    "birth",
+    "parent",
+    "parent_birth",
+    "parent_term",
+    HOLDER,
+)  # of an opening: not a fork's
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 _NONE: Final[tuple[Any, ...]] = ()
@@ -113,6 +120,13 @@ class Meta:
     checkpoints = Key(list, _NONE)  # of a verdict: the seqs it is about
     after = Key(str, "")  # of a tombstone: the digest of the entry before it, in hex
 
+    # the slots of processes
+    nonce = Key(str, "")
+    state = Key(str, "")  # "alive", "released" or "buried"
+    process = Key(list, _NONE)  # host, place, pid, start
+    dead_after = Key(float, 0.0)  # seconds
+    lag = Key(float, 0.0)  # seconds that an event loop of the process is late
+
     # the entries of flows
     shape = Key(str, None)  # changes when the structure of a graph or pipeline does
     visits = Key(dict, _NO_FIELDS)  # by node of a loop: how often the run visited it
@@ -139,6 +153,7 @@ class Meta:
     anew = Key(bool, False)  # of a rollback: the whole run is executed again
     expired = Key(bool, False)  # of an answer: nobody gave one in time
     parent = Key(str, None)  # RUN@STEP that a child run is
+    parent_term = Key(int, None)  # of a child's opening or claim: the claim of its parent's holder
     parent_birth = Key(str, None)  # of a child run: the birth id of the run it is a part of
     birth = Key(str, None)  # of an opening: random; a new run under an old id has another
     source = Key(str, None)  # what `holdfast run` was called with: shown, never imported
@@ -154,6 +169,9 @@ class Meta:
     alias = Key(str, None)  # the caller's own name for the checkpoint
     work_item = Key(str, None)
     worker = Key(str, None)
+    holder = Key(str, None)  # of an opening, claim or member: the process that wrote it
+    why = Key(str, None)  # of a claim: why the process might; only "died" counts as a crash
+    cut_short = Key(dict, _NO_FIELDS)  # of a release: attempts that began and were dropped, by step
 
     @property
     def birth_id(self) -> str:

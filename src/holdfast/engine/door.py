@@ -39,7 +39,8 @@ class OpenedCheckpointer:
         self._users = 0
         self._refuses = False
         # A front door that is dropped without close() must not leave connections behind.
-        self._finalizer = weakref.finalize(self, _close_store, checkpointer.store) if ours else None
+        core = checkpointer.core
+        self._finalizer = weakref.finalize(self, _close_store, core) if ours else None
 
     def use(self) -> Use:
         """Keep it open until `end()`. Raises `StoreClosedError` once it refuses work."""
@@ -147,7 +148,7 @@ def open_checkpointer(
     return OpenedCheckpointer(kind(where), ours=not isinstance(where, Store))
 
 
-def _close_store(store: Store) -> None:
+def _close_store(core: Core) -> None:
     """Close the store of a front door that was dropped, in a thread of its own.
 
     The collector may strike anywhere: also while this very thread holds a lock that closing needs.
@@ -158,14 +159,16 @@ def _close_store(store: Store) -> None:
 
     def close() -> None:
         try:
-            store.close()
+            for call in core.at_close:
+                call(core)
         finally:
+            core.journals.store.close()
             done.release()
 
     try:
         _thread.start_new_thread(close, ())  # `Thread.start` would wait for locks of its own
     except RuntimeError:  # the interpreter ends
-        store.close()
+        core.journals.store.close()
     else:
         done.acquire(timeout=_CLOSING_SECONDS)
 

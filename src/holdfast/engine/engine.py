@@ -18,13 +18,14 @@ from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, check_stor
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.handle import EventLog, RunHandle, Started
+from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launcher import Launcher, take
 from holdfast.engine.options import NewRun, Resume, RunOptions
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
 from holdfast.engine.resume import recovery
-from holdfast.engine.resume.holders import SILENT_SECONDS, activity_of
+from holdfast.engine.resume.activity import activity_of
 from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
@@ -62,10 +63,14 @@ class Engine(Door):
         *,
         flows: Iterable[Flow[Any]] = (),
         verifier: EvidenceVerifier | None = None,
+        dead_after: float = DEAD_AFTER,
         **defaults: Unpack[RunOptions],
     ) -> None:
-        check_options("Engine", defaults, (*RunOptions.__annotations__, "flows", "verifier"))
-        self._launcher = Launcher(Registry(flows), defaults, verifier, keeps=store is not False)
+        known = (*RunOptions.__annotations__, "flows", "verifier", "dead_after")
+        check_options("Engine", defaults, known)
+        self._launcher = Launcher(
+            Registry(flows), defaults, verifier, keeps=store is not False, dead_after=dead_after
+        )
         super().__init__(store)
         if store is not False:
             check_store(store)
@@ -171,15 +176,16 @@ class Engine(Door):
     async def recover(
         self,
         *flows: Flow[Any],
-        silent: float = SILENT_SECONDS,
+        wait: bool = True,
         at_once: int = 10,
         progress: Callable[[str], object] | None = None,
     ) -> dict[str, Any]:
         """Resume every orphaned run of these flows, or of all that this engine knows.
 
-        A run is orphaned when its holder is dead; a holder on another machine counts as dead
-        after `silent` seconds without a record. Returns by run id the result, or the error.
-        `progress` is called with the id of each run that has stopped.
+        A run is orphaned when the process that executed it is dead or has left it. Of a process
+        on another machine that is known when it gave no sign of life for its `dead_after`
+        seconds: so long is waited for, unless `wait` is False. Returns by run id the result, or
+        the error. `progress` is called with the id of each run that has stopped.
         """
         for flow in flows:
             self._launcher.flows.add(flow)
@@ -188,7 +194,7 @@ class Engine(Door):
                 core,
                 [flow.name for flow in flows] or self._launcher.flows.names,
                 partial(self._launcher.resume, core, flow=None, given={"wait": False}),
-                silent=silent,
+                wait=wait,
                 at_once=at_once,
                 progress=progress,
             )
@@ -283,10 +289,10 @@ class Engine(Door):
         with self._opened.use() as core:
             return await core.drive_async(requests.apply_deadlines(core, run_id))
 
-    async def orphans(self, *, silent: float = SILENT_SECONDS) -> list[Orphan]:
-        """The runs of this store that are under way and whose holder is dead."""
+    async def orphans(self) -> list[Orphan]:
+        """The runs of this store that are under way and that nobody executes."""
         with self._opened.use() as core:
-            return await core.off_loop(lambda: recovery.orphans(core, silent=silent))
+            return await core.off_loop(lambda: recovery.orphans(core))
 
     async def mermaid(self, run_id: str) -> str:
         """What a run did, as Mermaid text, which Markdown viewers draw."""

@@ -93,8 +93,13 @@ class Flow(ABC, Generic[R_co]):
         return result
 
     @abstractmethod
-    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
-        """Append what makes a run continue elsewhere, or with another state."""
+    def go_back(
+        self, core: Core, run_id: str, wanted: Wanted, *, take_over: bool = False
+    ) -> Op[None]:
+        """Append what makes a run continue elsewhere, or with another state.
+
+        Raises `RunActiveError` if a living process executes it, unless it is taken over.
+        """
 
 
 class Registry:

@@ -15,7 +15,6 @@ from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, loop_runs_here
 from holdfast.engine.events import Event
 from holdfast.engine.launch import Prepared, Recorded
-from holdfast.engine.run import live
 from holdfast.engine.run.loop import Run
 from holdfast.errors import RunStoppedError
 from holdfast.model import Status
@@ -124,7 +123,9 @@ class Started:
 
     def _end(self, at_end: Callable[[], None], run: Run | None, task: asyncio.Task[Any]) -> None:
         if run is not None:
-            live.forget(run)  # of one that was cancelled before it began
+            run.hold.presence.forget(run)
+            if run.task is None:  # it was cancelled before it began
+                run.leave()
         try:
             at_end()
         finally:  # whatever happens there: others wait for the outcome

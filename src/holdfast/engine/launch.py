@@ -12,26 +12,27 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from holdfast.checkpoint import RunInfo
-from holdfast.codec.meta import WORKER, dump_meta
+from holdfast.codec.meta import HOLDER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
+from holdfast.engine.holding.presence import Lease, Presence, process_of
 from holdfast.engine.inputs import comparable_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program, StaleStepError, Stored, Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import this_process
 from holdfast.engine.resume.takeover import (
+    Claimant,
     Make,
     began_otherwise,
     check_begun,
     claim,
     drive,
     look,
+    patiently,
     resumption,
 )
-from holdfast.engine.run import live
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.loop import Run
@@ -46,10 +47,18 @@ from holdfast.errors import (
     RunPausedError,
 )
 from holdfast.kernel import compose
-from holdfast.kernel.appending import append_at, append_if
+from holdfast.kernel.appending import append_at, append_if, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import MAX_ID_BYTES, Entry, Kind, Status, check_id, child_prefixes
+from holdfast.model import (
+    MAX_ID_BYTES,
+    Entry,
+    Kind,
+    Status,
+    check_id,
+    child_prefixes,
+    thread_journal,
+)
 from holdfast.operations import reading
 
 
@@ -58,8 +67,7 @@ class Link(NamedTuple):
 
     thread: str | None = None
     owner: str | None = None
-    parent: str | None = None  # the run and step it is a part of
-    parent_birth: str | None = None  # and which life of that run
+    listed: bool = False  # its thread's journal names it already
     source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
 
 
@@ -93,6 +101,7 @@ async def start(
     options: Options,
     link: Link = Link(),
     make_run: Callable[..., Run] = Run,
+    child_of: Parent | None = None,
 ) -> Prepared:
     """Open a new run, durably.
 
@@ -102,38 +111,51 @@ async def start(
     program = _equipped(core, make)()
     check_id("flow", program.flow.name)
     encoding = compose.encode(core, run_id, inputs, root="inputs")
+    birth = core.journals.new_birth()
     facts = {
         **program.flow.stamp,
         "structure": program.flow.structure,
         "inputs_hash": comparable_hash(core, inputs),
-        "birth": core.journals.new_birth(),
-        "parent": link.parent,
-        "parent_birth": link.parent_birth,
+        "birth": birth,
         "source": link.source,
-        WORKER: str(this_process()),
+        **({} if child_of is None else child_of.facts),
     }
-    opening = Draft(
-        Kind.OPEN.value,
-        Status.RUNNING.value,
-        encoding,
-        parent=None,
-        flow=program.flow.name,
-        thread=link.thread,
-        owner=link.owner,
-        meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
-    )
-
-    def decide(head: Entry | None) -> Draft:
-        if head is not None and head.status != Status.DELETED:
-            raise RunExistsError(run_id)
-        return opening
-
     program.begin(run_id, Stored(encoding, core.journals.decode))  # refuses inputs that do not fit
-    with live.claiming(core, run_id, opening=True):
-        entry = await drive(core, append_if(core, run_id, decide), options)
-        hold = Hold(core, entry, blocking=options.blocking)
-        run = make_run(program, hold, options, Resumption(birth=str(facts["birth"])))
-        live.register(run)  # before others may claim it
+    presence = await presence_in(core, run_id, options)
+    with presence.claiming(run_id, opening=True):
+        lease = await _lease(core, presence, run_id, options)
+        facts[HOLDER] = str(presence.holder(lease))
+        opening = Draft(
+            Kind.OPEN.value,
+            Status.RUNNING.value,
+            encoding,
+            parent=None,
+            flow=program.flow.name,
+            thread=link.thread,
+            owner=link.owner,
+            meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
+        )
+
+        def decide(head: Entry | None) -> Draft:
+            if head is not None and head.status != Status.DELETED:
+                raise RunExistsError(run_id)
+            return opening
+
+        if child_of is not None:
+            await child_of.note(run_id)
+        member = thread_member(run_id, **{HOLDER: str(facts[HOLDER])})
+        opened = append_if(core, run_id, decide, listed=link.listed, member=member)
+        entry = await drive(core, opened, options)
+        if child_of is not None:
+            await child_of.confirm()
+        mine = {
+            **program.flow.stamp,
+            HOLDER: facts[HOLDER],
+            **({} if child_of is None else child_of.term),
+        }
+        hold = Hold(core, entry, presence, lease, mine, blocking=options.blocking)
+        run = make_run(program, hold, options, Resumption(birth))
+        presence.register(run)  # before others may claim it
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 
 
@@ -144,17 +166,19 @@ async def resume(
     inputs: Any,
     options: Options,
     make_run: Callable[..., Run] = Run,
+    child_of: Parent | None = None,
 ) -> Prepared:
     """Take a run over at its newest trusted checkpoint. Inputs of None are the recorded ones.
 
     Raises `CheckpointNotFoundError`, `RunFinishedError`, `InputMismatchError`,
     `FlowChangedError`, and `RunActiveError` if this process executes it or, unless it is to be
-    taken over, another living process of this machine does.
+    taken over, another living process does.
     """
     check_id("run_id", run_id)
-    with live.claiming(core, run_id):
+    presence = await presence_in(core, run_id, options)
+    with presence.claiming(run_id):
         return await _take_over(
-            core, _equipped(core, make, options), run_id, inputs, options, make_run
+            core, _equipped(core, make, options), run_id, inputs, options, make_run, child_of
         )
 
 
@@ -165,24 +189,90 @@ async def _take_over(
     inputs: Any,
     options: Options,
     make_run: Callable[..., Run],
+    child_of: Parent | None,
     rejected: tuple[ev.CheckpointRejected, ...] = (),
 ) -> Prepared:
-    claimed = await claim(core, make, run_id, inputs, options)
+    presence = await presence_in(core, run_id, options)
+    lease = await _lease(core, presence, run_id, options)
+    along = None if child_of is None else partial(child_of.note, run_id)
+    term = None if child_of is None else child_of.run.hold.term
+    ours = Claimant(presence.holder(lease), term, along)
+    claimed = await claim(core, make, run_id, inputs, options, ours)
+    if child_of is not None:
+        await child_of.confirm()
     program = claimed.program
-    hold = Hold(core, claimed.last, blocking=options.blocking)
+    mine = {**program.flow.stamp, **ours.facts}
+    hold = Hold(core, claimed.last, presence, lease, mine, blocking=options.blocking)
 
     async def again(stale: StaleStepError) -> Prepared:
-        with live.claiming(core, run_id):
+        with presence.claiming(run_id):
             before = partial(trust.retreat_before, core, claimed.history, stale)
             back = await look(core, before, options)
             written = await drive(core, append_at(core, run_id, hold.seq, back.drafts), options)
             more = back.rejected if written else ()
-            return await _take_over(core, make, run_id, inputs, options, make_run, more)
+            return await _take_over(core, make, run_id, inputs, options, make_run, child_of, more)
 
-    run = make_run(program, hold, options, resumption(claimed.history))
-    live.register(run)  # before others may claim it
+    run = make_run(program, hold, options, resumption(claimed))
+    presence.register(run)  # before others may claim it
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
     return Prepared(run, started, rejected + claimed.rejected, again)
+
+
+async def join_thread(core: Core, thread: str, seq: int, run_id: str, options: Options) -> bool:
+    """List a run that is about to be opened in its thread; False if others were faster.
+
+    To be called while `claiming` the run.
+    """
+    presence = await presence_in(core, run_id, options)
+    holder = presence.holder(await _lease(core, presence, run_id, options))
+    member = thread_member(run_id, **{HOLDER: str(holder)})
+    joined = append_at(core, thread_journal(thread), seq, [member])
+    return await drive(core, joined, options) is not None
+
+
+async def presence_in(core: Core, run: str, options: Options) -> Presence:
+    """This process in the store."""
+    return await patiently(core, run, partial(process_of(core).presence, core), options)
+
+
+async def _lease(core: Core, presence: Presence, run: str, options: Options) -> Lease | None:
+    """The lease under which a run may be opened or claimed."""
+    known = presence.lease_at_hand(core)
+    if known is not None or not core.journals.store.shared:
+        return known
+    lease = partial(presence.lease, core, options.dead_after)
+    return await patiently(core, run, lease, options)
+
+
+class Parent(NamedTuple):
+    """The run that a child run belongs to, and the step that it executes."""
+
+    run: Run
+    key: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the child's opening says about it."""
+        parent = self.run
+        return {
+            "parent": f"{parent.run_id}@{self.key}",
+            "parent_birth": parent.birth,
+            **self.term,
+        }
+
+    @property
+    def term(self) -> dict[str, Any]:
+        """What the child's openings and claims say: under which claim of the parent."""
+        return {"parent_term": self.run.hold.term}
+
+    async def note(self, child: str) -> None:
+        """Say in the parent's journal that its child is about to be executed."""
+        note = self.run.recorder.note(Kind.CHILD, Status.RUNNING, {"run": child}, step=self.key)
+        await self.run.hold.begin_to_append([note])
+
+    async def confirm(self) -> None:
+        """Wait until that is durable. Raises `LeaseLostError`: the child is not ours to execute."""
+        self.run.recorder.announce(await self.run.hold.append([]))
 
 
 def _equipped(core: Core, make: Make, options: Options | None = None) -> Make:
@@ -206,7 +296,7 @@ async def execute(ready: Prepared | Recorded) -> Any:
     while True:
         run = ready.run
         try:
-            with live.registered(run):
+            with run.hold.presence.registered(run):
                 for event in events:
                     run.emit(event)
                 await run.hand_over()
@@ -259,57 +349,62 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     make, inputs = task.child
     options, make_run = parent.options, partial(Run, parent=parent, hands_over=hands_over)
     see = partial(look, core, options=options)
-    run_id, known = await see(partial(_find_child, core, parent, task))
-    task.child_id = run_id
-    status = None if known is None else known.status
-    if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
-        raise RunCancelledError(run_id)
-    if status != Status.COMPLETED:
-        begins = parent.recorder.note(Kind.CHILD, Status.RUNNING, {"run": run_id}, step=task.key)
-        await parent.recorder.save_and_announce([begins], urgent=True)
-    if known is None:
+    child_of = Parent(parent, task.key)
+    while True:
+        run_id, known = await see(partial(_find_child, core, parent, task))
+        task.child_id = run_id
+        status = None if known is None else known.status
+        if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
+            raise RunCancelledError(run_id)
+        if known is not None:
+            break
         tip = core.journals.tip(parent.run_id)
-        link = Link(
-            None, None if tip is None else tip.owner, f"{parent.run_id}@{task.key}", parent.birth
-        )
-        ready = await start(core, make, run_id, inputs, options, link, make_run)
-    else:
-        anew = None
-        if task.policy.claims is not None and parent.behind.repairs:
-            child: History = await see(partial(History, core, run_id, whole=True))
-            begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, child)
-            anew = await see(partial(begin_anew, options))
-        rejected: tuple[ev.CheckpointRejected, ...] = ()
-        if anew is not None:
-            at = child.head.seq
-            if await drive(core, append_at(core, run_id, at, anew.drafts), options):
-                rejected = anew.rejected
+        link = Link(None, None if tip is None else tip.owner)
         try:
-            ready = await resume(core, make, run_id, inputs, options, make_run)
-            ready = ready._replace(rejected=rejected + ready.rejected)
-        except RunFinishedError as over:
-            if over.status != Status.COMPLETED:
+            return await execute(
+                await start(core, make, run_id, inputs, options, link, make_run, child_of)
+            )
+        except RunExistsError as taken:
+            if taken.run_id != run_id:
                 raise
-            return await see(partial(outcome, core, make, run_id, inputs))
-    return await execute(ready)
+            # Whoever held the parent before has just opened it.
+    anew = None
+    if task.policy.claims is not None and parent.behind.repairs:
+        child: History = await see(partial(History, core, run_id, whole=True))
+        begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, child)
+        anew = await see(partial(begin_anew, options))
+    rejected: tuple[ev.CheckpointRejected, ...] = ()
+    if anew is not None:
+        at = child.head.seq
+        if await drive(core, append_at(core, run_id, at, anew.drafts), options):
+            rejected = anew.rejected
+    try:
+        ready = await resume(core, make, run_id, inputs, options, make_run, child_of)
+    except RunFinishedError as over:
+        if over.status != Status.COMPLETED:
+            raise
+        return await see(partial(outcome, core, make, run_id, inputs))
+    return await execute(ready._replace(rejected=rejected + ready.rejected))
 
 
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
     """The child run of a step: its id, and its status if it was started. Blocks.
 
-    The next one takes its place if it failed and was undone, if the step is repaired and called
-    with other inputs than before, or if it is another run's: of an earlier one with our id, say.
+    The next one takes its place if it is another run's, or of an earlier run with the parent's
+    id; if it failed and was undone; or if the step is repaired and called with other inputs than
+    before.
     """
     assert task.child is not None
     make, inputs = task.child
+    ours = (f"{parent.run_id}@{task.key}", parent.birth)
     for number in count(1):
         run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
         known = reading.run(core, run_id)
         if known is None:
             break
         history = History(core, run_id, whole=False)
-        opening = history.meta(history.opening)
-        if (opening.parent, opening.parent_birth) != (f"{parent.run_id}@{task.key}", parent.birth):
+        begun = history.meta(history.opening)
+        if (begun.parent, begun.parent_birth) != ours:
             continue
         if parent.behind.repairs and began_otherwise(make(), history, inputs):
             continue

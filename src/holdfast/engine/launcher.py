@@ -15,12 +15,12 @@ from holdfast.engine.blocking import check_options, has_loop_to_itself
 from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
+from holdfast.engine.holding.presence import running_here
+from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
-from holdfast.engine.resume.holders import refuse_if_held
-from holdfast.engine.run import live
 from holdfast.engine.run.loop import Run
-from holdfast.engine.threads import newest_run
+from holdfast.engine.threads import look_at
 from holdfast.errors import (
     CheckpointNotFoundError,
     RunActiveError,
@@ -51,11 +51,13 @@ class Launcher:
         verifier: EvidenceVerifier | None,
         *,
         keeps: bool,
+        dead_after: float = DEAD_AFTER,
     ) -> None:
         self.flows = flows
         self._defaults = defaults
         self._verifier = verifier
         self._keeps = keeps  # the runs outlive the engine
+        self._dead_after = dead_after
         self.options(None, {})  # raises for defaults that no run could have
 
     def options(
@@ -74,6 +76,7 @@ class Launcher:
             fatal=None if failing is None else failing == "raise",
             verifier=(None if flow is None else flow.verifier) or self._verifier,
             quiet=not self._keeps,
+            dead_after=self._dead_after,
             listening=listening,
             blocking=not listening and has_loop_to_itself(),
         )
@@ -96,12 +99,12 @@ class Launcher:
         link = Link(given.get("thread_id"), given.get("owner"), source=call.source)
         if link.thread is not None:
             check_id("thread_id", link.thread)
+        if resume and run_id is None:
+            return await self._in_thread(core, call, how, link, make_run)
         name = new_id() if run_id is None else run_id
         while True:
-            if resume:
-                known = await self._existing(core, flow, given)
-                if known is not None:
-                    return await self._resumed(core, flow, known, call.inputs, how, make_run)
+            if resume and await core.off_loop(partial(reading.run, core, name)) is not None:
+                return await self._resumed(core, flow, name, call.inputs, how, make_run)
             try:
                 return await launch.start(
                     core, flow.program, name, call.inputs, how, link, make_run
@@ -136,9 +139,7 @@ class Launcher:
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()
-            if not how.take_over:
-                await core.off_loop(partial(refuse_if_held, core, run_id))
-            await core.drive_async(flow.go_back(core, run_id, wanted))
+            await core.drive_async(flow.go_back(core, run_id, wanted, take_over=how.take_over))
         return await self._resumed(core, flow, run_id, None, how, Run)
 
     async def flow_of(self, core: Core, run_id: str) -> Flow[Any]:
@@ -156,18 +157,36 @@ class Launcher:
 
         return self.flows.find(run_id, *await core.off_loop(recorded))
 
-    async def _existing(self, core: Core, flow: Flow[Any], given: NewRun) -> str | None:
-        """The run that `resume=True` means, if there is one."""
-        run_id, thread_id = given.get("run_id"), given.get("thread_id")
-        if run_id is not None:
-            known = await core.off_loop(lambda: reading.run(core, run_id))
-            return None if known is None else run_id
-        if thread_id is None:
+    async def _in_thread(
+        self,
+        core: Core,
+        call: Call[Any],
+        how: Options,
+        link: Link,
+        make_run: Callable[..., Run],
+    ) -> Prepared | Recorded:
+        """Resume the newest run of a thread, or start its first one: of many who try, one opens it."""
+        thread, flow, name = link.thread, call.flow, new_id()
+        if thread is None:
             raise TypeError("resume=True needs a run_id or a thread_id: which run is meant?")
-        try:
-            return await core.off_loop(partial(newest_run, core, thread_id, flow.name))
-        except CheckpointNotFoundError:  # or the newest was never begun
-            return None
+        presence = await launch.presence_in(core, name, how)
+        waiting = _Waiting(how)
+        while True:
+            try:
+                newest = await core.off_loop(partial(look_at, core, thread, flow.name))
+            except RunActiveError:
+                if not waiting.may_go_on:
+                    raise
+                await waiting.sleep()
+                continue
+            if newest.run_id is not None:
+                return await self._resumed(core, flow, newest.run_id, call.inputs, how, make_run)
+            with presence.claiming(name, opening=True):
+                if await launch.join_thread(core, thread, newest.seq, name, how):
+                    link = link._replace(listed=True)
+                    return await launch.start(
+                        core, flow.program, name, call.inputs, how, link, make_run
+                    )
 
     async def _resumed(
         self,
@@ -184,15 +203,15 @@ class Launcher:
         what has just failed again. With inputs, the result of a run that was completed before
         will do.
         """
-        here, delay, began = CURRENT_STEP.get(), _FIRST_LOOK, monotonic()
+        here, waiting = CURRENT_STEP.get(), _Waiting(how)
+        presence = await launch.presence_in(core, run_id, how)
         waited = False
 
         def may_wait() -> bool:
             """Whether the one who executes it can end before we do."""
-            late = how.timeout is not None and monotonic() - began > how.timeout
-            running = live.find(core, run_id)
+            running = presence.find(run_id)
             by_us = running is not None and running.task is asyncio.current_task()
-            return how.wait and not late and not by_us and not _is_within(here, run_id)
+            return waiting.may_go_on and not by_us and not _is_within(here, run_id)
 
         while True:
             if waited:
@@ -208,8 +227,7 @@ class Launcher:
                 if not waited:
                     log.info("run %s is executed elsewhere: waiting for it", run_id)
                 waited = True
-                await asyncio.sleep(delay)
-                delay = min(2 * delay, _LONGEST)
+                await waiting.sleep()
                 continue
             try:  # outside of `except`: its errors must not show RunFinishedError first
                 read = partial(launch.outcome, core, flow.program, run_id, inputs)
@@ -219,12 +237,32 @@ class Launcher:
                     raise
 
 
+class _Waiting:
+    """Waiting for another process, as long as the options say."""
+
+    def __init__(self, how: Options) -> None:
+        self._how = how
+        self._began = monotonic()
+        self._delay = _FIRST_LOOK
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether to wait, rather than to give up."""
+        limit = self._how.timeout
+        return self._how.wait and (limit is None or monotonic() - self._began <= limit)
+
+    async def sleep(self) -> None:
+        """Wait a little, and longer each time."""
+        await asyncio.sleep(self._delay)
+        self._delay = min(2 * self._delay, _LONGEST)
+
+
 def _is_within(here: StepInfo | None, run_id: str) -> bool:
     """Whether this step belongs to the run, or to a child run of it."""
     if here is None:
         return False
     core = here._core  # noqa: SLF001 - the step's own
-    running = None if core is None else live.find(core, here.run_id)
+    running = None if core is None else running_here(core, here.run_id)
     return here.run_id == run_id or (running is not None and running.is_within(run_id))
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from holdfast.engine.claims import usual_verifier
+from holdfast.engine.holding.slots import DEAD_AFTER, check_dead_after
 from holdfast.kernel.core import Durability
 
 if TYPE_CHECKING:
@@ -109,12 +110,14 @@ class Options:
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's
     trust: Trust = "verify"
-    take_over: bool = False  # even from a living process of this machine
+    take_over: bool = False  # even from a living process
+    dead_after: float = DEAD_AFTER  # seconds without a beat: others may declare this process dead
     wait: bool = True  # for a living process that executes the run
     strict: bool = False  # recorded steps must be called with the arguments they had
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
 
     def __post_init__(self) -> None:
+        check_dead_after(self.dead_after)
         if self.trust not in get_args(Trust):
             raise ValueError(f"trust must be 'verify', 'stored' or 'skip', not {self.trust!r}")
         if self.durability is not None and self.durability not in get_args(Durability):

@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from holdfast.codec.meta import Meta
-from holdfast.errors import CheckpointNotFoundError, ThreadNotFoundError
+from holdfast.engine.holding.observing import standing_of
+from holdfast.engine.holding.presence import Holder
+from holdfast.errors import CheckpointNotFoundError, RunActiveError, ThreadNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status, check_id, thread_journal
 from holdfast.operations.reading import outages_named
 
 
+class Newest(NamedTuple):
+    """The run of a thread that was begun last."""
+
+    run_id: str | None  # None: there is none, or it was never opened
+    seq: int  # of the thread's journal, where the next run goes
+    unopened: str | None = None  # the run that was never opened
+
+
+def look_at(core: Core, thread_id: str, flow: str | None = None) -> Newest:
+    """The run of a thread that was begun last, of this flow if given. Blocks.
+
+    A run that died before it was durable is not skipped for an older one: what was asked for last
+    did not happen. Raises `RunActiveError` while a living process is about to open it.
+    """
+    name = thread_journal(check_id("thread_id", thread_id))
+    seq = -1
+    with outages_named(thread_id):
+        for member in core.journals.entries(name, newest_first=True):
+            seq = max(seq, member.seq)
+            if member.kind != Kind.MEMBER:
+                continue
+            meta = Meta(member)
+            head = core.journals.head(meta.run)
+            if head is None:
+                found = standing_of(core, Holder.parse(meta.holder), meta.run)
+                if found.why is None:
+                    raise RunActiveError(meta.run, Status.RUNNING, found.name)
+                return Newest(None, seq, meta.run)
+            known = head.status != Status.DELETED and head.thread == thread_id
+            if known and flow in (None, head.flow):
+                return Newest(meta.run, seq)
+    return Newest(None, seq)
+
+
 def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:
     """The run of a thread that was begun last, of this flow if given. Blocks.
 
-    A run that died before it was durable is not skipped for an older one: what was asked for
-    last did not happen. Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` for that.
+    Raises `ThreadNotFoundError`, and `CheckpointNotFoundError` if it was never opened.
     """
-    name = thread_journal(check_id("thread_id", thread_id))
-    with outages_named(thread_id):
-        for member in core.journals.entries(name, newest_first=True):
-            if member.kind != Kind.MEMBER:
-                continue
-            run_id = Meta(member).run
-            head = core.journals.head(run_id)
-            if head is None:
-                missing = CheckpointNotFoundError(run_id)
-                missing.add_note(
-                    f"the newest run of thread {thread_id!r} was never begun: run it again"
-                )
-                raise missing
-            known = head.status != Status.DELETED and head.thread == thread_id
-            if known and flow in (None, head.flow):
-                return run_id
-        head = core.journals.head(thread_id)
+    found = look_at(core, thread_id, flow)
+    if found.run_id is not None:
+        return found.run_id
+    if found.unopened is not None:
+        missing = CheckpointNotFoundError(found.unopened)
+        missing.add_note(f"the newest run of thread {thread_id!r} was never begun: run it again")
+        raise missing
+    head = core.journals.head(thread_id)
     if head is not None and head.status != Status.DELETED:
         raise ThreadNotFoundError(thread_id, of_run=head.thread or "")
     raise ThreadNotFoundError(thread_id)

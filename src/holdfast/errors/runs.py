@@ -198,12 +198,8 @@ class LeaseLostError(RunError):
     """Another process took the run over, or its history was changed; this one wrote nothing more."""
 
     run_id: str
-    seq: int
-    kind: str
-    _text = (
-        "this process lost run {run_id!r}: another one wrote the {kind} entry at {seq}; "
-        "what this process did since was not saved"
-    )
+    reason: str
+    _text = "this process lost run {run_id!r}: {reason}; what it did since was not saved"
 
 
 class UnsavedWarning(RunError, RuntimeWarning):  # noqa: N818 - it is a warning

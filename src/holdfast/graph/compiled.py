@@ -20,7 +20,6 @@ from holdfast.engine.flow import Wanted
 from holdfast.engine.functions import is_async
 from holdfast.engine.options import NewRun, Resume, RunOptions, Strategy
 from holdfast.engine.people.questions import Question
-from holdfast.engine.resume.holders import SILENT_SECONDS
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.walking import time_travel
@@ -232,15 +231,15 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
             await engine.answer(run_id, value, question=question, by=by)
 
     async def recover(
-        self, *, store: StoreLike, silent: float = SILENT_SECONDS, at_once: int = 10
+        self, *, store: StoreLike, wait: bool = True, at_once: int = 10
     ) -> dict[str, Any]:
         """Resume every orphaned run of this graph, for example when a program starts.
 
-        A run is orphaned when its holder is dead; a holder on another machine counts as dead
-        after `silent` seconds without a record. Returns by run id the final state, or the error.
+        A run is orphaned when the process that executed it is dead or has left it; see
+        `Engine.recover`. Returns by run id the final state, or the error.
         """
         async with Engine(store, flows=[self]) as engine:
-            return await engine.recover(silent=silent, at_once=at_once)
+            return await engine.recover(wait=wait, at_once=at_once)
 
     cancel_sync = blocking(cancel)
     pause_sync = blocking(pause)
@@ -261,9 +260,12 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
         """A recorded final state, as a state of this graph."""
         return self.inputs_from(recorded)
 
-    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+    def go_back(
+        self, core: Core, run_id: str, wanted: Wanted, *, take_over: bool = False
+    ) -> Op[None]:
         """Go back to before or after a node, or change the state."""
-        return time_travel.go_back(core, self.program, self._plan, run_id, wanted)
+        go_back = partial(time_travel.go_back, core, self.program, self._plan)
+        return go_back(run_id, wanted, take_over=take_over)
 
     @property
     def state_type(self) -> Any:

@@ -87,16 +87,28 @@ def submit(
     return ticket
 
 
-def append_if(core: Core, run: str, decide: Decide, *, behind_queued: bool = False) -> Op[Entry]:
+def append_if(
+    core: Core,
+    run: str,
+    decide: Decide,
+    *,
+    behind_queued: bool = False,
+    patience: float | None = None,
+    listed: bool = False,
+    member: Draft | None = None,
+) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
     When another writer wins, `decide` is called again. Several drafts are appended together or not
     at all. With `behind_queued`, `decide` is asked also about an entry that is still on its way
     to the store, and must not block then: the head of a run that this process executes moves
-    all the time.
+    all the time. A run that is opened and is not `listed` is first listed by its thread, as this
+    `member`. It is tried for `patience` seconds, or as long as a save may take.
     """
-    deadline = new_deadline(core)
-    attempt = partial(_behind_stored_head, core, run, decide, deadline, behind_queued)
+    deadline = new_deadline(core, patience)
+    attempt = partial(
+        _behind_stored_head, core, run, decide, deadline, behind_queued, listed, member
+    )
     ticket = yield from _until_durable(core, run, deadline, attempt)
     return ticket.entries[-1]
 
@@ -106,7 +118,7 @@ def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Op[Entry |
     moved = ConflictError(run, seq)
 
     def decide(head: Entry | None) -> list[Draft]:
-        if head is None or head.seq != seq:
+        if (-1 if head is None else head.seq) != seq:
             raise moved
         return drafts
 
@@ -173,7 +185,13 @@ def _behind_known_head(
 
 
 def _behind_stored_head(
-    core: Core, run: str, decide: Decide, deadline: float, behind_queued: bool
+    core: Core,
+    run: str,
+    decide: Decide,
+    deadline: float,
+    behind_queued: bool,
+    listed: bool,
+    member: Draft | None,
 ) -> Op[Ticket | None]:
     """Submit what is decided about the head that is stored; None if that moved meanwhile."""
     journals = core.journals
@@ -183,7 +201,8 @@ def _behind_stored_head(
         return -1 if head is None else head.seq, _listed(decide(head)), tip
 
     seen, drafts, tip = yield from _reached(core, run, deadline, look)
-    drafts = yield from _opened(core, run, tip, drafts)
+    if not listed:
+        drafts = yield from _opened(core, run, tip, drafts, member)
     ticket = journals.extend(tip, drafts, deadline, only_at=seen)
     if ticket is None and behind_queued and not tip.broken:
         queued = journals.writer.queued(run)
@@ -238,7 +257,9 @@ def _reached(core: Core, run: str, deadline: float, call: Callable[[], T]) -> Op
             raise as_save_error(run, error) from error
 
 
-def _opened(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> Op[list[Draft]]:
+def _opened(
+    core: Core, run: str, tip: Tip, drafts: list[Draft], member: Draft | None = None
+) -> Op[list[Draft]]:
     """The drafts, behind an opening entry if the run is new. Its thread lists the run first."""
     first = drafts[0]
     if tip.exists or first.kind in (Kind.MEMBER, Kind.VERDICT):
@@ -247,7 +268,7 @@ def _opened(core: Core, run: str, tip: Tip, drafts: list[Draft]) -> Op[list[Draf
         reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
         raise InvalidIdError("run_id", run, reason)
     if first.thread is not None:
-        yield from append(core, thread_journal(first.thread), thread_member(run))
+        yield from append(core, thread_journal(first.thread), member or thread_member(run))
     if first.kind == Kind.OPEN:
         return drafts
     opening = Draft(
@@ -270,9 +291,9 @@ def _listed(decided: Draft | list[Draft]) -> list[Draft]:
     return decided if isinstance(decided, list) else [decided]
 
 
-def thread_member(run: str) -> Draft:
+def thread_member(run: str, **facts: str) -> Draft:
     """What a thread's journal keeps of a run."""
-    return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run}))
+    return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"run": run, **facts}))
 
 
 def alias_of(step_id: str) -> Draft:
@@ -280,9 +301,10 @@ def alias_of(step_id: str) -> Draft:
     return Draft(Kind.MEMBER.value, Status.OPEN.value, meta=dump_meta({"step": step_id}))
 
 
-def new_deadline(core: Core) -> float:
+def new_deadline(core: Core, patience: float | None = None) -> float:
     """When a save that begins now must be through."""
-    return core.journals.clock.monotonic() + core.settings.deadline
+    seconds = core.settings.deadline if patience is None else patience
+    return core.journals.clock.monotonic() + seconds
 
 
 def as_save_error(run: str, error: HoldfastError) -> HoldfastError:

@@ -73,6 +73,7 @@ class Core:
         self.settings = settings
         self.degraded: HoldfastError | None = None
         self.closed = False
+        self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed
         self._reset()
         on_fork(self._reset)
 

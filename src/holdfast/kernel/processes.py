@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,7 @@ def _from_proc(pid: int) -> str | None:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
+        _refuse_if_hidden(pid)
         return None
     # The name is in brackets and may hold anything, brackets too.
     fields = text.rpartition(b")")[2].split()
@@ -43,6 +45,15 @@ def _from_proc(pid: int) -> str | None:
         return None
     # Ticks since the system started, so they say nothing without which start that was.
     return f"{_BOOT.read_text().strip()} {int(fields[19])}"
+
+
+def _refuse_if_hidden(pid: int) -> None:
+    """Raise `OSError` if there is such a process: with `hidepid`, it may be another user's."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return
+    raise OSError(f"process {pid} exists, but /proc does not show it")
 
 
 def _from_ps(pid: int, timeout: float) -> str | None:

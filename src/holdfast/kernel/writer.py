@@ -108,6 +108,11 @@ class Writer:
         """Whether a well-behaved caller should `wait_for_room` before submitting more."""
         return self._queued_bytes > MAX_QUEUE_BYTES or len(self._queue) >= MAX_QUEUE_TICKETS
 
+    @property
+    def closed(self) -> bool:
+        """Whether it takes no more tickets."""
+        return self._closed
+
     def wait_for_room(self) -> None:
         """Block while the queue is full, writing from its front."""
         while self.full:

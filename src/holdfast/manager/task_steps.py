@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
 from holdfast.codec.meta import WORKER, Meta, dump_meta
-from holdfast.engine.resume.holders import this_process
+from holdfast.engine.holding.process import this_process
 from holdfast.errors import (
     CheckpointNotFoundError,
     ConflictError,

@@ -64,6 +64,17 @@ def parent_run(core: Core, run_id: str) -> str | None:
     return next((name for name in names if _birth(core.journals.opening(name)) == birth), None)
 
 
+def root_of(core: Core, run_id: str) -> Entry | None:
+    """The head of the run that a child run belongs to in the end; None if that is gone."""
+    while True:
+        if (_says(core, run_id) or (None,))[0] is None:
+            return core.journals.head(run_id)
+        above = parent_run(core, run_id)
+        if above is None:
+            return None
+        run_id = above
+
+
 def head_to_delete(core: Core, run: str) -> Entry | None:
     """The run's head, or a blank one if it can't be read: damaged runs can be deleted, too."""
     try:

@@ -7,10 +7,11 @@ from typing import Any
 
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.flow import Wanted
+from holdfast.engine.holding.observing import refuse_if_held
+from holdfast.engine.holding.presence import running_here
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.run import live
 from holdfast.engine.walking import time_travel, versions
 from holdfast.errors import (
     RunActiveError,
@@ -25,7 +26,15 @@ from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.problems import Nearest
 
 
-def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step: str) -> Op[None]:
+def go_to(
+    core: Core,
+    make: takeover.Make,
+    plan: PipelinePlan,
+    run_id: str,
+    step: str,
+    *,
+    take_over: bool = False,
+) -> Op[None]:
     """Continue a run with this step.
 
     One that has run is gone back to: with the state before it. One that has not is gone forward
@@ -36,11 +45,17 @@ def go_to(core: Core, make: takeover.Make, plan: PipelinePlan, run_id: str, step
         raise ValueError(f"{step!r} is not a step of {plan.flow!r}{Nearest(step, plan.steps)}")
     if (yield partial(_has_run, core, plan, run_id, step)):
         wanted = Wanted(from_step=step)
-        yield from time_travel.go_back(core, make, plan, run_id, wanted)
+        yield from time_travel.go_back(core, make, plan, run_id, wanted, take_over=take_over)
         return
-    if live.find(core, run_id) is not None:
+    if (yield partial(running_here, core, run_id)) is not None:
         raise RunActiveError(run_id, Status.RUNNING)
-    yield from append_if(core, run_id, lambda _: _skipping(core, make, plan, run_id, step))
+
+    def decide(head: Entry | None) -> list[Draft]:
+        if head is not None and not take_over:
+            refuse_if_held(core, head)
+        return _skipping(core, make, plan, run_id, step)
+
+    yield from append_if(core, run_id, decide)
 
 
 def _has_run(core: Core, plan: PipelinePlan, run_id: str, step: str) -> bool:

@@ -18,7 +18,6 @@ from holdfast.engine.options import NewRun, Resume
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import SILENT_SECONDS
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.threads import newest_run
@@ -195,14 +194,14 @@ class Pipeline(PipelineFlow, Door):
         """Cancel the thread's newest run, whichever process executes it."""
         await self._request(thread_id, "cancel", reason)
 
-    async def recover(self, *, silent: float = SILENT_SECONDS, at_once: int = 10) -> dict[str, Any]:
+    async def recover(self, *, wait: bool = True, at_once: int = 10) -> dict[str, Any]:
         """Resume every orphaned run of this pipeline, for example when a program starts.
 
-        A run is orphaned when its holder is dead; a holder on another machine counts as dead
-        after `silent` seconds without a record. Returns by run id the result, or the error.
+        A run is orphaned when the process that executed it is dead or has left it; see
+        `Engine.recover`. Returns by run id the result, or the error.
         """
         engine = Engine(self.checkpointer, flows=[self])
-        return await engine.recover(silent=silent, at_once=at_once)
+        return await engine.recover(wait=wait, at_once=at_once)
 
     pause_sync = blocking(pause)
     cancel_sync = blocking(cancel)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from holdfast.engine.blocking import check_options
@@ -109,13 +110,17 @@ class PipelineFlow(WalkingFlow[PipelineResult]):
             output=recorded["output"],
         )
 
-    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+    def go_back(
+        self, core: Core, run_id: str, wanted: Wanted, *, take_over: bool = False
+    ) -> Op[None]:
         """Continue with another step: back to one that has run, or forward."""
         if wanted.override is not None or wanted.validate is not None:
             raise ValueError("the state of a pipeline can't be overridden: fork the run instead")
         if wanted.from_step is not None:
-            return go_to(core, self.program, self._plan, run_id, wanted.from_step)
-        return time_travel.go_back(core, self.program, self._plan, run_id, wanted)
+            go_on = partial(go_to, core, self.program, self._plan)
+            return go_on(run_id, wanted.from_step, take_over=take_over)
+        go_back = partial(time_travel.go_back, core, self.program, self._plan)
+        return go_back(run_id, wanted, take_over=take_over)
 
     @property
     def verifier(self) -> EvidenceVerifier | None:

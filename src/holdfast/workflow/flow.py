@@ -123,11 +123,13 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         result: R_co = recorded if kind is None else revive(recorded, kind, root="result")
         return result
 
-    def go_back(self, core: Core, run_id: str, wanted: Wanted) -> Op[None]:
+    def go_back(
+        self, core: Core, run_id: str, wanted: Wanted, *, take_over: bool = False
+    ) -> Op[None]:
         """Go back to before or after a step."""
         from holdfast.workflow.going_back import go_back
 
-        return go_back(core, self, run_id, wanted)
+        return go_back(core, self, run_id, wanted, take_over=take_over)
 
     def ready(self, inputs: Mapping[str, Any]) -> Callable[[], Any]:
         """What starts the function: a generator, coroutine or body at its beginning.

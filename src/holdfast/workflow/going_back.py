@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.engine.flow import Wanted
+from holdfast.engine.holding.observing import refuse_if_held
+from holdfast.engine.holding.presence import running_here
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
-from holdfast.engine.run import live
 from holdfast.errors import CheckpointNotFoundError, RunActiveError
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.core import Core, Op
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
     from holdfast.workflow.flow import Workflow
 
 
-def go_back(core: Core, flow: Workflow[..., object], run_id: str, wanted: Wanted) -> Op[None]:
+def go_back(
+    core: Core,
+    flow: Workflow[..., object],
+    run_id: str,
+    wanted: Wanted,
+    *,
+    take_over: bool = False,
+) -> Op[None]:
     """Append what makes the run continue from there.
 
     Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `ValueError` for
@@ -31,10 +39,12 @@ def go_back(core: Core, flow: Workflow[..., object], run_id: str, wanted: Wanted
             f"{flow.name!r} is a workflow and has no state to override or validate: its steps "
             "have results, and from_step= makes one of them anew"
         )
-    if live.find(core, run_id) is not None:
+    if (yield partial(running_here, core, run_id)) is not None:
         raise RunActiveError(run_id, Status.RUNNING)
     while True:
         history: History = yield partial(History, core, run_id, whole=True)
+        if not take_over:
+            yield partial(refuse_if_held, core, history.head)
         drafts: list[Draft] = yield partial(_drafts, core, flow, history, wanted)
         if (yield from append_at(core, run_id, history.head.seq, drafts)):
             return

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.holding.observing import standing
+from holdfast.engine.holding.presence import running_here
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import last_holder
-from holdfast.engine.run import live
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -28,7 +29,7 @@ from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, check_id
-from holdfast.operations.children import children
+from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
 
@@ -55,9 +56,24 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
         return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
 
     yield from append_if(core, run_id, decide, behind_queued=True)
-    running = live.find(core, run_id)
+    running = yield partial(running_here, core, run_id)
     if running is not None:
         running.ask_from_anywhere(action)
+        return
+    for child in (yield partial(children, core, run_id)):
+        if child.status in (Status.RUNNING, Status.PAUSED):
+            with suppress(RunFinishedError, CheckpointNotFoundError):  # since it was listed
+                yield from _ask_child(core, child.run_id, dump_meta(facts))
+
+
+def _ask_child(core: Core, run_id: str, meta: str) -> Op[None]:
+    """Ask a child run of one that was asked: its holder may look there first."""
+
+    def decide(head: Entry | None) -> Draft:
+        found = _continuable(run_id, head)
+        return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=meta)
+
+    yield from append_if(core, run_id, decide, behind_queued=True)
 
 
 def answer(
@@ -142,16 +158,16 @@ def open_questions(
 
 
 def apply_deadlines(
-    core: Core, run_id: str | None = None, *, flow: str | None = None
+    core: Core, run_id: str | None = None, *, flows: Collection[str] | None = None
 ) -> Op[list[Question]]:
     """Answer what nobody answered in time, in one run or in all, with the default or a failure.
 
-    With `flow`, in those of that flow. Returns the questions that were answered; resume their
+    With `flows`, in those of these flows and their child runs. Returns the questions that were answered; resume their
     runs. Nothing does this in the background: `resume` does it for its run, and so does an answer
     that comes too late. Of many runs, one that can't be read is skipped.
     """
     if run_id is None:
-        found: list[Question] = yield partial(list, _all_open(core, flow))
+        found: list[Question] = yield partial(_overdue_of, core, flows)
     else:
         found = yield partial(questions, core, run_id)
     done = []
@@ -167,6 +183,17 @@ def apply_deadlines(
                     raise
                 log.warning("the deadlines of run %s can't be applied: %s", question.run_id, error)
     return done
+
+
+def _overdue_of(core: Core, flows: Collection[str] | None) -> list[Question]:
+    """What is overdue in the runs of these flows and in their child runs. Blocks."""
+    now = _now(core)
+    found = [question for question in _all_open(core) if question.is_overdue(now)]
+    if flows is None:
+        return found
+    roots = {name: root_of(core, name) for name in {question.run_id for question in found}}
+    wanted = {name for name, root in roots.items() if root is not None and root.flow in flows}
+    return [question for question in found if question.run_id in wanted]
 
 
 def overdue(core: Core, history: History) -> bool:
@@ -220,11 +247,11 @@ def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) 
         raise InvalidAnswerError(found.run_id, found.key, wrong)
 
 
-def _all_open(core: Core, flow: str | None = None) -> Iterator[Question]:
-    """What all runs, or those of a flow, that wait or work ask, run by run. Blocks."""
+def _all_open(core: Core) -> Iterator[Question]:
+    """What all runs that wait or work ask, run by run. Blocks."""
     with outages_named():
         for status in (Status.PAUSED, Status.RUNNING):
-            for head in all_runs(core.journals.store, RunFilter(status.value, flow)):
+            for head in all_runs(core.journals.store, RunFilter(status.value)):
                 try:
                     yield from _asked_by(core, head)
                 except CheckpointNotFoundError:  # deleted since
@@ -276,12 +303,7 @@ def _answerable(dialog: Dialog, head: Entry | None, question: str | None) -> Ent
 
 def _is_idle(core: Core, head: Entry) -> bool:
     """Whether certainly nobody executes the run: it stopped, or its holder is dead."""
-    if head.status != Status.RUNNING:
-        return True
-    last, holder = last_holder(core, head.run)
-    if last is not None and last.status == Status.PAUSED:
-        return True  # and was answered since
-    return holder is not None and holder.is_alive is False
+    return standing(core, head).why is not None
 
 
 def _has_to_undo(core: Core, run_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
 from itertools import islice
@@ -172,16 +172,23 @@ class History:
         return found
 
     def deaths(self) -> int:
-        """How many holders died since the run last made progress: attempts that left no trace."""
-        holders = 1
+        """How many holders had died, without progress, when the run was claimed last."""
+        deaths = 0
         for entry in self.entries:
+            if entry.status in _STOPPED or entry.kind in _PROGRESS:
+                deaths = 0
+            elif entry.kind == Kind.CLAIM and self.meta(entry).why == "died":
+                deaths += 1
+        return deaths
+
+    def cut_short(self) -> Mapping[str, int]:
+        """The attempts that a holder dropped when it left the run, by step."""
+        for entry in reversed(self.entries):
             if entry.status in _STOPPED:
-                holders = 0
-            elif entry.kind == Kind.CLAIM:
-                holders += 1
-            elif entry.kind in _PROGRESS:
-                holders = min(holders, 1)
-        return holders
+                break
+            if entry.kind == Kind.RELEASE:
+                return self.meta(entry).cut_short
+        return {}
 
     def failed_attempts(self) -> dict[str, int]:
         """How often each step failed since the run last stopped, by step."""

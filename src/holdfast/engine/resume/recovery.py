@@ -1,8 +1,4 @@
-"""Runs that nobody executes any more: finding and resuming them.
-
-A run is taken over by an append, so resuming one that is not orphaned after all is safe: its
-holder loses the run, and the step under way is executed again.
-"""
+"""Runs that nobody executes any more: finding and resuming them."""
 
 from __future__ import annotations
 
@@ -15,18 +11,23 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
+from holdfast.engine.holding.observing import standing
 from holdfast.engine.people import requests
-from holdfast.engine.resume.holders import SILENT_SECONDS, is_at_work, last_holder, silent_since
-from holdfast.engine.run import live
-from holdfast.errors import CheckpointCorruptedError, HoldfastError, RunActiveError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    HoldfastError,
+    RunActiveError,
+    RunFinishedError,
+)
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Status
+from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
 
-_STOPPED: Final = (Status.COMPLETED, Status.CANCELLED, Status.FAILED, Status.DELETED)
-
 log = logging.getLogger("holdfast")
+
+_LOOK: Final = 0.5  # seconds between two looks at processes elsewhere
 
 
 class Orphan(NamedTuple):
@@ -37,30 +38,33 @@ class Orphan(NamedTuple):
     step: str | None
     holder: str  # the process that executed it: host and pid
     since: datetime  # when it recorded its last entry
-    answered: bool  # it paused for an answer, which has come
+    answered: bool  # it, or a child run of it, paused for an answer, which has come
+    undecided: bool = False  # its process is elsewhere, and may be alive
+    patience: float = 0.0  # seconds until that is decided, at most
 
 
-def orphans(
-    core: Core, *, flow: str | None = None, silent: float = SILENT_SECONDS, limit: int | None = None
-) -> list[Orphan]:
-    """The runs under way whose holder is dead, in the order of their ids. Blocks.
+def survey(core: Core, flows: Collection[str] | None = None) -> list[Orphan]:
+    """The runs under way that nobody executes, in the order of their ids. Blocks.
 
-    Whether a process of this machine is alive is known; one of another machine is considered
-    dead when it has recorded nothing for `silent` seconds. Child runs are left to their parents,
-    and a run that can't be read is logged and skipped.
+    Whether a process of this machine is alive is known at once. One elsewhere has to be looked at
+    for a while: until then its runs are undecided. Child runs are left to their parents, and a run
+    that can't be read is logged and skipped.
     """
-    found: list[Orphan] = []
-    deadline = silent_since(core, silent)
-    for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value, flow)):
-        if limit is not None and len(found) >= limit:
-            break
+    found: dict[str, Orphan] = {}
+    for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value)):
         try:
-            orphan = _orphan(core, head, deadline)
+            orphan = _orphan(core, head)
         except CheckpointCorruptedError as error:  # the others are still to be found
             log.warning("the holder of run %s can't be read: %s", head.run, error)
             continue
-        found += [] if orphan is None else [orphan]
-    return found
+        if orphan is not None and (flows is None or orphan.flow in flows):
+            found.setdefault(orphan.run_id, orphan)
+    return [found[name] for name in sorted(found)]
+
+
+def orphans(core: Core) -> list[Orphan]:
+    """The runs under way whose holder is dead, in the order of their ids. Blocks."""
+    return [orphan for orphan in survey(core) if not orphan.undecided]
 
 
 async def recover(
@@ -68,7 +72,7 @@ async def recover(
     flows: Collection[str],
     prepare: Callable[[str], Awaitable[launch.Prepared | launch.Recorded]],
     *,
-    silent: float = SILENT_SECONDS,
+    wait: bool = True,
     at_once: int = 10,
     progress: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
@@ -77,7 +81,8 @@ async def recover(
     `prepare` takes over the run of an id. `progress` is called with the id of each run that has
     stopped. Overdue questions are answered first, and runs that paused for an answer which has
     come are resumed, too. Runs of other flows are left alone, and so is one that another process
-    takes over first.
+    takes over first. With `wait`, processes elsewhere are looked at until it is clear whether
+    they are alive.
     """
     places = asyncio.Semaphore(at_once)
     came: dict[str, Any] = {}
@@ -86,36 +91,66 @@ async def recover(
         async with places:
             try:
                 came[orphan.run_id] = await launch.execute(await prepare(orphan.run_id))
-            except RunActiveError:
-                pass  # this process has just begun to execute it
+            except (RunActiveError, RunFinishedError):
+                return  # another process was faster
             except Exception as error:
                 came[orphan.run_id] = error
             if progress is not None:
                 progress(orphan.run_id)
 
-    for flow in flows:
-        try:
-            await core.drive_async(requests.apply_deadlines(core, flow=flow))
-        except HoldfastError as error:  # runs that wait for no answer are resumed all the same
-            log.warning("the deadlines of %s were not applied: %s", flow, error)
-    found = await core.off_loop(lambda: orphans(core, silent=silent))
-    await asyncio.gather(*(resume(orphan) for orphan in found if orphan.flow in flows))
+    try:
+        await core.drive_async(requests.apply_deadlines(core, flows=flows))
+    except HoldfastError as error:  # runs that wait for no answer are resumed all the same
+        log.warning("the deadlines were not applied: %s", error)
+    clock, began, tasks = core.journals.clock, core.journals.clock.monotonic(), []
+    begun: set[str] = set()
+    told = False
+    while True:
+        found = await core.off_loop(lambda: survey(core, flows))
+        for orphan in found:
+            if not orphan.undecided and orphan.run_id not in begun:
+                begun.add(orphan.run_id)
+                tasks.append(asyncio.create_task(resume(orphan)))
+        patience = max((orphan.patience for orphan in found if orphan.undecided), default=0.0)
+        if not wait or clock.monotonic() - began >= patience:
+            break
+        if not told:
+            told = True
+            log.info("looking for up to %.0f s whether processes elsewhere are alive", patience)
+        await asyncio.sleep(_LOOK)
+    await asyncio.gather(*tasks)
     return came
 
 
-def _orphan(core: Core, head: Entry, deadline: datetime) -> Orphan | None:
-    if live.is_executed_here(head.run):
-        return None
+def _orphan(core: Core, head: Entry) -> Orphan | None:
     opening = core.journals.opening(head.run)
-    if opening is None or Meta(opening).parent:
+    if opening is None:
         return None
-    last, holder = last_holder(core, head.run)
-    last = last or opening
-    if last.status in _STOPPED:
-        return None  # since it was listed
+    found = standing(core, head)
+    if Meta(opening).parent:
+        return _waiting_root(core, head) if found.answered else None
+    if found.why is None and not found.undecided:
+        return None
     since = to_datetime(head.at)
-    if last.status != Status.PAUSED and is_at_work(holder, since > deadline):
-        return None  # else it stopped there, and what it waited for was answered since
-    named = "unknown" if holder is None else holder.name
-    answered = last.status == Status.PAUSED
-    return Orphan(head.run, head.flow, head.step, named, since, answered)
+    return Orphan(
+        head.run,
+        head.flow,
+        head.step,
+        found.name,
+        since,
+        found.answered,
+        found.undecided,
+        found.patience,
+    )
+
+
+def _waiting_root(core: Core, child: Entry) -> Orphan | None:
+    """The run that waits for an answer to its child run, which has come."""
+    root = root_of(core, child.run)
+    if root is None or root.status != Status.PAUSED or Meta(root).reason not in _WAITS:
+        return None
+    since = to_datetime(child.at)
+    return Orphan(root.run, root.flow, child.step, "unknown", since, answered=True)
+
+
+_WAITS: Final = ("child", "questions")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from holdfast.codec.meta import WORKER, dump_meta
+from holdfast.codec.meta import HOLDER, Meta, dump_meta
 from holdfast.engine import events as ev
+from holdfast.engine.holding.observing import Why, refuse_if_held, standing
+from holdfast.engine.holding.presence import Holder
 from holdfast.engine.inputs import comparable_hash, differences
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
-from holdfast.engine.resume.holders import refuse_if_held, this_process
 from holdfast.engine.run.failures import failure_in
 from holdfast.engine.run.left import recall
 from holdfast.engine.run.resumption import Resumption
@@ -22,11 +24,13 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     FlowChangedError,
     InputMismatchError,
+    LeaseLostError,
     RunActiveError,
     RunCancelledError,
     RunFinishedError,
+    StoreUnavailableError,
 )
-from holdfast.kernel.appending import append_at, append_if
+from holdfast.kernel.appending import append_at, append_if, as_save_error, new_deadline
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind, Status
@@ -34,6 +38,7 @@ from holdfast.model import Entry, Kind, Status
 T = TypeVar("T")
 
 _PATIENCE: Final = 3  # how often a holder that is still saving may be faster than we are
+_PAUSE: Final = 0.02  # seconds, while the store is unavailable
 _ATTEMPTS: Final = 20  # to take over a run that others keep changing
 
 Make = Callable[[], Program]
@@ -47,66 +52,90 @@ class Claimed(NamedTuple):
     program: Program
     restored: int  # steps
     last: Entry  # the claim
+    crashed: bool = False  # the last holder died
     rejected: tuple[ev.CheckpointRejected, ...] = ()
 
 
-async def claim(core: Core, make: Make, run_id: str, inputs: Any, options: Options) -> Claimed:
-    """Take a run over at the newest checkpoint that can be trusted."""
+class Claimant(NamedTuple):
+    """On whose behalf a run is claimed, and what goes with it."""
+
+    holder: Holder
+    parent_term: int | None = None  # of a child run: the claim of its parent's holder
+    along: Callable[[], Awaitable[None]] | None = None  # called just before the claim is appended
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its openings and claims say."""
+        term = {} if self.parent_term is None else {"parent_term": self.parent_term}
+        return {HOLDER: str(self.holder), **term}
+
+
+async def claim(
+    core: Core, make: Make, run_id: str, inputs: Any, options: Options, ours: Claimant
+) -> Claimed:
+    """Take a run over at the newest checkpoint that can be trusted.
+
+    The claim is appended at exactly the position that was examined; if it loses, everything is
+    examined again. Only with `take_over` may it come first. Raises `RunActiveError` while another
+    living process holds the run.
+    """
     flow, wary = make().flow, options.trust != "skip"
-    facts = {**flow.stamp, WORKER: str(this_process())}
-    ours = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
-    behind_any = partial(append_if, core, run_id, partial(_behind_any, ours))
+
+    def draft(why: Why) -> Draft:
+        facts = {**flow.stamp, **ours.facts, "why": why}
+        return Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=dump_meta(facts))
+
     for attempt in range(1, _ATTEMPTS + 1):
         history = await look(core, partial(History, core, run_id, whole=flow.replays), options)
         program = make()
-        todo = await _consider(core, program, history, inputs, options)
+        todo = await _consider(core, program, history, inputs, options, ours)
         if todo.look_again:
             continue
         if todo.wait:
             restored = program.restore(history, wary=wary)
             return Claimed(history, program, restored, history.head)
-        retreat = todo.retreat
+        retreat, crashed = todo.retreat, todo.why == "died"
+        drafts = [draft(todo.why)] if retreat is None else [*retreat.drafts, draft(todo.why)]
         if retreat is None:
             restored = program.restore(history, wary=wary)
-            entry = await drive(core, behind_any(), options)
-            if entry.seq == history.head.seq + 1:
-                return Claimed(history, program, restored, entry)
-            break  # its holder was still saving; from here on it can't
-        drafts = [*retreat.drafts, ours]
-        written = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
-        if written is not None:
-            entry = written
-            break
-        if attempt >= _PATIENCE:  # its holder is too fast for us: it must stop
-            await drive(core, behind_any(), options)
-    else:
-        raise RunActiveError(run_id, history.head.status)
-    history = await look(core, partial(history.read_on, entry.seq), options)
-    program = make()
-    check_flow(program, history, inputs)
-    rejected = () if retreat is None else retreat.rejected
-    restored = program.restore(history, wary=wary)
-    return Claimed(history, program, restored, entry, rejected)
+        if ours.along is not None:
+            await ours.along()
+        entry = await drive(core, append_at(core, run_id, history.head.seq, drafts), options)
+        if entry is None:
+            if options.take_over and attempt >= _PATIENCE:  # its holder is too fast: it must stop
+                behind_any = partial(_behind_any, draft("taken_over"))
+                await drive(core, append_if(core, run_id, behind_any), options)
+            continue
+        if retreat is None:
+            return Claimed(history, program, restored, entry, crashed)
+        history = await look(core, partial(history.read_on, entry.seq), options)
+        program = make()
+        check_flow(program, history, inputs)
+        restored = program.restore(history, wary=wary)
+        return Claimed(history, program, restored, entry, crashed, retreat.rejected)
+    raise RunActiveError(run_id, history.head.status)
 
 
 class _Todo(NamedTuple):
     """What to do about a run as it is: claim it, unless something else is set."""
 
+    why: Why = "released"  # it may be claimed
     look_again: bool = False  # it has changed
     wait: bool = False  # for answers
     retreat: trust.Retreat | None = None  # before it continues
 
 
 async def _consider(
-    core: Core, program: Program, history: History, inputs: Any, options: Options
+    core: Core, program: Program, history: History, inputs: Any, options: Options, ours: Claimant
 ) -> _Todo:
     """What to do about a run. Raises if it can't be continued, before anything is claimed."""
     run_id, head = history.run, history.head
     completed = head.status == Status.COMPLETED
+    why: Why = "released"
     if not completed:
         _check(program, history, inputs)
-        if head.status == Status.RUNNING and not options.take_over:
-            await look(core, partial(refuse_if_held, core, run_id), options)
+        may_claim = partial(_may_claim, core, head, options.take_over, ours)
+        why = await patiently(core, run_id, may_claim, options)
         if requests.overdue(core, history):
             await drive(core, requests.apply_deadlines(core, run_id), options)
             return _Todo(look_again=True)
@@ -120,7 +149,23 @@ async def _consider(
         if newest == head.seq:
             raise RunFinishedError(run_id, head.status)
         return _Todo(look_again=True)  # another process resumed it and repaired it meanwhile
-    return _Todo(retreat=retreat)
+    return _Todo(why, retreat=retreat)
+
+
+def _may_claim(core: Core, head: Entry, take_over: bool, ours: Claimant) -> Why:
+    """Why the run with this head may be claimed. Raises `RunActiveError` if it may not. Blocks.
+
+    Who holds the parent may claim its child runs from whoever held the parent before.
+    """
+    if ours.parent_term is not None and head.status == Status.RUNNING:
+        said = core.journals.entry(head.run, head.term)
+        before = None if said is None else Meta(said).parent_term
+        if before is not None and before > ours.parent_term:
+            raise LeaseLostError(head.run, "another one holds the run that it is a part of")
+        take_over = take_over or (before is not None and before < ours.parent_term)
+    if not take_over:
+        return refuse_if_held(core, head)
+    return standing(core, head).why or "taken_over"
 
 
 def _behind_any(claim: Draft, head: Entry | None) -> Draft:
@@ -140,6 +185,19 @@ async def drive(core: Core, op: Op[T], options: Options) -> T:
 async def look(core: Core, read: Callable[[], T], options: Options) -> T:
     """Call what blocks without keeping the event loop waiting."""
     return read() if options.blocking else await core.off_loop(read)
+
+
+async def patiently(core: Core, run: str, call: Callable[[], T], options: Options) -> T:
+    """`look`, again until the deadline of a save while the store is unavailable."""
+    deadline = new_deadline(core)
+    while True:
+        try:
+            return await look(core, call, options)
+        except StoreUnavailableError as error:
+            if core.journals.clock.monotonic() > deadline:
+                raise as_save_error(run, error) from error
+            core.journals.writer.held_up(error)
+            await asyncio.sleep(_PAUSE)
 
 
 def _check(program: Program, history: History, inputs: Any) -> None:
@@ -189,8 +247,9 @@ def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
     return False
 
 
-def resumption(history: History) -> Resumption:
+def resumption(claimed: Claimed) -> Resumption:
     """What happened in a run that is resumed."""
+    history = claimed.history
     failed = history.rolling_back()
     known = recall((*reversed(history.entries), history.opening))
     undone = {
@@ -201,9 +260,9 @@ def resumption(history: History) -> Resumption:
     return Resumption(
         birth=history.birth,
         epoch=history.epoch,
-        deaths=history.deaths() if known is None else known.deaths,
+        deaths=history.deaths() + claimed.crashed,
         failed_attempts=history.failed_attempts(),
-        cut_short={} if known is None else known.cut_short,
+        cut_short=history.cut_short() if known is None else known,
         answers=history.answers(),
         wanted=history.wanted(),
         failure=None if failed is None else _recorded_failure(history, failed),

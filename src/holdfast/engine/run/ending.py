@@ -117,7 +117,9 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
     for task in tasks:
         if task.key in undone:
             continue
-        for done in await run.steps.execute([task]):
+        finished = await run.steps.execute([task])
+        run.check_lease()  # else it was interrupted, and is not undone
+        for done in finished:
             undone[task.key] = "" if done.error is None else str(done.error)
         note = run.recorder.note(
             Kind.DECISION, Status.RUNNING, {"undone": undone.get(task.key, "")}, step=task.key

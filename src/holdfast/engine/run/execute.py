@@ -250,8 +250,12 @@ class Steps:
             except RunPausedError:
                 if task.child is None:
                     raise
+                if run.wanted is None:
+                    await run.hear()
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
             except Exception as raised:
+                if task.child and run.wanted is None and isinstance(raised, _ENDED):
+                    await run.hear()
                 if task.child and run.wanted is not None and isinstance(raised, _ENDED):
                     return None
                 if task.child and isinstance(raised, _NO_FAILURE):
@@ -294,6 +298,9 @@ class Steps:
     async def _attempt(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
         """What the step returns, and what its entry says about the world."""
         run, policy = self._run, task.policy
+        lease = run.hold.lease
+        if lease is not None and not lease.is_fresh:
+            await run.hold.renew(run.recorder.fatal)
         read = () if policy.claims is None else await self._before(task, policy.claims, here)
         said: Sequence[Any] = ()
         self.under_way.add(task.key)

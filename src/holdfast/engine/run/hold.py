@@ -9,24 +9,27 @@ the run stops: it would continue from a state that only this process knows.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
+from holdfast.codec.meta import dump_meta
+from holdfast.engine.holding.presence import Lease, Presence
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
     EntriesLostError,
     LeaseLostError,
+    StoreError,
     StoreUnavailableError,
 )
 from holdfast.kernel.appending import as_save_error, new_deadline
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
-from holdfast.model import FROM_OUTSIDE, Entry, Kind
+from holdfast.model import FROM_OUTSIDE, Entry, Kind, Status
 from holdfast.store import Head, Work, WorkFailedError
 
 _PAUSE: Final = 0.005
@@ -35,9 +38,22 @@ _PAUSE: Final = 0.005
 class Hold:
     """Appends for the holder of a run. Several tasks may append; they take turns."""
 
-    def __init__(self, core: Core, entry: Entry, *, blocking: bool = False) -> None:
+    def __init__(
+        self,
+        core: Core,
+        entry: Entry,
+        presence: Presence,
+        lease: Lease | None,
+        facts: Mapping[str, Any],
+        *,
+        blocking: bool = False,
+    ) -> None:
         self.core = core
         self.run = entry.run
+        self.term = entry.seq  # our own opening or claim
+        self.presence = presence
+        self.lease = lease  # None: only one process can use the store
+        self._facts = facts  # what our claims say
         self.last: Head = entry.seq, entry.digest  # ours, submitted, or what was taken note of
         self.absorbed: list[Entry] = []  # what came from outside, for the run to look at
         self._durable = self.last
@@ -62,6 +78,7 @@ class Hold:
         when the store did not take them before the deadline: they are then appended with the next
         ones.
         """
+        self.check()
         deadline = new_deadline(self.core)
         waits = self._flying or self._left or self._turn.locked() or self.core.journals.writer.full
         if drafts and work is None and not waits and self._submit(list(drafts), deadline):
@@ -109,6 +126,46 @@ class Hold:
             if work is None:  # among them may be what another waits for in its turn
                 self._left = todo
             raise
+
+    async def begin_to_append(self, drafts: list[Draft]) -> None:
+        """Append the drafts with what is submitted next, if possible; `append` waits for them."""
+        self.check()
+        busy = self._left or self._turn.locked() or self.core.journals.writer.full
+        if busy or not self._submit(drafts, new_deadline(self.core)):
+            await self.append(drafts)
+
+    def check(self) -> None:
+        """Raise `LeaseLostError` if others have declared this process dead."""
+        if self.lease is not None and self.lease.lost:
+            raise LeaseLostError(self.run, "others have declared it dead")
+
+    async def claim_again(self) -> None:
+        """Continue a run that this process has just stopped, unless another one has claimed it."""
+        facts = dump_meta({**self._facts, "why": "released"})
+        draft = Draft(Kind.CLAIM.value, Status.RUNNING.value, meta=facts)
+        self.term = (await self.append([draft]))[-1].seq
+
+    async def renew(self, fatal: bool) -> None:
+        """Renew the lease. Raises `LeaseLostError`, and `CheckpointSaveError` in an outage."""
+        deadline = new_deadline(self.core)
+        while self.lease is not None and not self.lease.is_fresh:
+            self.check()
+            try:
+                await self._off_loop(partial(self.presence.renew, self.core, self.lease))
+            except StoreError as error:
+                if not fatal:
+                    return  # the user wants to go on whatever becomes of the store
+                if self.core.journals.clock.monotonic() > deadline:
+                    raise as_save_error(self.run, error) from error
+                await asyncio.sleep(_PAUSE)
+
+    async def listen(self) -> list[Entry]:
+        """Take note of what others wrote; returns what is durable now and was not before."""
+        settled: list[Entry] = []
+        async with self._turn:
+            await self._append([], True, None, settled, new_deadline(self.core))
+            await self._catch_up(new_deadline(self.core), [])
+        return settled
 
     async def look(self) -> None:
         """Learn what others in this process wrote since the run was opened or claimed."""
@@ -200,7 +257,8 @@ class Hold:
         elif entry.kind in FROM_OUTSIDE:
             self.absorbed.append(entry)
         else:
-            raise LeaseLostError(self.run, entry.seq, entry.kind)
+            why = f"another one wrote the {entry.kind} entry at {entry.seq}"
+            raise LeaseLostError(self.run, why)
         self.last = self._durable = _place(entry)
 
     async def _off_loop(self, call: Callable[[], Any]) -> Any:

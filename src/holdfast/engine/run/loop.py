@@ -7,15 +7,16 @@ import logging
 import warnings
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.options import Options, Strategy
 from holdfast.engine.program import Program, Ready, Stored, Task
 from holdfast.engine.resume.history import answer_in
-from holdfast.engine.run import ending, left, live
+from holdfast.engine.run import ending, left
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
@@ -23,6 +24,7 @@ from holdfast.engine.run.record import Recorder, committing
 from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
+    CheckpointSaveError,
     HoldfastError,
     RunCancelledError,
     RunError,
@@ -76,6 +78,8 @@ class Run:
         self.steps = Steps(self, behind)
         self._parent = parent
         self._paused = behind.waits  # the journal says so already
+        self._stale = False  # the lease could not be renewed: nothing more may begin
+        self._asked: float | None = None  # since when the loop has not turned
         self._child_waits = False
         self._answers_came = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,7 +105,7 @@ class Run:
             self._warn_if_unsaved()
             return result
         except BaseException:
-            self._leave()
+            self.leave()
             raise
         finally:
             if timer is not None:
@@ -111,7 +115,7 @@ class Run:
             self.steps.drop()
             self.program.close()
             for child in self.children:
-                live.forget(child)
+                self.hold.presence.forget(child)
 
     @property
     def saved(self) -> bool:
@@ -124,11 +128,15 @@ class Run:
         if error is not None and self._parent is None and not self.options.listening:
             warnings.warn(UnsavedWarning(self.run_id, str(error)), stacklevel=2)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Remember which steps are under way, if the journal does not say that the run stopped."""
+        if self.recorder.stopped:
+            return
+        cut_short = self.steps.cut_short()
         tip = self.core.journals.tip(self.run_id)
-        if tip is not None and not self.recorder.stopped:
-            left.remember(tip.digest, left.Left(self.steps.deaths, self.steps.cut_short()))
+        if tip is not None:
+            left.remember(tip.digest, cut_short)
+        self.hold.presence.leave(self, dump_meta({"cut_short": cut_short} if cut_short else {}))
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
@@ -152,6 +160,41 @@ class Run:
             child.ask(action)
         if action != "pause":
             self.steps.interrupt()
+
+    def check_lease(self) -> None:
+        """Raise if this process has lost the run, or can't know whether it has."""
+        self.hold.check()
+        if self._stale:
+            why = "the lease of this process could not be renewed"
+            raise CheckpointSaveError(self.run_id, why)
+
+    def stop_from_anywhere(self) -> None:
+        """Stop what is under way unless the lease is fresh, in the thread of the run's loop."""
+        if self._loop is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):  # it was closed just now
+                self._loop.call_soon_threadsafe(self._stop_if_stale)
+
+    def _stop_if_stale(self) -> None:
+        lease = self.hold.lease
+        if lease is None or lease.is_fresh or not (lease.lost or self.recorder.fatal):
+            return
+        self._stale = True
+        self.steps.interrupt()
+
+    def lag(self) -> float:
+        """How late the run's event loop is. Asked for every now and then, from any thread."""
+        if self._loop is None or self._loop.is_closed() or self.options.blocking:
+            return 0.0
+        now = self.core.journals.clock.monotonic()
+        if self._asked is not None:
+            return now - self._asked
+        self._asked = now
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._turned)
+        return 0.0
+
+    def _turned(self) -> None:
+        self._asked = None
 
     def ask_from_anywhere(self, action: str) -> None:
         """`ask`, in the thread of the run's own loop."""
@@ -200,6 +243,7 @@ class Run:
             program.answer(key, value)
         await self.hold.look()
         while True:
+            self.check_lease()
             try:
                 ready = program.ready()
             except Exception as error:
@@ -222,7 +266,7 @@ class Run:
             elif self.wanted is not None:
                 tasks = []
             if tasks or steps.running:
-                self._paused = False
+                await self._continue()
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
@@ -239,6 +283,17 @@ class Run:
         """What the flow's own code waits for before it comes past all that is to be undone."""
         waits = [task for task in tasks if not task.recorded]
         return waits if waits and self.program.catching_up else []
+
+    async def _continue(self) -> None:
+        """Steps are about to be executed. If the journal says that the run stopped, claim it."""
+        if self._paused:
+            await self.hold.claim_again()
+            self._paused = False
+
+    async def hear(self) -> None:
+        """Take note of requests that have not reached this run: a child run acted on them."""
+        self.recorder.announce(await self.hold.listen())
+        self._listen()
 
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
@@ -368,6 +423,7 @@ class Run:
             waits = "questions" if questions and not self._child_waits else "child"
             note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": self.wanted or waits})
             await self.recorder.save_and_announce([note], urgent=True)
+            self._paused = True
             self._listen()
             if self.wanted == "cancel" or (self.wanted is None and self._answered()):
                 return

@@ -51,7 +51,7 @@ class Recorder:
         self._waits = durability == "sync"
         self._keeps = durability == "exit" or not options.strategy.saves_all
         fatal = options.fatal
-        self._fatal = settings.on_save_failure == "raise" if fatal is None else fatal
+        self.fatal = settings.on_save_failure == "raise" if fatal is None else fatal
 
     async def save(
         self,
@@ -84,7 +84,7 @@ class Recorder:
             if work is not None:
                 saved += await self._hold.append(drafts, work=work)
         except CheckpointSaveError as error:
-            if self._fatal or work is not None:
+            if self.fatal or work is not None:
                 raise
             self.degraded = self._core.degraded = error
             log.warning("run %s continues without its checkpoint: %s", self._run, error)

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.flow import Wanted
+from holdfast.engine.holding.observing import refuse_if_held
+from holdfast.engine.holding.presence import running_here
 from holdfast.engine.program import Stored
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.takeover import Make
-from holdfast.engine.run import live
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.engine.walking.states import revived, updated
@@ -38,7 +39,15 @@ class _Place(NamedTuple):
         return self.given is not None
 
 
-def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> Op[None]:
+def go_back(
+    core: Core,
+    make: Make,
+    plan: Plan,
+    run_id: str,
+    wanted: Wanted,
+    *,
+    take_over: bool = False,
+) -> Op[None]:
     """Append what makes the run continue from there, all or nothing.
 
     Raises `CheckpointNotFoundError`, `FlowChangedError`, `RunActiveError`, and `RunFinishedError`
@@ -48,10 +57,12 @@ def go_back(core: Core, make: Make, plan: Plan, run_id: str, wanted: Wanted) -> 
     for name in (wanted.from_step, wanted.after_step):
         if name is not None and name not in plan.nodes:
             raise ValueError(f"{name!r} is not a node of {plan.flow!r}")
-    if live.find(core, run_id) is not None:
+    if (yield partial(running_here, core, run_id)) is not None:
         raise RunActiveError(run_id, Status.RUNNING)
     while True:
         history: History = yield partial(History, core, run_id, whole=False)
+        if not take_over:
+            yield partial(refuse_if_held, core, history.head)
         drafts: list[Draft] = yield partial(_drafts, core, make, plan, history, wanted)
         if not drafts or (yield from append_at(core, run_id, history.head.seq, drafts)):
             return

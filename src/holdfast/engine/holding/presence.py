@@ -1,0 +1,495 @@
+"""What a process is to one store: its slot, the lease that its beats renew, the runs it executes."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakKeyDictionary, WeakSet, ref
+
+from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.holding import slots
+from holdfast.engine.holding.process import Identity, this_process
+from holdfast.engine.holding.slots import Beat, Slot
+from holdfast.errors import (
+    CheckpointNotFoundError,
+    ConflictError,
+    HoldfastError,
+    RunActiveError,
+    StoreClosedError,
+)
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
+from holdfast.seams import Clock, on_fork
+from holdfast.store import Store
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.loop import Run
+
+log = logging.getLogger("holdfast")
+
+_SLOT: Final = re.compile("-1|[0-9]{1,9}")
+_PID: Final = re.compile("[0-9]{1,10}")
+_SAFE: Final = 2 / 3  # of `dead_after`: no step begins when the last beat is older
+_PATIENCE: Final = 1.0  # seconds, to write a release; then the next beat tries again
+
+
+class Lease:
+    """The right to execute runs, as long as the slot is beaten. Shared by all runs of a process."""
+
+    __slots__ = ("beat", "clock", "lost", "renewed", "slot")
+
+    def __init__(self, slot: Slot, beat: Beat, renewed: float, clock: Clock) -> None:
+        self.slot = slot
+        self.beat = beat
+        self.renewed = renewed  # by the monotonic clock, before the last beat was written
+        self.lost = False  # the process was declared dead, or is a forked copy
+        self.clock = clock
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was renewed."""
+        return self.clock.monotonic() - self.renewed
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether a step may begin: nobody can have declared this process dead."""
+        return not self.lost and self.age < _SAFE * self.beat.dead_after
+
+
+class Holder(NamedTuple):
+    """The process that opened or claimed a run, as the entry says."""
+
+    slot: int  # -1 in a store that only one process uses
+    nonce: str
+    process: Identity
+
+    def __str__(self) -> str:
+        return "|".join(map(str, (self.slot, self.nonce, *self.process)))
+
+    @classmethod
+    def parse(cls, text: str | None) -> Holder | None:
+        """The holder that this text, made by `str`, describes; None if it is not valid."""
+        parts = (text or "").split("|")
+        if len(parts) != 6 or not _SLOT.fullmatch(parts[0]) or not _PID.fullmatch(parts[4]):
+            return None
+        process = Identity(parts[2], parts[3], int(parts[4]), parts[5])
+        return cls(int(parts[0]), parts[1], process)
+
+
+class _Owed(NamedTuple):
+    """A run that was left, which the journal does not say yet."""
+
+    core: ref[Core]
+    run: str
+    term: int  # of our own claim
+    meta: str
+
+
+class Presence:
+    """This process in one store. One lease for all its engines, loops and threads."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._reset()
+
+    def _reset(self) -> None:
+        self._runs: dict[str, Run] = {}
+        self._claiming: dict[object, str] = {}
+        self._opening: dict[object, str] = {}
+        self._claims = threading.Lock()  # of those who begin to claim
+        self._lease: Lease | None = None
+        self._nonces: set[str] = set()
+        self._slot = threading.Lock()  # one thread writes the slot at a time
+        self._cores: WeakSet[Core] = WeakSet()
+        self._bell: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finalizer
+        self._owed: SimpleQueue[_Owed] = SimpleQueue()
+        self._idle_since: float | None = None
+        self._beating = False
+        self.seen: dict[int, tuple[int, float, float]] = {}  # by slot: see `observing`
+
+    # --- the runs that are executed here
+
+    def register(self, run: Run) -> None:
+        """Make a run known to the rest of this process: it is about to be executed."""
+        self._runs[run.run_id] = run
+
+    @contextmanager
+    def registered(self, run: Run) -> Iterator[None]:
+        """Make a run known to the rest of this process while it is executed."""
+        self.register(run)
+        run.task = asyncio.current_task()
+        try:
+            yield
+        finally:
+            self.forget(run)
+
+    def forget(self, run: Run) -> None:
+        """The run is not executed any more, though its task has not noticed yet."""
+        if self._runs.get(run.run_id) is run:
+            del self._runs[run.run_id]
+
+    def find(self, run_id: str) -> Run | None:
+        """The run of this id, if this process executes it."""
+        return self._runs.get(run_id)
+
+    def is_executed(self, run_id: str) -> bool:
+        """Whether this process executes the run, or is about to."""
+        claimed = (*self._claiming.values(), *self._opening.values())
+        return run_id in self._runs or run_id in claimed
+
+    def is_opening(self, run_id: str) -> bool:
+        """Whether a task of this process is about to open the run."""
+        return run_id in tuple(self._opening.values())
+
+    @contextmanager
+    def claiming(self, run_id: str, *, opening: bool = False) -> Iterator[None]:
+        """One task of this process at a time takes a run over. Raises `RunActiveError`.
+
+        One that is `opening` the run never raises: the store decides who opens it.
+        """
+        mine = object()
+        ours = self._opening if opening else self._claiming
+        with self._claims:
+            if not opening and self.is_executed(run_id):
+                raise RunActiveError(run_id, Status.RUNNING)
+            ours[mine] = run_id
+        try:
+            yield
+        finally:
+            ours.pop(mine, None)  # without the lock: a finalizer may come here
+
+    @property
+    def _holds(self) -> bool:
+        return bool(self._runs or self._claiming or self._opening)
+
+    # --- the lease
+
+    def holder(self, lease: Lease | None) -> Holder:
+        """What an entry says about this process."""
+        if lease is None:
+            nonce = self._process.nonce
+            self._nonces.add(nonce)
+            return Holder(-1, nonce, self._process.identity)
+        return Holder(lease.slot.number, lease.beat.nonce, lease.beat.process)
+
+    def had(self, nonce: str) -> bool:
+        """Whether an entry with this nonce was written by this process."""
+        return nonce in self._nonces
+
+    def lease_at_hand(self, core: Core) -> Lease | None:
+        """The lease, if it was renewed just now. To be asked for while `claiming`."""
+        lease = self._lease
+        if lease is None or lease.lost or lease.age > lease.beat.every or core not in self._cores:
+            return None
+        return lease
+
+    def lease(self, core: Core, dead_after: float) -> Lease | None:
+        """The lease under which a run may be opened or claimed; None if the store needs none.
+
+        To be asked for while `claiming`. Blocks; raises `StoreError`.
+        """
+        if not core.journals.store.shared:
+            return None
+        with self._slot:
+            if core not in self._cores:
+                self._cores.add(core)
+                core.at_close.append(self.part_from)
+            lease = self._lease
+            if lease is not None and not lease.lost:
+                self._write(core, lease, lease.beat)
+            if lease is None or lease.lost:
+                lease = self._lease = self._take(core, dead_after)
+            self._idle_since = None
+            if not self._beating:
+                self._process.start_beating(self)
+                self._beating = True
+            return lease
+
+    def renew(self, core: Core, lease: Lease) -> bool:
+        """Beat now; whether the lease is fresh. Blocks; raises `StoreError`."""
+        with self._slot:
+            if not lease.is_fresh and not lease.lost:
+                self._write(core, lease, lease.beat)
+        return lease.is_fresh
+
+    def _take(self, core: Core, dead_after: float) -> Lease:
+        clock = core.journals.clock
+        began = clock.monotonic()
+        identity = self._process.identity
+        beat = Beat(core.journals.new_birth(), "alive", identity, dead_after)
+        slot = slots.take(core, beat, identity.place)
+        self._nonces.add(beat.nonce)
+        return Lease(slot, beat, began, clock)
+
+    def _write(self, core: Core, lease: Lease, beat: Beat) -> None:
+        """Put a beat into our slot. If someone else wrote there, the lease is lost."""
+        began = core.journals.clock.monotonic()
+        slot = slots.write(core, lease.slot, beat)
+        if slot is None:
+            found = slots.read(core, lease.slot.number)
+            if found.beat is None or found.beat.nonce != beat.nonce or found.beat.state == "buried":
+                self._lose(lease)
+                return
+            slot = found  # our own, whose acknowledgement was lost
+        late = began - lease.renewed
+        if late > lease.beat.dead_after:
+            log.warning("the last beat was %.0f s late; others may have given up on us", late)
+        lease.slot, lease.renewed = slot, began
+
+    def _lose(self, lease: Lease) -> None:
+        """Others declared this process dead: every run of this lease is theirs."""
+        lease.lost = True
+        log.warning("this process was declared dead: it stops executing the runs it held")
+        for run in list(self._runs.values()):
+            if run.hold.lease is lease:
+                run.stop_from_anywhere()
+
+    # --- beats
+
+    def tick(self) -> float | None:
+        """Renew the lease if that is due, and write what is owed. Blocks.
+
+        Returns the seconds until it is to be called again; None: the slot was released.
+        """
+        with self._slot:
+            core = next((core for core in self._cores if not core.closed), None)
+            lease = self._lease
+            if core is None or lease is None or lease.lost:
+                self._beating = bool(self._holds and lease and not lease.lost)
+                return lease.beat.every if lease is not None and self._beating else None
+            self._settle()
+            every = lease.beat.every
+            if self._holds or not self._owed.empty():
+                self._idle_since = None
+            elif self._idle_since is None:
+                self._idle_since = core.journals.clock.monotonic()
+            elif lease.clock.monotonic() - self._idle_since >= every and self._release(core):
+                self._beating = False
+                return None
+            if lease.age >= every:
+                self._renew_in_time(core, lease)
+            return every if lease.age >= every else every - lease.age
+
+    def _renew_in_time(self, core: Core, lease: Lease) -> None:
+        try:
+            self._write(core, lease, lease.beat._replace(lag=self._lag()))
+        except HoldfastError as error:
+            if lease.is_fresh:
+                return
+            log.warning("the lease of this process can't be renewed: %s", error)
+            for run in list(self._runs.values()):
+                run.stop_from_anywhere()
+
+    def _lag(self) -> float:
+        """How late the event loops are that execute runs here."""
+        return max((run.lag() for run in list(self._runs.values())), default=0.0)
+
+    def _release(self, core: Core) -> bool:
+        """Give the slot back, unless a run is held."""
+        lease, self._lease = self._lease, None
+        if lease is None or lease.lost:
+            return True
+        if self._holds:  # someone began to claim, and may have seen the lease: it stays
+            self._lease = lease
+            return False
+        with suppress(HoldfastError):  # then it is buried some time
+            slots.write(core, lease.slot, lease.beat._replace(state="released"))
+        lease.lost = True
+        return True
+
+    # --- runs that were left
+
+    def leave(self, run: Run, meta: str) -> None:
+        """Say in the run's journal that it is not executed any more. Takes no lock: a finalizer
+        may call it.
+        """
+        lease = run.hold.lease
+        if lease is not None and not lease.lost:
+            self._owed.put(_Owed(ref(run.core), run.run_id, run.hold.term, meta))
+            self._bell.put(None)
+
+    def _settle(self) -> None:
+        """Write what is owed, as far as possible."""
+        again: list[_Owed] = []
+        with suppress(Empty):
+            while True:
+                owed = self._owed.get_nowait()
+                if not self._settled(owed):
+                    again.append(owed)
+        for owed in again:
+            self._owed.put(owed)
+
+    def _settled(self, owed: _Owed) -> bool:
+        """Write that a run is free, if it is still ours; False if that is to be tried again."""
+
+        def decide(head: Entry | None) -> Draft:
+            if head is None or head.term != owed.term or head.status != Status.RUNNING:
+                raise CheckpointNotFoundError(owed.run)  # it has ended, or someone has claimed it
+            return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
+
+        core = owed.core()
+        if core is None or core.journals.writer.closed or self.is_executed(owed.run):
+            return True  # if it is executed here again, it will be left again
+        try:
+            core.drive(append_if(core, owed.run, decide, patience=_PATIENCE))
+        except (CheckpointNotFoundError, StoreClosedError):
+            return True
+        except HoldfastError:
+            return False
+        return True
+
+    def part_from(self, core: Core) -> None:
+        """The core is about to be closed: write what is owed, and give the slot back. Blocks."""
+        with self._slot:
+            self._settle()
+            self._release(core)
+            self._cores.discard(core)
+        self._bell.put(None)
+
+    def end(self) -> None:
+        """The process ends. Blocks."""
+        for core in list(self._cores):
+            if not core.closed:
+                self.part_from(core)
+
+    def wait_for_bell(self, seconds: float) -> None:
+        """Wait until a run is left, or the time has passed."""
+        with suppress(Empty):
+            self._bell.get(timeout=seconds)
+
+    def disown(self) -> None:
+        """This is a forked copy: its runs are its parent's, and its locks may be held for ever."""
+        for run in self._runs.values():
+            if run.hold.lease is not None:
+                run.hold.lease.lost = True
+        if self._lease is not None:
+            self._lease.lost = True
+        self._reset()
+
+
+class Process:
+    """A process and its presence in each store: this one, or one that a test simulates."""
+
+    def __init__(
+        self,
+        identify: Callable[[], Identity] = this_process,
+        start_beating: Callable[[Presence], None] | None = None,
+    ) -> None:
+        self._identify = identify
+        self.start_beating = start_beating or _beat_in_thread
+        self._presences: dict[str, Presence] = {}
+        self._names: WeakKeyDictionary[Store, str] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+        self.nonce = ""
+        on_fork(self._after_fork)
+
+    @property
+    def identity(self) -> Identity:
+        """Which process it is."""
+        return self._identify()
+
+    def presence(self, core: Core) -> Presence:
+        """This process in the store of a core. The first call may write the store's id. Blocks."""
+        name = self._name(core) or self._named(core)
+        with self._lock:
+            self.nonce = self.nonce or core.journals.new_birth()
+            found = self._presences.get(name)
+            if found is None:
+                found = self._presences[name] = Presence(self)
+            return found
+
+    def known_presence(self, core: Core) -> Presence | None:
+        """This process in the store of a core, if it was ever there. Blocks, and writes nothing."""
+        name = self._name(core)
+        return None if name is None else self._presences.get(name)
+
+    def _name(self, core: Core) -> str | None:
+        """What the store is called, however it was opened: random, and kept in it."""
+        store = core.journals.store
+        name = self._names.get(store)
+        if name is None and store.inline and not store.shared:
+            name = f"memory {id(store)}"
+        elif name is None:
+            head = core.journals.checked_head(STORE_JOURNAL)
+            name = None if head is None else Meta(head).birth or head.entry_id.hex()
+        if name is not None:
+            self._names[store] = name
+        return name
+
+    def _named(self, core: Core) -> str:
+        """Give the store a name, unless another process is faster."""
+        draft = Draft(
+            Kind.MEMBER.value,
+            Status.OPEN.value,
+            meta=dump_meta({"birth": core.journals.new_birth()}),
+        )
+        with suppress(ConflictError):
+            core.drive(append_if(core, STORE_JOURNAL, partial(_first, draft)))
+        name = self._name(core)
+        assert name is not None, "it was written just now"
+        return name
+
+    def end(self) -> None:
+        """The process ends: others need not wait for it."""
+        for presence in list(self._presences.values()):
+            presence.end()
+
+    def _after_fork(self) -> None:
+        for presence in self._presences.values():
+            presence.disown()
+        self._lock = threading.Lock()
+        self._presences = {}
+        self.nonce = ""
+
+
+def _first(draft: Draft, head: Entry | None) -> Draft:
+    if head is not None:
+        raise ConflictError(head.run, head.seq)
+    return draft
+
+
+def _beat_in_thread(presence: Presence) -> None:
+    def beat() -> None:
+        wait: float | None = 0.0
+        while wait is not None:
+            presence.wait_for_bell(wait)
+            try:
+                wait = presence.tick()
+            except Exception:
+                log.exception("a beat failed in an unexpected way")
+                wait = _PATIENCE
+
+    threading.Thread(target=beat, name="holdfast-beat", daemon=True).start()
+
+
+THIS: Final = Process()
+_others: WeakKeyDictionary[Core, Process] = WeakKeyDictionary()
+
+
+def process_of(core: Core) -> Process:
+    """The process that uses a core: this one, outside of simulations."""
+    return _others.get(core, THIS) if _others else THIS
+
+
+def running_here(core: Core, run_id: str) -> Run | None:
+    """The run of this id in this store, if this process executes it. The first call may block."""
+    presence = process_of(core).known_presence(core)
+    return None if presence is None else presence.find(run_id)
+
+
+def simulate(core: Core, process: Process) -> None:
+    """Let a test's own process use this core."""
+    _others[core] = process
+
+
+atexit.register(THIS.end)

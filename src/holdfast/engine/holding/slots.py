@@ -1,0 +1,145 @@
+"""The rows by which processes know of each other: one slot for each process that holds runs.
+
+A slot is a hidden journal that is replaced, never grown: each beat erases the one before it, by an
+append behind exactly that one. So of a holder's beat and an observer's burial one wins, and the
+other knows that it lost.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple, cast, get_args
+
+from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.holding.process import Identity
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft, Tip
+from holdfast.kernel.reader import all_runs
+from holdfast.model import PROCESSES, Entry, Kind, Status, process_journal
+from holdfast.operations.children import head_to_delete
+from holdfast.store import RunFilter
+
+DEAD_AFTER: Final = 30.0
+"""Seconds without a beat after which a process on another machine is dead."""
+
+BEATS: Final = 6
+"""How often a process beats in that time."""
+
+_LONGEST: Final = 86_400.0  # seconds; a row that says more is damaged or hostile
+_DIGITS: Final = 9
+
+State = Literal["alive", "released", "buried"]
+
+
+def check_dead_after(seconds: float) -> None:
+    """Raise `ValueError` unless a process may beat that slowly, and `TypeError` for no number."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"dead_after is a number of seconds, not {seconds!r}")
+    if not 1 <= seconds <= _LONGEST:
+        raise ValueError(f"dead_after must be between 1 and {_LONGEST:,.0f} seconds, not {seconds}")
+
+
+class Beat(NamedTuple):
+    """What a slot says about the process that has it."""
+
+    nonce: str  # random; of one time that a process had the slot
+    state: State
+    process: Identity
+    dead_after: float = DEAD_AFTER
+    lag: float = 0.0  # seconds that an event loop of the process was late
+
+    @property
+    def every(self) -> float:
+        """How often the process beats, in seconds."""
+        return self.dead_after / BEATS
+
+
+class Slot(NamedTuple):
+    """A slot as it was read: the beat there, and where the next one goes."""
+
+    number: int
+    head: Entry | None  # None: nobody had it yet
+    beat: Beat | None  # None: it can't be read
+
+    @property
+    def seq(self) -> int:
+        """How often it was written."""
+        return -1 if self.head is None else self.head.seq
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a process may take it."""
+        return self.head is None or (self.beat is not None and self.beat.state != "alive")
+
+
+def read(core: Core, number: int) -> Slot:
+    """The slot of this number. Raises `StoreUnavailableError`. Blocks."""
+    run = process_journal(number)
+    try:
+        head = core.journals.checked_head(run)
+        return Slot(number, head, None if head is None else _parse(head))
+    except CheckpointCorruptedError:  # its process repairs it with its next beat
+        return Slot(number, head_to_delete(core, run), None)
+
+
+def every_slot(core: Core) -> Iterator[Slot]:
+    """All slots, in no order. Blocks."""
+    where = RunFilter(status=Status.DELETED.value, prefix=PROCESSES)
+    for head in all_runs(core.journals.store, where):
+        number = head.run.removeprefix(PROCESSES)
+        if number.isascii() and number.isdigit() and len(number) <= _DIGITS:
+            yield read(core, int(number))
+
+
+def write(core: Core, slot: Slot, beat: Beat) -> Slot | None:
+    """Put a beat into a slot; None if it was written since it was read. Blocks.
+
+    Raises `StoreError`; after `OutcomeUnknownError` the beat may be there.
+    """
+    tip = Tip(process_journal(slot.number), slot.head)
+    facts = {
+        "nonce": beat.nonce,
+        "state": beat.state,
+        "process": list(beat.process),
+        "dead_after": float(beat.dead_after),
+        "lag": round(beat.lag, 3),
+    }
+    entry = core.journals.place(
+        tip,
+        Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=dump_meta(facts)),
+    )
+    return Slot(slot.number, entry, beat) if core.journals.store.erase(entry) else None
+
+
+def take(core: Core, beat: Beat, place: str) -> Slot:
+    """A slot that nobody has, or whose process is seen to be dead, with this beat in it. Blocks."""
+    while True:
+        known = list(every_slot(core))
+        free = [slot for slot in known if slot.is_free or _is_dead(slot, place)]
+        if not free:
+            highest = max((slot.number for slot in known), default=-1)
+            free = [Slot(highest + 1, None, None)]
+        taken = write(core, random.choice(free), beat)  # noqa: S311 - processes seldom collide
+        if taken is not None:
+            return taken
+
+
+def _is_dead(slot: Slot, place: str) -> bool:
+    return slot.beat is not None and slot.beat.process.lives(place) is False
+
+
+def _parse(head: Entry) -> Beat:
+    """The beat in a slot. Raises `CheckpointCorruptedError`."""
+    meta = Meta(head)
+    state, dead_after, lag = meta.state, meta.dead_after, meta.lag
+    if not meta.nonce or state not in get_args(State):
+        meta.refuse("it is no beat")
+    if not (0 < dead_after <= _LONGEST and 0 <= lag < math.inf):
+        meta.refuse("its times are not in range")
+    if [type(field) for field in meta.process] != [str, str, int, str]:
+        meta.refuse("it names no process")
+    process = Identity(*meta.process)
+    return Beat(meta.nonce, cast("State", state), process, dead_after, lag)

@@ -1,0 +1,32 @@
+"""Whether a run is being executed, for those who look at it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.checkpoint import RunInfo
+from holdfast.engine.holding.observing import standing
+from holdfast.kernel.core import Core
+from holdfast.model import Status
+
+
+class Activity(NamedTuple):
+    """Whether a run is being executed, and by which process."""
+
+    holder: str | None  # host and pid, dead or alive; None if none is known
+    orphaned: bool  # the run is under way, and nobody executes it
+    answered: bool  # it paused for an answer, which has come: it waits to be resumed
+
+
+def activity_of(core: Core, run: RunInfo) -> Activity:
+    """Who executes a run, according to its journal and the slots. Writes nothing. Blocks.
+
+    A run that is not under way has no holder.
+    """
+    head = core.journals.head(run.run_id) if run.status == Status.RUNNING else None
+    if head is None or head.status != Status.RUNNING:
+        return Activity(None, orphaned=False, answered=False)
+    found = standing(core, head, bury=False)
+    holder = None if found.holder is None else found.holder.process.name
+    orphaned = found.why is not None and not found.answered
+    return Activity(holder, orphaned=orphaned, answered=found.answered)
