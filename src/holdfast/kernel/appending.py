@@ -264,7 +264,7 @@ def _opened(
     first = drafts[0]
     if tip.exists or first.kind in (Kind.MEMBER, Kind.VERDICT):
         return drafts
-    if OF_CHILD in run and not _is_child(first):
+    if OF_CHILD in run.replace("://", "") and not _is_child(first):  # an address may be an id
         reason = f"holds {OF_CHILD!r}, as only the ids of child runs do; put '/' there, for example"
         raise InvalidIdError("run_id", run, reason)
     if first.thread is not None:
