@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.codec.meta import Meta
-from holdfast.engine.holding.observing import standing_of
+from holdfast.engine.holding.observing import active_error, standing_of
 from holdfast.engine.holding.presence import Holder
-from holdfast.errors import CheckpointNotFoundError, RunActiveError, ThreadNotFoundError
+from holdfast.errors import CheckpointNotFoundError, ThreadNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status, check_id, thread_journal
 from holdfast.operations.reading import outages_named
@@ -39,7 +39,7 @@ def look_at(core: Core, thread_id: str, flow: str | None = None) -> Newest:
             if head is None:
                 found = standing_of(core, Holder.parse(meta.holder), meta.run)
                 if found.why is None:
-                    raise RunActiveError(meta.run, Status.RUNNING, found.name)
+                    raise active_error(meta.run, found)
                 return Newest(None, seq, meta.run)
             known = head.status != Status.DELETED and head.thread == thread_id
             if known and flow in (None, head.flow):

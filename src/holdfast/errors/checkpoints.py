@@ -133,23 +133,25 @@ class StateTooLargeError(CheckpointError, ValueError):
 class RunActiveError(CheckpointError):
     """The run is live or waiting for an answer; nothing was done to it.
 
-    `holder` is the process that executes it ("host:pid") if that is another one; otherwise
-    `advice` says what to do.
+    `holder` is the process that executes it ("host:pid") if that is another one; `advice` says
+    what to do.
     """
 
     run_id: str
     status: str
     holder: str = ""
-    advice: str = "wait for it, cancel it or close the stream of its events"
+    advice: str = ""
 
     def __str__(self) -> str:
         if self.holder:
             host, _, pid = self.holder.rpartition(":")
-            return (
-                f"run {self.run_id!r} is being executed by process {pid} on {host}; wait for it, or "
-                "resume it with take_over=True: that process then stops, and its step runs again"
+            advice = self.advice or (
+                "wait for it, or resume it with take_over=True: that process then stops, and its "
+                "step runs again"
             )
-        return f"run {self.run_id!r} is {self.status}; {self.advice}"
+            return f"run {self.run_id!r} is being executed by process {pid} on {host}; {advice}"
+        advice = self.advice or "wait for it, cancel it or close the stream of its events"
+        return f"run {self.run_id!r} is {self.status}; {advice}"
 
 
 class RunExistsError(CheckpointError):

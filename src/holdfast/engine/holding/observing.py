@@ -73,8 +73,19 @@ def refuse_if_held(core: Core, head: Entry) -> Why:
     """Why the run with this head may be claimed. Raises `RunActiveError` if it is held. Blocks."""
     found = standing(core, head)
     if found.why is None:
-        raise RunActiveError(head.run, head.status, found.name)
+        raise active_error(head.run, found)
     return found.why
+
+
+def active_error(run: str, found: Standing) -> RunActiveError:
+    """What to raise for a run that is held, or may be."""
+    advice = ""
+    if found.undecided:
+        advice = (
+            f"whether that is alive is clear within {found.patience:.0f} s: wait=True waits for "
+            "it, or for the run's end"
+        )
+    return RunActiveError(run, Status.RUNNING, found.name, advice)
 
 
 def _judged(core: Core, holder: Holder, bury: bool) -> Standing:

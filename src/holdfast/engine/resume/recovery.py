@@ -126,7 +126,7 @@ def _orphan(core: Core, head: Entry) -> Orphan | None:
     opening = core.journals.opening(head.run)
     if opening is None:
         return None
-    found = standing(core, head)
+    found = standing(core, head, bury=False)
     if Meta(opening).parent:
         return _waiting_root(core, head) if found.answered else None
     if found.why is None and not found.undecided:
