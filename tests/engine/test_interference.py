@@ -12,7 +12,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.documents.workflow_results import result_of
-from holdfast.engine.holding.presence import process_of
+from holdfast.engine.holding.here import process_of
 from holdfast.engine.people import requests
 from holdfast.engine.run.hold import Hold
 from holdfast.events import CheckpointSaved, StepCompleted

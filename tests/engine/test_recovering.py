@@ -18,7 +18,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec.meta import HOLDER, dump_meta
 from holdfast.engine.holding import process
-from holdfast.engine.holding.presence import Holder
+from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.engine.people import requests
 from holdfast.engine.resume import recovery

@@ -15,7 +15,9 @@ from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import HOLDER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
-from holdfast.engine.holding.presence import Lease, Presence, process_of
+from holdfast.engine.holding.here import process_of
+from holdfast.engine.holding.lease import Lease
+from holdfast.engine.holding.presence import Presence
 from holdfast.engine.inputs import comparable_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests

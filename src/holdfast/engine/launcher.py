@@ -15,7 +15,7 @@ from holdfast.engine.blocking import check_options, has_loop_to_itself
 from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
-from holdfast.engine.holding.presence import running_here
+from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.codec.meta import Meta
+from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import active_error, standing_of
-from holdfast.engine.holding.presence import Holder
 from holdfast.errors import CheckpointNotFoundError, ThreadNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.model import Kind, Status, check_id, thread_journal

@@ -7,8 +7,8 @@ from typing import Any
 
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.flow import Wanted
+from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
-from holdfast.engine.holding.presence import running_here
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History

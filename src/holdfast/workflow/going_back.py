@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.engine.flow import Wanted
+from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import refuse_if_held
-from holdfast.engine.holding.presence import running_here
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.errors import CheckpointNotFoundError, RunActiveError

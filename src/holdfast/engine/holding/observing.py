@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
-from holdfast.engine.holding.presence import Holder, process_of
+from holdfast.engine.holding.here import process_of
+from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.slots import Beat, Slot
 from holdfast.errors import CheckpointCorruptedError, RunActiveError, StoreError
 from holdfast.kernel.core import Core

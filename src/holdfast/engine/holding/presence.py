@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
-import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakSet, ref
 
-from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding import slots
-from holdfast.engine.holding.process import Identity, this_process
-from holdfast.engine.holding.slots import Beat, Slot
+from holdfast.engine.holding.lease import Holder, Lease
+from holdfast.engine.holding.slots import Beat
 from holdfast.errors import (
     CheckpointNotFoundError,
-    ConflictError,
     HoldfastError,
     RunActiveError,
     StoreClosedError,
@@ -28,62 +23,15 @@ from holdfast.errors import (
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
-from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
-from holdfast.seams import Clock, on_fork
-from holdfast.store import Store
+from holdfast.model import Entry, Kind, Status
 
 if TYPE_CHECKING:
+    from holdfast.engine.holding.here import Process
     from holdfast.engine.run.loop import Run
 
 log = logging.getLogger("holdfast")
 
-_SLOT: Final = re.compile("-1|[0-9]{1,9}")
-_PID: Final = re.compile("[0-9]{1,10}")
-_SAFE: Final = 2 / 3  # of `dead_after`: no step begins when the last beat is older
 _PATIENCE: Final = 1.0  # seconds, to write a release; then the next beat tries again
-
-
-class Lease:
-    """The right to execute runs, as long as the slot is beaten. Shared by all runs of a process."""
-
-    __slots__ = ("beat", "clock", "lost", "renewed", "slot")
-
-    def __init__(self, slot: Slot, beat: Beat, renewed: float, clock: Clock) -> None:
-        self.slot = slot
-        self.beat = beat
-        self.renewed = renewed  # by the monotonic clock, before the last beat was written
-        self.lost = False  # the process was declared dead, or is a forked copy
-        self.clock = clock
-
-    @property
-    def age(self) -> float:
-        """Seconds since it was renewed."""
-        return self.clock.monotonic() - self.renewed
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether a step may begin: nobody can have declared this process dead."""
-        return not self.lost and self.age < _SAFE * self.beat.dead_after
-
-
-class Holder(NamedTuple):
-    """The process that opened or claimed a run, as the entry says."""
-
-    slot: int  # -1 in a store that only one process uses
-    nonce: str
-    process: Identity
-
-    def __str__(self) -> str:
-        return "|".join(map(str, (self.slot, self.nonce, *self.process)))
-
-    @classmethod
-    def parse(cls, text: str | None) -> Holder | None:
-        """The holder that this text, made by `str`, describes; None if it is not valid."""
-        parts = (text or "").split("|")
-        if len(parts) != 6 or not _SLOT.fullmatch(parts[0]) or not _PID.fullmatch(parts[4]):
-            return None
-        process = Identity(parts[2], parts[3], int(parts[4]), parts[5])
-        return cls(int(parts[0]), parts[1], process)
 
 
 class _Owed(NamedTuple):
@@ -375,121 +323,3 @@ class Presence:
         if self._lease is not None:
             self._lease.lost = True
         self._reset()
-
-
-class Process:
-    """A process and its presence in each store: this one, or one that a test simulates."""
-
-    def __init__(
-        self,
-        identify: Callable[[], Identity] = this_process,
-        start_beating: Callable[[Presence], None] | None = None,
-    ) -> None:
-        self._identify = identify
-        self.start_beating = start_beating or _beat_in_thread
-        self._presences: dict[str, Presence] = {}
-        self._names: WeakKeyDictionary[Store, str] = WeakKeyDictionary()
-        self._lock = threading.Lock()
-        self.nonce = ""
-        on_fork(self._after_fork)
-
-    @property
-    def identity(self) -> Identity:
-        """Which process it is."""
-        return self._identify()
-
-    def presence(self, core: Core) -> Presence:
-        """This process in the store of a core. The first call may write the store's id. Blocks."""
-        name = self._name(core) or self._named(core)
-        with self._lock:
-            self.nonce = self.nonce or core.journals.new_birth()
-            found = self._presences.get(name)
-            if found is None:
-                found = self._presences[name] = Presence(self)
-            return found
-
-    def known_presence(self, core: Core) -> Presence | None:
-        """This process in the store of a core, if it was ever there. Blocks, and writes nothing."""
-        name = self._name(core)
-        return None if name is None else self._presences.get(name)
-
-    def _name(self, core: Core) -> str | None:
-        """What the store is called, however it was opened: random, and kept in it."""
-        store = core.journals.store
-        name = self._names.get(store)
-        if name is None and store.inline and not store.shared:
-            name = f"memory {id(store)}"
-        elif name is None:
-            head = core.journals.checked_head(STORE_JOURNAL)
-            name = None if head is None else Meta(head).birth or head.entry_id.hex()
-        if name is not None:
-            self._names[store] = name
-        return name
-
-    def _named(self, core: Core) -> str:
-        """Give the store a name, unless another process is faster."""
-        draft = Draft(
-            Kind.MEMBER.value,
-            Status.OPEN.value,
-            meta=dump_meta({"birth": core.journals.new_birth()}),
-        )
-        with suppress(ConflictError):
-            core.drive(append_if(core, STORE_JOURNAL, partial(_first, draft)))
-        name = self._name(core)
-        assert name is not None, "it was written just now"
-        return name
-
-    def end(self) -> None:
-        """The process ends: others need not wait for it."""
-        for presence in list(self._presences.values()):
-            presence.end()
-
-    def _after_fork(self) -> None:
-        for presence in self._presences.values():
-            presence.disown()
-        self._lock = threading.Lock()
-        self._presences = {}
-        self.nonce = ""
-
-
-def _first(draft: Draft, head: Entry | None) -> Draft:
-    if head is not None:
-        raise ConflictError(head.run, head.seq)
-    return draft
-
-
-def _beat_in_thread(presence: Presence) -> None:
-    def beat() -> None:
-        wait: float | None = 0.0
-        while wait is not None:
-            presence.wait_for_bell(wait)
-            try:
-                wait = presence.tick()
-            except Exception:
-                log.exception("a beat failed in an unexpected way")
-                wait = _PATIENCE
-
-    threading.Thread(target=beat, name="holdfast-beat", daemon=True).start()
-
-
-THIS: Final = Process()
-_others: WeakKeyDictionary[Core, Process] = WeakKeyDictionary()
-
-
-def process_of(core: Core) -> Process:
-    """The process that uses a core: this one, outside of simulations."""
-    return _others.get(core, THIS) if _others else THIS
-
-
-def running_here(core: Core, run_id: str) -> Run | None:
-    """The run of this id in this store, if this process executes it. The first call may block."""
-    presence = process_of(core).known_presence(core)
-    return None if presence is None else presence.find(run_id)
-
-
-def simulate(core: Core, process: Process) -> None:
-    """Let a test's own process use this core."""
-    _others[core] = process
-
-
-atexit.register(THIS.end)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta, dump_meta
+from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import standing
-from holdfast.engine.holding.presence import running_here
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
 from holdfast.engine.resume.history import History

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast.codec.meta import HOLDER, Meta, dump_meta
 from holdfast.engine import events as ev
+from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import Why, refuse_if_held, standing
-from holdfast.engine.holding.presence import Holder
 from holdfast.engine.inputs import comparable_hash, differences
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests

@@ -16,7 +16,8 @@ from typing import Any, Final
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
 from holdfast.codec.meta import dump_meta
-from holdfast.engine.holding.presence import Lease, Presence
+from holdfast.engine.holding.lease import Lease
+from holdfast.engine.holding.presence import Presence
 from holdfast.errors import (
     CheckpointSaveError,
     ConflictError,
