@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import count
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import HOLDER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
@@ -21,13 +18,12 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.inputs import comparable_hash
 from holdfast.engine.options import Options
 from holdfast.engine.people import requests
-from holdfast.engine.program import Program, StaleStepError, Stored, Task
+from holdfast.engine.program import Program, StaleStepError, Stored
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.takeover import (
     Claimant,
     Make,
-    began_otherwise,
     check_begun,
     claim,
     drive,
@@ -45,7 +41,6 @@ from holdfast.errors import (
     RunActiveError,
     RunCancelledError,
     RunExistsError,
-    RunFinishedError,
     RunPausedError,
 )
 from holdfast.kernel import compose
@@ -53,15 +48,15 @@ from holdfast.kernel.appending import append_at, append_if, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.model import (
-    MAX_ID_BYTES,
     Entry,
     Kind,
     Status,
     check_id,
-    child_prefixes,
     thread_journal,
 )
-from holdfast.operations import reading
+
+if TYPE_CHECKING:
+    from holdfast.engine.child_runs import Parent
 
 
 class Link(NamedTuple):
@@ -246,37 +241,6 @@ async def _lease(core: Core, presence: Presence, run: str, options: Options) -> 
     return await patiently(core, run, lease, options)
 
 
-class Parent(NamedTuple):
-    """The run that a child run belongs to, and the step that it executes."""
-
-    run: Run
-    key: str
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the child's opening says about it."""
-        parent = self.run
-        return {
-            "parent": f"{parent.run_id}@{self.key}",
-            "parent_birth": parent.birth,
-            **self.term,
-        }
-
-    @property
-    def term(self) -> dict[str, Any]:
-        """What the child's openings and claims say: under which claim of the parent."""
-        return {"parent_term": self.run.hold.term}
-
-    async def note(self, child: str) -> None:
-        """Say in the parent's journal that its child is about to be executed."""
-        note = self.run.recorder.note(Kind.CHILD, Status.RUNNING, {"run": child}, step=self.key)
-        await self.run.hold.begin_to_append([note])
-
-    async def confirm(self) -> None:
-        """Wait until that is durable. Raises `LeaseLostError`: the child is not ours to execute."""
-        self.run.recorder.announce(await self.run.hold.append([]))
-
-
 def _equipped(core: Core, make: Make, options: Options | None = None) -> Make:
     """Programs that tell the time as the journals do, and are as strict as the options say."""
 
@@ -342,89 +306,6 @@ def ended(core: Core, make: Make, run_id: str) -> Any:
     if head.kind == Kind.FAIL:
         raise failure_in(head, history.value(head))
     return outcome(core, make, run_id)
-
-
-async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
-    """Execute the child run of a step: start it, resume it, or look its result up."""
-    assert task.child is not None
-    core = parent.core
-    make, inputs = task.child
-    options, make_run = parent.options, partial(Run, parent=parent, hands_over=hands_over)
-    see = partial(look, core, options=options)
-    child_of = Parent(parent, task.key)
-    while True:
-        run_id, known = await see(partial(_find_child, core, parent, task))
-        task.child_id = run_id
-        status = None if known is None else known.status
-        if status == Status.CANCELLED or (known is None and parent.wanted == "cancel"):
-            raise RunCancelledError(run_id)
-        if known is not None:
-            break
-        tip = core.journals.tip(parent.run_id)
-        link = Link(None, None if tip is None else tip.owner)
-        try:
-            return await execute(
-                await start(core, make, run_id, inputs, options, link, make_run, child_of)
-            )
-        except RunExistsError as taken:
-            if taken.run_id != run_id:
-                raise
-            # Whoever held the parent before has just opened it.
-    anew = None
-    if task.policy.claims is not None and parent.behind.repairs:
-        child: History = await see(partial(History, core, run_id, whole=True))
-        begin_anew = partial(trust.begin_anew, core, parent.run_id, task.key, child)
-        anew = await see(partial(begin_anew, options))
-    rejected: tuple[ev.CheckpointRejected, ...] = ()
-    if anew is not None:
-        at = child.head.seq
-        if await drive(core, append_at(core, run_id, at, anew.drafts), options):
-            rejected = anew.rejected
-    try:
-        ready = await resume(core, make, run_id, inputs, options, make_run, child_of)
-    except RunFinishedError as over:
-        if over.status != Status.COMPLETED:
-            raise
-        return await see(partial(outcome, core, make, run_id, inputs))
-    return await execute(ready._replace(rejected=rejected + ready.rejected))
-
-
-def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
-    """The child run of a step: its id, and its status if it was started. Blocks.
-
-    The next one takes its place if it is another run's, or of an earlier run with the parent's
-    id; if it failed and was undone; or if the step is repaired and called with other inputs than
-    before.
-    """
-    assert task.child is not None
-    make, inputs = task.child
-    ours = (f"{parent.run_id}@{task.key}", parent.birth)
-    for number in count(1):
-        run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
-        known = reading.run(core, run_id)
-        if known is None:
-            break
-        history = History(core, run_id, whole=False)
-        begun = history.meta(history.opening)
-        if (begun.parent, begun.parent_birth) != ours:
-            continue
-        if parent.behind.repairs and began_otherwise(make(), history, inputs):
-            continue
-        if known.status != Status.FAILED or not history.rolled_back:
-            break
-    return run_id, known
-
-
-def child_id(run_id: str, key: str, epoch: int, number: int = 1) -> str:
-    """The id of a step's child run: the same whenever the step is tried again.
-
-    No run that a user begins may have such an id.
-    """
-    full, shortened = child_prefixes(run_id)
-    name = f"{full}{key}" + (f"~{epoch}" if epoch else "") + (f"~~{number}" if number > 1 else "")
-    if len(name.encode()) <= MAX_ID_BYTES:
-        return name
-    return f"{shortened}{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def stream(

@@ -305,7 +305,7 @@ class Steps:
         said: Sequence[Any] = ()
         self.under_way.add(task.key)
         if task.child is not None:
-            from holdfast.engine.launch import run_child
+            from holdfast.engine.child_runs import run_child
 
             value = await run_child(run, task, hands_over=here and run.hands_over)
         else:
