@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.checkpoint import to_micros
 from holdfast.codec.meta import dump_meta
-from holdfast.engine.launch import child_id
+from holdfast.engine.child_runs import child_id
 from holdfast.kernel.journal import Draft
 from holdfast.model import MAX_ID_BYTES, Entry, Kind, check_id, child_prefixes
 from holdfast.operations.children import family, parent_run
