@@ -59,8 +59,8 @@ def rejected(events: list[Event]) -> list[str | None]:
 
 
 def entries(store: hf.Store, run: str) -> list[Entry]:
-    """The journal of a run."""
-    return list(store.read(run, limit=1000))
+    """The journal of a run, without what says in the background that the run was left."""
+    return [entry for entry in store.read(run, limit=1000) if entry.kind != Kind.RELEASE]
 
 
 def kinds(store: hf.Store, run: str) -> list[str]:

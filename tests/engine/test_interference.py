@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -22,11 +23,14 @@ from holdfast.model import Entry, Kind, Status
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import parallel, step, workflow
+from tests.holders import as_another_process
+from tests.waiting import exit_code
 
 
 def _ask(url: str, run: str, action: str) -> None:
     """As another process does."""
     with hf.SyncCheckpointer(url) as others:
+        as_another_process(others.core)
         others.core.drive(requests.request(others.core, run, action))
 
 
@@ -49,9 +53,15 @@ def test_a_cancelled_graph_stays_so_when_it_crashes_behind_its_next_checkpoint(
         async with app.stream({}, store=kept_url, run_id="run") as events:
             async for event in events:
                 if isinstance(event, CheckpointSaved):
-                    break  # and never comes back
+                    os._exit(3)
 
-    asyncio.run(crash())
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.run(crash())
+        finally:
+            os._exit(1)
+    assert exit_code(child) == 3
     with pytest.raises(hf.RunCancelledError):
         asyncio.run(app.resume("run", store=kept_url))
 

@@ -15,7 +15,6 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.events import CheckpointRejected, Event, RunStarted, StepCompleted
-from holdfast.engine.run import live
 from holdfast.evidence import (
     Context,
     Evidence,
@@ -29,6 +28,7 @@ from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry,
 from holdfast.model import Kind
 from holdfast.operations import forking as forking_module
 from tests.engine.desk import Desk, entries, kinds, reasons, rejected, there
+from tests.holders import held_here
 
 from .flows import State, join, run
 
@@ -48,7 +48,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[hf.Store]:
     gc.freeze()  # the collector need not look at what earlier tests left alive
     yield opened
     gc.collect()
-    assert not live._runs, "a run is still held to be carried out here"
+    assert not held_here(), "a run is still held to be carried out here"
     with hf.SyncCheckpointer(opened) as checkpointer:
         for found in checkpointer.runs():
             assert checkpointer.verify(found.run_id).ok

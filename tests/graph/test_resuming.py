@@ -10,9 +10,9 @@ import pytest
 import holdfast as hf
 from holdfast.engine.context import current_step
 from holdfast.engine.events import CheckpointSaved, RunStarted
-from holdfast.engine.run import left
 from holdfast.graph import END, CheckpointStrategy, CompiledGraph, Graph, Retry
 from tests.graph.flows import Calls, State, join, run
+from tests.holders import dying
 
 
 async def crash_after(app: CompiledGraph[Any], saves: int, state: Any, **where: Any) -> None:
@@ -195,13 +195,13 @@ def test_attempts_that_a_crash_cut_short_count(cp: hf.SyncCheckpointer) -> None:
     app = graph.add_edge("hangs", END).set_entry("hangs").compile()
 
     async def crash(made: Any) -> None:
-        task, before = asyncio.create_task(made), len(attempts)
-        while len(attempts) == before:
-            await asyncio.sleep(0.001)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        left._left.clear()  # as in another process
+        with dying(cp.core):
+            task, before = asyncio.create_task(made), len(attempts)
+            while len(attempts) == before:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     run(crash(app.run(State(), store=cp, run_id="run")))
     run(crash(app.resume("run", store=cp)))

@@ -26,6 +26,7 @@ from holdfast.engine.events import (
 from holdfast.graph import END, CompiledGraph, Graph, Retry
 from tests.graph.flows import Calls, State, run, told
 from tests.graph.test_forks import forked
+from tests.holders import as_another_process
 
 
 async def collect(stream: Any) -> list[Event]:
@@ -305,21 +306,22 @@ def test_a_run_is_paused_after_the_node_under_way(cp: hf.SyncCheckpointer) -> No
 def test_another_process_may_ask_and_no_finished_node_is_lost(
     action: str, edges: str, tmp_path: Path
 ) -> None:
-    """As another process would: by a checkpointer of its own on the same file."""
     url = f"sqlite:///{tmp_path}/runs.db"
     calls = Calls()
     app = forked(calls, edges).compile()
 
-    async def main() -> list[Event]:
+    async def main(elsewhere: hf.SyncCheckpointer) -> list[Event]:
         events: list[Event] = []
         async for event in app.stream(State(), store=url, run_id="run"):
             events.append(event)
             if isinstance(event, StepStarted) and event.name == "b":
                 ask = app.pause if action == "pause" else app.cancel
-                await ask("run", store=f"{tmp_path}/runs.db")
+                await ask("run", store=elsewhere)
         return events
 
-    events = run(main())
+    with hf.SyncCheckpointer(url) as elsewhere:
+        as_another_process(elsewhere.core)
+        events = run(main(elsewhere))
     ending = RunPaused if action == "pause" else RunCancelled
     assert isinstance(events[-1], ending)
     done = {e.name for e in events if isinstance(e, StepCompleted)}
@@ -333,7 +335,7 @@ def test_another_process_may_ask_and_no_finished_node_is_lost(
     assert set(calls.values()) == {1}
 
 
-def test_a_run_that_nobody_executes_is_cancelled_when_it_is_resumed(
+def test_a_run_that_nobody_executes_is_cancelled_at_once(
     cp: hf.SyncCheckpointer,
 ) -> None:
     calls = Calls()
@@ -345,7 +347,7 @@ def test_a_run_that_nobody_executes_is_cancelled_when_it_is_resumed(
                 if isinstance(event, CheckpointSaved):
                     break
         await app.cancel("run", store=cp)
-        with pytest.raises(hf.RunCancelledError):
+        with pytest.raises(hf.RunFinishedError, match="cancelled"):
             await app.resume("run", store=cp)
         with pytest.raises(hf.CheckpointNotFoundError):
             await app.pause("nobody", store=cp)
@@ -362,13 +364,17 @@ def test_whoever_lost_a_run_to_another_stops(edges: str, tmp_path: Path) -> None
 
     final: list[State] = []
 
-    async def main() -> None:
+    async def main(elsewhere: hf.SyncCheckpointer) -> None:
         async for event in app.stream(State(), store=url, run_id="run"):
             if isinstance(event, StepStarted) and event.name == "b" and not final:
-                final.append(await app.resume("run", store=f"{tmp_path}/runs.db"))
+                with pytest.raises(hf.RunActiveError):
+                    await app.resume("run", store=elsewhere)
+                final.append(await app.resume("run", store=elsewhere, take_over=True))
 
-    with pytest.raises(hf.LeaseLostError):
-        run(main())
+    with hf.SyncCheckpointer(url) as elsewhere:
+        as_another_process(elsewhere.core)
+        with pytest.raises(hf.LeaseLostError):
+            run(main(elsewhere))
     assert "".join(final[0].log) == ("abc" if edges == "ab bc c." else "abcd")
     with hf.SyncCheckpointer(url) as cp:
         assert cp.verify("run").ok

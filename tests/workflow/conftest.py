@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import holdfast as hf
-from holdfast.engine.run import live
+from tests.holders import held_here
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def store(url: str) -> Iterator[hf.Store]:
     opened = hf.open_store(url)
     yield opened
     gc.collect()
-    assert not live._runs, "a run is still held to be carried out here"
+    assert not held_here(), "a run is still held to be carried out here"
     with hf.SyncCheckpointer(opened) as checkpointer:
         for run in checkpointer.runs():
             assert checkpointer.verify(run.run_id).ok

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.run import left
 from holdfast.events import StepFailed, StepRetrying, StepSkipped, StepStarted
 from holdfast.workflow import Retry, step, workflow
 from tests.faults import SeededEntropy
+from tests.holders import dying
 from tests.workflow.support import Calls, Flow, collect, of, steps, stop_at
 
 
@@ -170,10 +170,11 @@ def test_a_step_that_kills_its_process_again_and_again_is_given_up(
         yield step("deadly").python(lambda: 1).retry(2, crashes=1)
 
     async def main() -> None:
-        await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "deadly")
-        left._left.clear()  # as in another process
-        second = await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "deadly")
-        left._left.clear()
+        core = engine.checkpointer.core
+        with dying(core):
+            await stop_at(engine.stream(flow(), run_id="r"), StepStarted, "deadly")
+        with dying(core):
+            second = await stop_at(engine.resume_stream("r", flow=flow), StepStarted, "deadly")
         assert second.attempt == 2
         with pytest.raises(hf.StepFailedError, match="its process died 2 times"):
             await engine.run(flow(), run_id="r", resume=True)

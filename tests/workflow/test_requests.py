@@ -10,6 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.events import RunCancelled, RunCompleted, RunPaused
 from holdfast.workflow import for_each, parallel, step, workflow
+from tests.holders import as_another_process
 from tests.workflow.support import Calls, Flow, collect, of, recorded, until
 
 
@@ -108,7 +109,6 @@ def test_a_paused_run_stops_after_its_steps_and_resumes_later(engine: hf.Engine)
 def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
     kept_url: str, action: str
 ) -> None:
-    """The other engine has a store of its own on the same files, as another process has."""
     calls = Calls()
     gate: asyncio.Event
 
@@ -126,6 +126,7 @@ def test_a_request_from_elsewhere_is_heard_and_no_finished_step_lost(
         nonlocal gate
         gate = asyncio.Event()
         async with hf.Engine(kept_url) as engine, hf.Engine(kept_url) as other:
+            as_another_process(other.checkpointer.core)
             task = asyncio.create_task(collect(engine.stream(flow(), run_id="r")))
             await until(lambda: len(calls.order) == 5)
             await getattr(other, action)("r")
@@ -182,7 +183,7 @@ def test_requests_raced_against_a_live_run_lose_no_step(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_whoever_resumes_a_run_takes_it_over(kept_url: str) -> None:
+def test_a_living_process_loses_its_run_only_to_whoever_takes_it_over(kept_url: str) -> None:
     calls = Calls()
     gate: asyncio.Event
 
@@ -201,9 +202,12 @@ def test_whoever_resumes_a_run_takes_it_over(kept_url: str) -> None:
         nonlocal gate
         gate = asyncio.Event()
         async with hf.Engine(kept_url) as old, hf.Engine(kept_url) as new:
+            as_another_process(new.checkpointer.core)
             task = asyncio.create_task(old.run(flow(), run_id="r"))
             await until(lambda: calls.order == ["a"])
-            events = await collect(new.resume_stream("r", flow=flow))
+            with pytest.raises(hf.RunActiveError):
+                await new.resume("r", flow=flow)
+            events = await collect(new.resume_stream("r", flow=flow, take_over=True))
             assert of(events, RunCompleted)[0].result == "ab"
             gate.set()
             with pytest.raises(hf.LeaseLostError, match="this process lost run"):
