@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,21 @@ def test_a_fork_of_which_only_the_opening_survived_is_completed(tmp_path: Path) 
         cp.core.drive(append(cp.core, "copy", opening(origin=saved.checkpoint_id)))
         assert cp.fork("source", run_id="copy").state == {"n": 1}
         assert [e.kind for e in cp.store.read("copy")] == [Kind.OPEN, Kind.CHECKPOINT]
+
+
+class Kept(list[Draft]):
+    """Drafts that can be watched."""
+
+
+def test_an_append_that_lost_its_place_keeps_nothing_until_the_collector_comes() -> None:
+    """A stream that is dropped later would not be let go of: its frames are in the traceback."""
+    core = hf.SyncCheckpointer(MemoryStore()).core
+    drafts = Kept([opening()])
+    watched = weakref.ref(drafts)
+    gc.disable()
+    try:
+        assert core.drive(append_at(core, "run", 7, drafts)) is None
+        del drafts
+        assert watched() is None
+    finally:
+        gc.enable()

@@ -127,6 +127,7 @@ def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Op[Entry |
     except ConflictError as error:
         if error is not moved:
             raise
+        moved.__traceback__ = None  # a cycle that keeps the frames of a dropped stream alive
         return None
 
 
