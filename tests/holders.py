@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.engine.holding.presence import THIS, Presence, Process, simulate
+from holdfast.engine.holding.here import THIS, Process, simulate
+from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.engine.run import left
 from holdfast.kernel.core import Core
