@@ -119,7 +119,7 @@ async def start(
     }
     program.begin(run_id, Stored(encoding, core.journals.decode))  # refuses inputs that do not fit
     presence = await presence_in(core, run_id, options)
-    with presence.claiming(run_id, opening=True):
+    with presence.claiming(core, run_id, opening=True):
         lease = await _lease(core, presence, run_id, options)
         facts[HOLDER] = str(presence.holder(lease))
         opening = Draft(
@@ -173,7 +173,7 @@ async def resume(
     """
     check_id("run_id", run_id)
     presence = await presence_in(core, run_id, options)
-    with presence.claiming(run_id):
+    with presence.claiming(core, run_id):
         return await _take_over(
             core, _equipped(core, make, options), run_id, inputs, options, make_run, child_of
         )
@@ -202,7 +202,7 @@ async def _take_over(
     hold = Hold(core, claimed.last, presence, lease, mine, blocking=options.blocking)
 
     async def again(stale: StaleStepError) -> Prepared:
-        with presence.claiming(run_id):
+        with presence.claiming(core, run_id):
             before = partial(trust.retreat_before, core, claimed.history, stale)
             back = await look(core, before, options)
             written = await drive(core, append_at(core, run_id, hold.seq, back.drafts), options)

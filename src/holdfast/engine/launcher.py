@@ -181,7 +181,7 @@ class Launcher:
                 continue
             if newest.run_id is not None:
                 return await self._resumed(core, flow, newest.run_id, call.inputs, how, make_run)
-            with presence.claiming(name, opening=True):
+            with presence.claiming(core, name, opening=True):
                 if await launch.join_thread(core, thread, newest.seq, name, how):
                     link = link._replace(listed=True)
                     return await launch.start(

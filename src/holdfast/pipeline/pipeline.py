@@ -84,7 +84,7 @@ class Pipeline(PipelineFlow, Door):
         Door.__init__(self, options.get("checkpointer"))
         self._launcher = Launcher(Registry([self]), {}, None, keeps=self._where is not None)
 
-    @shows(NewPipelineRun, wait=False)
+    @shows(NewPipelineRun)
     async def run(
         self,
         data: Any = None,
@@ -100,8 +100,8 @@ class Pipeline(PipelineFlow, Door):
         continues it. Without a checkpointer nothing is saved.
 
         With `resume=True` the thread's newest run is resumed, or its result returned if it is
-        completed; one is started only where there is none. That run must have begun with the same
-        data, unless no data are given. Raises `InputMismatchError`. `run_sync` calls sync steps
+        completed; one is started only where there is none. While another process executes it, its
+        end is waited for. The run must have begun with the same data, unless no data are given. Raises `InputMismatchError`. `run_sync` calls sync steps
         that run alone in the caller's thread.
         """
         check_options("run", options, (*NewPipelineRun.__annotations__, "resume"))
@@ -121,7 +121,7 @@ class Pipeline(PipelineFlow, Door):
 
     run_sync = blocking(run)
 
-    @shows(NewPipelineRun, wait=False)
+    @shows(NewPipelineRun)
     def stream(
         self, data: Any = None, thread_id: str | None = None, **options: Unpack[NewPipelineRun]
     ) -> Stream:
@@ -296,7 +296,7 @@ _UNSAVED: Final = "this pipeline does not save its runs: give it checkpointer= t
 
 def _named(thread_id: str | None, options: NewPipelineRun, *, resume: bool = False) -> NewRun:
     """The options of a new run, which is a thread of its own unless it is in one."""
-    given: dict[str, Any] = {"wait": False, **options, "thread_id": thread_id}
+    given: dict[str, Any] = {**options, "thread_id": thread_id}
     if not resume:
         given["run_id"] = options.get("run_id") or new_id()
         given["thread_id"] = thread_id or given["run_id"]

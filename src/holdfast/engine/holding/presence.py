@@ -11,14 +11,17 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakSet, ref
 
+from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder, Lease
 from holdfast.engine.holding.slots import Beat
 from holdfast.errors import (
     CheckpointNotFoundError,
+    CheckpointSaveError,
     HoldfastError,
     RunActiveError,
     StoreClosedError,
+    StoreError,
 )
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
+_UNKNOWN: Final = (StoreError, CheckpointSaveError)
+"""After these, what was to be appended may be there."""
 _PATIENCE: Final = 1.0  # seconds, to write a release; then the next beat tries again
 
 
@@ -39,7 +44,6 @@ class _Owed(NamedTuple):
 
     core: ref[Core]
     run: str
-    term: int  # of our own claim
     meta: str
 
 
@@ -96,11 +100,12 @@ class Presence:
         return run_id in self._runs or run_id in claimed
 
     def is_opening(self, run_id: str) -> bool:
-        """Whether a task of this process is about to open the run."""
-        return run_id in tuple(self._opening.values())
+        """Whether a task of this process is about to open the run, or has left that to the writer."""
+        queues = (core.journals.writer.queued(run_id) for core in list(self._cores))
+        return run_id in tuple(self._opening.values()) or any(queues)
 
     @contextmanager
-    def claiming(self, run_id: str, *, opening: bool = False) -> Iterator[None]:
+    def claiming(self, core: Core, run_id: str, *, opening: bool = False) -> Iterator[None]:
         """One task of this process at a time takes a run over. Raises `RunActiveError`.
 
         One that is `opening` the run never raises: the store decides who opens it.
@@ -113,6 +118,10 @@ class Presence:
             ours[mine] = run_id
         try:
             yield
+        except BaseException as error:
+            if not isinstance(error, HoldfastError) or isinstance(error, _UNKNOWN):
+                self._owe(core, run_id)  # what was to be appended may be on its way
+            raise
         finally:
             ours.pop(mine, None)  # without the lock: a finalizer may come here
 
@@ -263,8 +272,11 @@ class Presence:
         """
         lease = run.hold.lease
         if lease is not None and not lease.lost:
-            self._owed.put(_Owed(ref(run.core), run.run_id, run.hold.term, meta))
-            self._bell.put(None)
+            self._owe(run.core, run.run_id, meta)
+
+    def _owe(self, core: Core, run: str, meta: str = "") -> None:
+        self._owed.put(_Owed(ref(core), run, meta))
+        self._bell.put(None)
 
     def _settle(self) -> None:
         """Write what is owed, as far as possible."""
@@ -281,13 +293,16 @@ class Presence:
         """Write that a run is free, if it is still ours; False if that is to be tried again."""
 
         def decide(head: Entry | None) -> Draft:
-            if head is None or head.term != owed.term or head.status != Status.RUNNING:
+            assert core is not None, "looked at below"
+            if head is None or not self._is_ours(core, head):
                 raise CheckpointNotFoundError(owed.run)  # it has ended, or someone has claimed it
             return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
 
         core = owed.core()
         if core is None or core.journals.writer.closed or self.is_executed(owed.run):
             return True  # if it is executed here again, it will be left again
+        if core.journals.writer.queued(owed.run):
+            return False
         try:
             core.drive(append_if(core, owed.run, decide, patience=_PATIENCE))
         except (CheckpointNotFoundError, StoreClosedError):
@@ -295,6 +310,19 @@ class Presence:
         except HoldfastError:
             return False
         return True
+
+    def _is_ours(self, core: Core, head: Entry) -> bool:
+        """Whether this process holds the run with this head. Blocks."""
+        if head.status != Status.RUNNING:
+            return False
+        said = core.journals.entry(head.run, head.term)
+        holder = None if said is None else Holder.parse(Meta(said).holder)
+        return (
+            said is not None
+            and said.kind != Kind.RELEASE
+            and holder is not None
+            and self.had(holder.nonce)
+        )
 
     def part_from(self, core: Core) -> None:
         """The core is about to be closed: write what is owed, and give the slot back. Blocks."""
