@@ -168,3 +168,21 @@ def test_a_save_by_hand_goes_behind_the_new_head_and_says_what_was_lost(
         assert [found.state["n"] for found in cp.iter_states("run")] == [1, "theirs", 3]
         assert cp.verify("run").ok
     assert "there is another entry at seq 2 now" in caplog.text
+
+
+def test_a_save_that_expects_a_checkpoint_is_refused_where_another_has_its_seq(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    with hf.SyncCheckpointer(place.store) as cp:
+        cp.save("run", {"n": 1})
+        place.replicate()
+        mine = cp.save("run", {"n": 2})
+        with hf.SyncCheckpointer(place.replica) as other:
+            other.save("run", {"n": "theirs"})
+        place.fail_over()
+        with pytest.raises(hf.EntriesLostError):
+            cp.save("run", {"n": 3}, expect=mine)
+        theirs = cp.load("run")
+        assert theirs is not None
+        cp.save("run", {"n": 4}, expect=theirs)
+        assert [found.state["n"] for found in cp.iter_states("run")] == [1, "theirs", 4]

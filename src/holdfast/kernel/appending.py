@@ -220,6 +220,8 @@ def why_not(
     """Why the draft must not follow this tip; None if it may."""
     if expect is not None and 0 <= tip.seq < expect.seq:  # a run that is gone may have expired
         return EntriesLostError(run, expect.seq, tip.seq)
+    if expect is not None and tip.seq == expect.seq and tip.digest != expect.entry.digest:
+        return EntriesLostError(run, expect.seq, tip.seq)
     if expect is not None and tip.state_seq != expect.seq:
         return ConflictError(run, tip.seq)
     if not tip.exists or tip.damaged:
