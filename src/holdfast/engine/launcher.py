@@ -16,6 +16,7 @@ from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.holding.here import running_here
+from holdfast.engine.holding.observing import refuse_if_held
 from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
@@ -214,9 +215,9 @@ class Launcher:
             return waiting.may_go_on and not by_us and not _is_within(here, run_id)
 
         while True:
-            if waited:
-                await core.off_loop(partial(_raise_failure, core, flow, run_id))
             try:
+                if waited:
+                    await core.off_loop(partial(_look_again, core, flow, run_id))
                 return await launch.resume(core, flow.program, run_id, inputs, how, make_run)
             except RunFinishedError as over:
                 if over.status != Status.COMPLETED or (inputs is None and not waited):
@@ -266,11 +267,13 @@ def _is_within(here: StepInfo | None, run_id: str) -> bool:
     return here.run_id == run_id or (running is not None and running.is_within(run_id))
 
 
-def _raise_failure(core: Core, flow: Flow[Any], run_id: str) -> None:
-    """Raise what a run failed with, if it did. Blocks."""
-    known = reading.run(core, run_id)
-    if known is not None and known.status == Status.FAILED:
+def _look_again(core: Core, flow: Flow[Any], run_id: str) -> None:
+    """Raise what a run failed with, if it did, and `RunActiveError` if it is still held. Blocks."""
+    head = core.journals.head(run_id)
+    if head is not None and head.status == Status.FAILED:
         launch.ended(core, flow.program, run_id)
+    if head is not None and head.status == Status.RUNNING:
+        refuse_if_held(core, head)
 
 
 def take(verb: str, call: Call[Any], options: NewRun) -> None:
