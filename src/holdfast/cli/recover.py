@@ -42,7 +42,11 @@ _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.
 def command(
     session: Session, flows: tuple[str, ...], wait: bool, at_once: int, dry_run: bool
 ) -> None:
-    """Resume every orphaned run: one that is running, but whose process is dead.
+    """Resume every orphaned run: one that is running, but whose process is dead or has left it.
+
+    A process of this machine is known to be dead at once. One on another machine is dead when it
+    has given no sign of life for half a minute, or what its engine says: so long it is waited
+    for, unless with --no-wait, which lists its runs as undecided.
 
     Questions whose deadline has passed get their default answer first, and runs that were
     answered are resumed, too. Only runs of the given flows are resumed, or of those in
@@ -53,17 +57,20 @@ def command(
     with session.opened() as cp:  # after the import, which may itself resume a run
         found = survey(cp.core)
     came: dict[str, Any] = {}
+    patience = max((orphan.patience for orphan in found), default=0.0)
+    if known and wait and patience:
+        _show.say(
+            f"waiting up to {patience:.0f} s to see whether processes elsewhere are alive", err=True
+        )
     if known:
         with progress("recovering", len(found)) as advance:
             came = asyncio.run(_recover(session, known, wait, at_once, advance))
     rows = [
         orphan._asdict()
-        | {
-            "status": _status(orphan),
-            "error": None if dry_run else _LEFT,
-        }
+        | {"status": _status(orphan), "error": _note(orphan, dry_run)}
         | _outcome(orphan.run_id, came)
         for orphan in found
+        if orphan.run_id in came or not (known and wait and orphan.undecided)  # else it is alive
     ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
     rows += [{"run_id": run_id} | _outcome(run_id, came) for run_id in sorted(others)]
@@ -106,6 +113,12 @@ def _status(orphan: Orphan) -> str:
     if orphan.undecided:
         return "undecided"
     return "answered" if orphan.answered else "orphaned"
+
+
+def _note(orphan: Orphan, dry_run: bool) -> str | None:
+    if orphan.undecided:
+        return f"its process {orphan.holder} is on another machine, and may be alive"
+    return None if dry_run else _LEFT
 
 
 def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
