@@ -10,8 +10,8 @@ import pytest
 
 import holdfast as hf
 from holdfast.codec.meta import CALLED_WITH
+from holdfast.engine import child_runs, context, launch, retry
 from holdfast.engine import claims as claims_module
-from holdfast.engine import context, launch, retry
 from holdfast.engine.claims import Claiming
 from holdfast.engine.options import Options
 from holdfast.engine.program import Task
@@ -347,7 +347,7 @@ def believes_a_finished_run_within(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_other_inputs_the_old_run_within(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(launch, "began_otherwise", lambda *args: False)
+    patch.setattr(child_runs, "began_otherwise", lambda *args: False)
     real = takeover.check_begun
     for module in (launch, takeover):
         patch.setattr(

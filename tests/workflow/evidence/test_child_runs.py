@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine import launch
+from holdfast.engine import child_runs
 from holdfast.engine.events import CheckpointRejected
 from holdfast.evidence import (
     Evidence,
@@ -221,7 +221,7 @@ def test_only_recorded_events_of_a_child_run_that_starts_over_are_reported(
                 cp.rollback(run, seq=1)
             return (yield from real(core, run, *rest))
 
-        monkeypatch.setattr(launch, "append_at", append_at)
+        monkeypatch.setattr(child_runs, "append_at", append_at)
         events = asyncio.run(collect(engine.resume_stream("r", flow=outer)))
     assert [event.run_id for event in of(events, CheckpointRejected)] == ["r"]
     assert desk.holds("f")

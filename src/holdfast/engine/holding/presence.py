@@ -101,8 +101,10 @@ class Presence:
 
     def is_opening(self, run_id: str) -> bool:
         """Whether a task of this process is about to open the run, or has left that to the writer."""
+        if run_id in tuple(self._opening.values()):
+            return True
         queues = (core.journals.writer.queued(run_id) for core in list(self._cores))
-        return run_id in tuple(self._opening.values()) or any(queues)
+        return any(entry.kind == Kind.OPEN for queue in queues for entry in queue)
 
     @contextmanager
     def claiming(self, core: Core, run_id: str, *, opening: bool = False) -> Iterator[None]:
