@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.checkpoint import RunInfo
 from holdfast.engine import events as ev
-from holdfast.engine.launch import Link, execute, outcome, resume, start
+from holdfast.engine.launch import Link, ended, execute, outcome, resume, start
 from holdfast.engine.program import Task
 from holdfast.engine.resume import trust
 from holdfast.engine.resume.history import History
@@ -97,10 +97,13 @@ async def run_child(parent: Run, task: Task, *, hands_over: bool) -> Any:
     try:
         ready = await resume(core, make, run_id, inputs, options, make_run, child_of)
     except RunFinishedError as over:
-        if over.status != Status.COMPLETED:
-            raise
+        status = over.status
+    else:
+        return await execute(ready._replace(rejected=rejected + ready.rejected))
+    if status == Status.COMPLETED:
         return await see(partial(outcome, core, make, run_id, inputs))
-    return await execute(ready._replace(rejected=rejected + ready.rejected))
+    # Whoever held the parent before has just ended it: how it ended is the outcome here, too.
+    return await see(partial(ended, core, make, run_id))
 
 
 def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | None]:
