@@ -16,7 +16,7 @@ from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.holding.here import running_here
-from holdfast.engine.holding.observing import refuse_if_held
+from holdfast.engine.holding.observing import look_again_within, refuse_if_held
 from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
@@ -178,7 +178,7 @@ class Launcher:
             except RunActiveError:
                 if not waiting.may_go_on:
                     raise
-                await waiting.sleep()
+                await waiting.sleep(core)
                 continue
             if newest.run_id is not None:
                 return await self._resumed(core, flow, newest.run_id, call.inputs, how, make_run)
@@ -228,7 +228,7 @@ class Launcher:
                 if not waited:
                     log.info("run %s is executed elsewhere: waiting for it", run_id)
                 waited = True
-                await waiting.sleep()
+                await waiting.sleep(core)
                 continue
             try:  # outside of `except`: its errors must not show RunFinishedError first
                 read = partial(launch.outcome, core, flow.program, run_id, inputs)
@@ -252,10 +252,10 @@ class _Waiting:
         limit = self._how.timeout
         return self._how.wait and (limit is None or monotonic() - self._began <= limit)
 
-    async def sleep(self) -> None:
+    async def sleep(self, core: Core) -> None:
         """Wait a little, and longer each time."""
         await asyncio.sleep(self._delay)
-        self._delay = min(2 * self._delay, _LONGEST)
+        self._delay = min(2 * self._delay, _LONGEST, look_again_within(core))
 
 
 def _is_within(here: StepInfo | None, run_id: str) -> bool:

@@ -7,13 +7,14 @@ clock. Reads must follow each other closely: after an outage the count begins an
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.lease import Holder
-from holdfast.engine.holding.slots import Beat, Slot
+from holdfast.engine.holding.slots import Beat, Seen, Slot
 from holdfast.errors import CheckpointCorruptedError, RunActiveError, StoreError
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, Status
@@ -89,6 +90,13 @@ def active_error(run: str, found: Standing) -> RunActiveError:
     return RunActiveError(run, Status.RUNNING, found.name, advice)
 
 
+def look_again_within(core: Core) -> float:
+    """Seconds within which to look at processes elsewhere again, or the count begins anew."""
+    presence = process_of(core).known_presence(core)
+    seen = () if presence is None else tuple(presence.seen.values())
+    return min((each.every for each in seen), default=math.inf)
+
+
 def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
     process = process_of(core)
     place = process.identity.place
@@ -103,6 +111,7 @@ def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
         after = core.journals.clock.monotonic()
         beat = slot.beat
         if slot.head is None or (beat is not None and beat.nonce != holder.nonce):
+            seen.pop(holder.slot, None)
             return Standing(holder, "died")
         if beat is None:
             beat = Beat(holder.nonce, "alive", holder.process)
@@ -118,11 +127,12 @@ def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
 
 
 def _stood_still(
-    seen: dict[int, tuple[int, float, float]], slot: Slot, beat: Beat, before: float, after: float
+    seen: dict[int, Seen], slot: Slot, beat: Beat, before: float, after: float
 ) -> bool:
     """Whether a slot that was read between these times has stood still long enough."""
-    seq, since, last = seen.get(slot.number, (-1, after, after))
-    if seq != slot.seq or after - last > 2 * beat.every:
-        since = after
-    seen[slot.number] = (slot.seq, since, before)
+    known = seen.get(slot.number)
+    since = after
+    if known is not None and known.seq == slot.seq and after - known.last <= 2 * beat.every:
+        since = known.since
+    seen[slot.number] = Seen(slot.seq, since, before, beat.every)
     return before - since >= beat.dead_after

@@ -14,7 +14,7 @@ from weakref import WeakSet, ref
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder, Lease
-from holdfast.engine.holding.slots import Beat
+from holdfast.engine.holding.slots import Beat, Seen
 from holdfast.errors import (
     CheckpointNotFoundError,
     CheckpointSaveError,
@@ -45,6 +45,7 @@ class _Owed(NamedTuple):
     core: ref[Core]
     run: str
     meta: str
+    left: ref[Run] | None  # by whom, if it was executed
 
 
 class Presence:
@@ -67,7 +68,7 @@ class Presence:
         self._owed: SimpleQueue[_Owed] = SimpleQueue()
         self._idle_since: float | None = None
         self._beating = False
-        self.seen: dict[int, tuple[int, float, float]] = {}  # by slot: see `observing`
+        self.seen: dict[int, Seen] = {}  # by slot: see `observing`
 
     # --- the runs that are executed here
 
@@ -89,6 +90,8 @@ class Presence:
         """The run is not executed any more, though its task has not noticed yet."""
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
+            if not self._owed.empty():  # its release may have waited for this
+                self._bell.put(None)
 
     def find(self, run_id: str) -> Run | None:
         """The run of this id, if this process executes it."""
@@ -121,6 +124,7 @@ class Presence:
         try:
             yield
         except BaseException as error:
+            ours.pop(mine, None)  # first: nothing is released while it counts as executed
             if not isinstance(error, HoldfastError) or isinstance(error, _UNKNOWN):
                 self._owe(core, run_id)  # what was to be appended may be on its way
             raise
@@ -274,10 +278,10 @@ class Presence:
         """
         lease = run.hold.lease
         if lease is not None and not lease.lost:
-            self._owe(run.core, run.run_id, meta)
+            self._owe(run.core, run.run_id, meta, run)
 
-    def _owe(self, core: Core, run: str, meta: str = "") -> None:
-        self._owed.put(_Owed(ref(core), run, meta))
+    def _owe(self, core: Core, run: str, meta: str = "", left: Run | None = None) -> None:
+        self._owed.put(_Owed(ref(core), run, meta, None if left is None else ref(left)))
         self._bell.put(None)
 
     def _settle(self) -> None:
@@ -301,6 +305,8 @@ class Presence:
             return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
 
         core = owed.core()
+        if owed.left is not None and self.find(owed.run) is owed.left() is not None:
+            return False  # its task is about to end
         if core is None or core.journals.writer.closed or self.is_executed(owed.run):
             return True  # if it is executed here again, it will be left again
         if core.journals.writer.queued(owed.run):

@@ -75,6 +75,15 @@ class Slot(NamedTuple):
         return self.head is None or (self.beat is not None and self.beat.state != "alive")
 
 
+class Seen(NamedTuple):
+    """What an observer knows of a slot of a process elsewhere, by its own monotonic clock."""
+
+    seq: int
+    since: float  # it has stood there for as long as this
+    last: float  # when it was read last
+    every: float  # how often its process beats
+
+
 def read(core: Core, number: int) -> Slot:
     """The slot of this number. Raises `StoreUnavailableError`. Blocks."""
     run = process_journal(number)

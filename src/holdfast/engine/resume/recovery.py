@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
-from holdfast.engine.holding.observing import standing
+from holdfast.engine.holding.observing import look_again_within, standing
 from holdfast.engine.people import requests
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -117,7 +117,7 @@ async def recover(
         if not told:
             told = True
             log.info("looking for up to %.0f s whether processes elsewhere are alive", patience)
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(min(_LOOK, look_again_within(core)))
     await asyncio.gather(*tasks)
     return came
 
