@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -98,6 +99,15 @@ def pytest_collection_finish() -> None:
     """Tests that ask the collector for leaks should not have it look at thousands of tests each time."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Show what long tests counted, which they record as `counts`."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == "counts":
+                    terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
 
 
 def pytest_unconfigure() -> None:

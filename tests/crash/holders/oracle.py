@@ -1,0 +1,225 @@
+"""What the processes noted, and whether a step was executed although another execution counted.
+
+Each line is one write(2) to a file that all of them append to, so the order of the lines is the
+order of what happened. Steps note when they begin, end and raise. Whoever kills, stops or takes
+over notes that *before* doing it: what follows is excused, and nothing else is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.crash.history import Line, Violation, read_history
+from tests.waiting import PATIENCE, wait_until
+
+_fd = -1
+_who = ""
+
+
+def write_to(path: str | os.PathLike[str], who: str) -> None:
+    """Let the notes of this process go to a file, under a name that no other process has."""
+    global _fd, _who
+    if _fd >= 0:
+        os.close(_fd)
+    _fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    _who = who
+
+
+def note(what: str, run: str = "", step: str = "", **fields: Any) -> None:
+    """Note one thing."""
+    line = {"what": what, "run": run, "step": step, "who": _who, "at": time.monotonic(), **fields}
+    os.write(_fd, b"\n" + json.dumps(line, default=repr).encode() + b"\n")
+
+
+class Notes:
+    """The reader's side, which also notes what it does to the processes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("ab", buffering=0)
+        path.chmod(0o666)
+
+    def write(self, what: str, who: str = "", **fields: Any) -> None:
+        line = {"what": what, "who": who, "run": "", "step": "", "at": time.monotonic(), **fields}
+        self._file.write(b"\n" + json.dumps(line).encode() + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def read(self) -> list[Line]:
+        return read_history(self.path)
+
+    def find(self, what: str, **fields: Any) -> list[Line]:
+        """The lines of this kind that have these fields."""
+        wanted = {"what": what, **fields}
+        return [line for line in self.read() if wanted.items() <= line.items()]
+
+    def wait_for(self, what: str, count: int = 1, seconds: float = PATIENCE, **fields: Any) -> Line:
+        """Return the last of so many such lines once they are there."""
+
+        def enough() -> bool:
+            return len(self.find(what, **fields)) >= count
+
+        try:
+            wait_until(enough, seconds=seconds, every=0.01)
+        except TimeoutError as error:
+            lines = "\n".join(map(str, self.read()[-40:]))
+            raise TimeoutError(f"{error}: {count} x {what} {fields}, but\n{lines}") from None
+        return self.find(what, **fields)[count - 1]
+
+    def outcomes(self, who: str | None = None) -> dict[str, list[Line]]:
+        """How the calls of one process, or of all, ended, by run."""
+        found: dict[str, list[Line]] = defaultdict(list)
+        for line in self.find("outcome", **({} if who is None else {"who": who})):
+            found[line["run"]].append(line)
+        return found
+
+
+class Attempt:
+    """One execution of a step."""
+
+    def __init__(self, line: Line) -> None:
+        self.who: str = line["who"]
+        self.at: float = line["at"]
+        self.ended = False
+        self.raised = False
+        self.counts = False  # its process went on with the run: the result is recorded
+
+
+class TakeOver:
+    """Someone takes a run over, with all its child runs, at some time until the call is over."""
+
+    def __init__(self, who: str) -> None:
+        self.who = who
+        self.over = math.inf
+
+    def voids(self, attempt: Attempt) -> bool:
+        return attempt.who != self.who and attempt.at < self.over
+
+
+class Executions(NamedTuple):
+    """What the notes say about the executions of steps."""
+
+    attempts: dict[tuple[str, str], list[Attempt]]
+    violations: list[Violation]
+
+    def times(self, step: str | None = None) -> dict[tuple[str, str], int]:
+        """How often each step was begun, by run and step."""
+        return {
+            key: len(tries)
+            for key, tries in self.attempts.items()
+            if step is None or key[1] == step
+        }
+
+    @property
+    def repeated(self) -> dict[tuple[str, str], int]:
+        """The steps that were begun more than once, and how often."""
+        return {key: count for key, count in self.times().items() if count > 1}
+
+
+def executions(lines: list[Line], dead_after: float) -> Executions:
+    """Judge every execution of a step against the earlier ones.
+
+    A step may begin again only if the earlier execution is known to be void: its process was
+    killed, stood still for `dead_after`, or lost the run to someone who said `take_over`; or it
+    raised, so that nothing was recorded; or it ended while the store was away.
+    """
+    judge = _Judge(dead_after)
+    for line in lines:
+        judge.read(line)
+    return Executions(judge.attempts, judge.violations)
+
+
+def _root(line: Line) -> str:
+    """The top run of the family that a line is about."""
+    return str(line["run"].split("//")[0])
+
+
+class _Judge:
+    def __init__(self, dead_after: float) -> None:
+        self.dead_after = dead_after
+        self.attempts: dict[tuple[str, str], list[Attempt]] = defaultdict(list)
+        self.violations: list[Violation] = []
+        self.killed: set[str] = set()
+        self.stopped: dict[str, list[list[float]]] = defaultdict(list)  # from, to
+        self.taken: dict[str, list[TakeOver]] = defaultdict(list)  # by the top run
+        self.away: dict[str, list[list[float]]] = defaultdict(list)  # the store: from, to
+        self.last: dict[tuple[str, str], Attempt] = {}  # by process and run
+
+    def read(self, line: Line) -> None:
+        reads: dict[str, Callable[[Line], None]] = {
+            "begin": self._begin,
+            "end": self._end,
+            "raised": self._raised,
+            "killing": lambda line: self.killed.add(line["who"]),
+            "stopping": lambda line: self.stopped[line["who"]].append([line["at"], math.inf]),
+            "continued": self._continued,
+            "taking over": self._taking_over,
+            "tried": self._called,
+            "outcome": self._called,
+            "store down": lambda line: self.away[line["who"]].append([line["at"], math.inf]),
+            "store up": self._store_up,
+        }
+        if line["what"] in reads:
+            reads[line["what"]](line)
+
+    def _begin(self, line: Line) -> None:
+        key = line["run"], line["step"]
+        for earlier in self.attempts[key]:
+            why = self._counts(earlier, line)
+            if why:
+                said = f"{line['step']}, begun by {earlier.who}, is begun by {line['who']}: {why}"
+                self.violations.append(Violation("I17", line["run"], said))
+        before = self.last.get((line["who"], line["run"]))
+        if before is not None and before.ended:
+            before.counts = True
+        attempt = self.last[line["who"], line["run"]] = Attempt(line)
+        self.attempts[key].append(attempt)
+
+    def _counts(self, earlier: Attempt, line: Line) -> str:
+        """Why the earlier execution still counts, if it does."""
+        if earlier.counts:
+            return "its result was recorded"
+        if earlier.raised or earlier.who in self.killed:
+            return ""
+        if any(each.voids(earlier) for each in self.taken[_root(line)]):
+            return ""
+        for begun, over in self.stopped[earlier.who]:
+            stood = min(over, line["at"]) - begun
+            if over > earlier.at and stood >= self.dead_after:
+                return ""
+        cut_off = any(over > earlier.at for each in self.away.values() for _, over in each)
+        if cut_off and earlier.ended:
+            return ""
+        return "it is alive, and " + ("had done it" if earlier.ended else "is at it")
+
+    def _taking_over(self, line: Line) -> None:
+        self.taken[_root(line)].append(TakeOver(line["who"]))
+
+    def _called(self, line: Line) -> None:
+        for each in self.taken[_root(line)]:
+            if each.who == line["who"]:
+                each.over = min(each.over, line["at"])
+
+    def _end(self, line: Line) -> None:
+        self._newest(line).ended = True
+
+    def _raised(self, line: Line) -> None:
+        self._newest(line).raised = True
+
+    def _newest(self, line: Line) -> Attempt:
+        tries = self.attempts[line["run"], line["step"]]
+        return next(one for one in reversed(tries) if one.who == line["who"])
+
+    def _continued(self, line: Line) -> None:
+        self.stopped[line["who"]][-1][1] = line["at"]
+
+    def _store_up(self, line: Line) -> None:
+        self.away[line["who"]][-1][1] = line["at"]
