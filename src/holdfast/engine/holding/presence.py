@@ -300,7 +300,8 @@ class Presence:
 
         def decide(head: Entry | None) -> Draft:
             assert core is not None, "looked at below"
-            if head is None or not self._is_ours(core, head):
+            # Asked here, behind this head: a claim of our own since is not to be released.
+            if head is None or self.is_executed(owed.run) or not self._is_ours(core, head):
                 raise CheckpointNotFoundError(owed.run)  # it has ended, or someone has claimed it
             return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
 
