@@ -18,7 +18,7 @@ from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, check_stor
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry
 from holdfast.engine.handle import EventLog, RunHandle, Started
-from holdfast.engine.holding.slots import DEAD_AFTER
+from holdfast.engine.holding.slots import BEATS, DEAD_AFTER
 from holdfast.engine.launcher import Launcher, take
 from holdfast.engine.options import NewRun, Resume, RunOptions
 from holdfast.engine.people import requests
@@ -236,10 +236,11 @@ class Engine(Door):
                 raise RunStoppedError(run_id)
             return known.status == Status.RUNNING
 
+        pause = min(_LOOK_EVERY, self._launcher.dead_after / BEATS)
         async with asyncio.timeout(timeout):
             with self._opened.use() as core:
                 while await core.off_loop(partial(under_way, core)):
-                    await asyncio.sleep(_LOOK_EVERY)
+                    await asyncio.sleep(pause)
                 flow = await self._launcher.flow_of(core, run_id)
                 return await core.off_loop(partial(launch.ended, core, flow.program, run_id))
 

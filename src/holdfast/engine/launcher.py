@@ -58,7 +58,7 @@ class Launcher:
         self._defaults = defaults
         self._verifier = verifier
         self._keeps = keeps  # the runs outlive the engine
-        self._dead_after = dead_after
+        self.dead_after = dead_after
         self.options(None, {})  # raises for defaults that no run could have
 
     def options(
@@ -77,7 +77,7 @@ class Launcher:
             fatal=None if failing is None else failing == "raise",
             verifier=(None if flow is None else flow.verifier) or self._verifier,
             quiet=not self._keeps,
-            dead_after=self._dead_after,
+            dead_after=self.dead_after,
             listening=listening,
             blocking=not listening and has_loop_to_itself(),
         )
@@ -245,6 +245,7 @@ class _Waiting:
         self._how = how
         self._began = monotonic()
         self._delay = _FIRST_LOOK
+        self._longest = min(_LONGEST, how.dead_after / BEATS)  # else a dead one is never seen dead
 
     @property
     def may_go_on(self) -> bool:

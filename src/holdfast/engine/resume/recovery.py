@@ -27,7 +27,7 @@ from holdfast.store import RunFilter
 
 log = logging.getLogger("holdfast")
 
-_LOOK: Final = 0.5  # seconds between two looks at processes elsewhere
+_LOOK: Final = 0.5  # seconds between two looks at processes elsewhere, at most
 
 
 class Orphan(NamedTuple):
@@ -111,7 +111,8 @@ async def recover(
             if not orphan.undecided and orphan.run_id not in begun:
                 begun.add(orphan.run_id)
                 tasks.append(asyncio.create_task(resume(orphan)))
-        patience = max((orphan.patience for orphan in found if orphan.undecided), default=0.0)
+        waits = [orphan.patience for orphan in found if orphan.undecided]
+        patience = max(waits, default=0.0)
         if not wait or clock.monotonic() - began >= patience:
             break
         if not told:
