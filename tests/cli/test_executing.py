@@ -21,6 +21,7 @@ import holdfast as hf
 from holdfast.cli import _flows
 from holdfast.cli._exits import Exit
 from holdfast.engine import launch
+from holdfast.engine.holding.process import Identity
 from holdfast.engine.options import Options
 from tests.cli.conftest import Cli
 from tests.waiting import bounded, wait_until
@@ -231,6 +232,23 @@ def test_runs_whose_worker_was_killed_are_recovered(cli: Cli) -> None:
     (recovered,) = done.json
     assert (recovered["status"], recovered["result"]) == ("completed", "go")
     assert cli("recover").out == "no orphaned runs\n"
+
+
+def test_a_run_of_another_machine_is_undecided_until_someone_waits(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with at_work(cli):
+        monkeypatch.setattr(Identity, "lives", lambda *_: None)
+        done = cli("recover", "--no-wait", "--flow", "jobs:slow", "--json")
+        (row,) = done.json
+        assert (row["run_id"], row["status"], done.code) == ("slow", "undecided", 0)
+        assert "its process may be alive" in row["error"]
+        (row,) = cli("recover", "--dry-run", "--json").json
+        assert row["status"] == "undecided"
+        assert "slow  running" in cli("runs").out
+        doctor = cli("doctor")
+        assert doctor.code == 0
+        assert "1 run executed by processes on other machines, which may be dead" in doctor.out
 
 
 def test_a_run_that_the_import_of_its_flow_resumed_is_not_said_to_be_left(cli: Cli) -> None:

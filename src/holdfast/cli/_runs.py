@@ -86,6 +86,13 @@ def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
     return word, found._asdict()
 
 
+def nobody(holder: str | None) -> str:
+    """Why nobody executes an orphaned run, given the process that did."""
+    if holder is None or holder == "unknown":
+        return "nobody executes it"
+    return f"its process {_show.clean(holder)} is dead"
+
+
 def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     """The id of a checkpoint, given by seq, as RUN@SEQ, or by the step it was saved after."""
     if where.isascii() and where.isdigit() and len(where) <= 18:

@@ -12,8 +12,9 @@ from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
+from holdfast.cli._runs import nobody
 from holdfast.cli._session import Session, as_command
-from holdfast.engine.resume.recovery import orphans
+from holdfast.engine.resume.recovery import survey
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.verifying import Integrity
@@ -114,17 +115,26 @@ def _sqlite(cp: SyncCheckpointer) -> Iterator[Finding]:
 
 
 def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
-    found = orphans(cp.core)
+    seen = survey(cp.core)
+    found = [orphan for orphan in seen if not orphan.undecided]
     dead = [orphan for orphan in found if not orphan.answered]
-    if not dead:
+    if len(found) < len(seen):
+        yield Finding(
+            "orphans",
+            "warning",
+            f"{_show.plural(len(seen) - len(found), 'run')} executed by processes on other "
+            "machines, which may be dead",
+            "Find out, and continue those that are, with: holdfast recover.",
+        )
+    elif not dead:
         yield Finding("orphans", "ok", "every running run has a living process")
     listed = dead if session.json else dead[:_LISTED]
     for orphan in listed:
         yield Finding(
             "orphan",
             "error",
-            f"{orphan.run_id} ({orphan.flow}): its process {orphan.holder} is dead; it recorded "
-            f"its last entry {_show.ago(orphan.since)}",
+            f"{orphan.run_id} ({orphan.flow}): {nobody(orphan.holder)}; its last entry was "
+            f"recorded {_show.ago(orphan.since)}",
             "Continue it with: holdfast recover, or holdfast resume RUN.",
         )
     if len(dead) > len(listed):

@@ -1,7 +1,7 @@
 """`holdfast recover`: resume runs whose process died."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import click
@@ -19,6 +19,7 @@ from holdfast.errors import RunCancelledError, RunPausedError
 
 _WAITING: Final = ("orphaned", "answered")
 _LEFT: Final = "not resumed: name its flow with --flow, or in flows under [tool.holdfast]"
+_UNDECIDED: Final = "not resumed: its process may be alive, which --wait would find out"
 
 
 @as_command(
@@ -44,9 +45,9 @@ def command(
 ) -> None:
     """Resume every orphaned run: one that is running, but whose process is dead or has left it.
 
-    A process of this machine is known to be dead at once. One on another machine is dead when it
-    has given no sign of life for half a minute, or what its engine says: so long it is waited
-    for, unless with --no-wait, which lists its runs as undecided.
+    Whether a process of this machine is alive is known at once. One of another machine is dead
+    when it gives no sign of life for its `dead_after` (30 seconds, unless its engine says
+    otherwise): so long is waited. With --no-wait such runs are listed as `undecided`.
 
     Questions whose deadline has passed get their default answer first, and runs that were
     answered are resumed, too. Only runs of the given flows are resumed, or of those in
@@ -57,20 +58,23 @@ def command(
     with session.opened() as cp:  # after the import, which may itself resume a run
         found = survey(cp.core)
     came: dict[str, Any] = {}
-    patience = max((orphan.patience for orphan in found), default=0.0)
-    if known and wait and patience:
-        _show.say(
-            f"waiting up to {patience:.0f} s to see whether processes elsewhere are alive", err=True
+    names = {flow.name for flow in known}
+    patience = max((one.patience for one in found if one.flow in names), default=0.0)
+    if wait and patience:
+        where = (
+            f"waiting up to {patience:.0f} s to see whether processes on other machines are alive"
         )
+        _show.say(where, err=True)
     if known:
         with progress("recovering", len(found)) as advance:
             came = asyncio.run(_recover(session, known, wait, at_once, advance))
     rows = [
         orphan._asdict()
-        | {"status": _status(orphan), "error": _note(orphan, dry_run)}
+        | {"status": _status(orphan), "error": None if dry_run else _note(orphan, names)}
         | _outcome(orphan.run_id, came)
         for orphan in found
-        if orphan.run_id in came or not (known and wait and orphan.undecided)  # else it is alive
+        if not (wait and orphan.undecided and orphan.flow in names)  # its process is alive
+        or orphan.run_id in came
     ]
     others = came.keys() - {orphan.run_id for orphan in found}  # they waited for an answer
     rows += [{"run_id": run_id} | _outcome(run_id, came) for run_id in sorted(others)]
@@ -115,10 +119,8 @@ def _status(orphan: Orphan) -> str:
     return "answered" if orphan.answered else "orphaned"
 
 
-def _note(orphan: Orphan, dry_run: bool) -> str | None:
-    if orphan.undecided:
-        return f"its process {orphan.holder} is on another machine, and may be alive"
-    return None if dry_run else _LEFT
+def _note(orphan: Orphan, known: Collection[str]) -> str:
+    return _UNDECIDED if orphan.undecided and orphan.flow in known else _LEFT
 
 
 def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:

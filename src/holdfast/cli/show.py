@@ -8,7 +8,7 @@ from holdfast.cli import _show
 from holdfast.cli._drawing import Text
 from holdfast.cli._exits import FailedError
 from holdfast.cli._options import option
-from holdfast.cli._runs import doing, find_place, find_run, run_argument
+from holdfast.cli._runs import doing, find_place, find_run, nobody, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
@@ -84,8 +84,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     def draw() -> None:
         _draw_summary(info, word, moments)
         if facts.get("orphaned"):
-            worker = _show.clean(facts["holder"] or "unknown")
-            _show.say(f"its process {worker} is dead; continue it with: holdfast recover", "red")
+            _show.say(f"{nobody(facts['holder'])}; continue it with: holdfast recover", "red")
         elif facts.get("answered"):
             _show.say("it was answered; continue it with: holdfast resume, or recover", "yellow")
         _show.say()

@@ -12,7 +12,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
-from holdfast.cli._runs import doing, find_run, run_argument
+from holdfast.cli._runs import doing, find_run, nobody, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import what
 from holdfast.operations.timeline import Moment
@@ -52,12 +52,11 @@ def command(session: Session, run: str, interval: float) -> None:
 
 
 def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
-    """Fail if the run's process is dead: nothing will happen to it."""
+    """Fail if nobody executes the run: nothing will happen to it."""
     info = cp.run(run_id)
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
-        worker = _show.clean(facts["holder"] or "unknown")
-        raise FailedError(f"its process {worker} is dead; continue it with: holdfast recover")
+        raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
 
 
 @contextmanager
