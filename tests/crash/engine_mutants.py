@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from holdfast.codec.meta import Meta
@@ -11,7 +10,7 @@ from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.run import hold, record
 from holdfast.engine.run.hold import Hold
-from holdfast.kernel.appending import append_if
+from holdfast.kernel.appending import append_at
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
@@ -66,13 +65,12 @@ def ignores_the_fence() -> None:
 
 
 def takes_over_without_a_claim() -> None:
-    def unclaimed(core: Any, run: str, decide: Callable[[Entry | None], Draft]) -> Any:
-        if isinstance(decide, partial):  # of `resume`
+    def unclaimed(core: Any, run: str, seq: int, drafts: list[Draft]) -> Any:
+        if drafts[-1].kind == Kind.CLAIM:
             return core.journals.checked_head(run)
-            yield
-        return (yield from append_if(core, run, decide))
+        return (yield from append_at(core, run, seq, drafts))
 
-    takeover.append_if = unclaimed  # type: ignore[attr-defined, assignment]
+    takeover.append_at = unclaimed  # type: ignore[attr-defined]
 
 
 def decides_anew() -> None:

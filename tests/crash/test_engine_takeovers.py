@@ -52,8 +52,9 @@ def take_over(
     notes = Notes(place / "notes")
     job: dict[str, Any] = {"url": url, "notes": str(notes.path), "run": run, "flow": "busy"}
     job |= {"mutant": mutant, "pace": 0.002 if asleep else 0.012}
+    # The first two commits give the store its id and open the run.
     at_a_commit = asleep and rng.random() < 0.5
-    first = server.start(**job, stop_at=rng.randrange(2, 20) if at_a_commit else 0)
+    first = server.start(**job, stop_at=rng.randrange(3, 20) if at_a_commit else 0)
     assert _noted(notes, "started", first, within=60), server.errors()
     if at_a_commit:
         wait_until_stopped(first)
