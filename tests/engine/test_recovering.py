@@ -22,17 +22,21 @@ from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.engine.people import requests
 from holdfast.engine.resume import recovery
+from holdfast.engine.resume.activity import activity_of
 from holdfast.engine.resume.recovery import Orphan
+from holdfast.events import StepStarted
 from holdfast.graph import END, Graph
 from holdfast.kernel import processes
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
-from holdfast.model import Entry, Kind
+from holdfast.model import STORE_JOURNAL, Entry, Kind, process_journal
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
 from holdfast.workflow import ask, step, workflow
 from tests.faults import FakeClock
+from tests.holders import dying
 from tests.waiting import bounded, exit_code
+from tests.workflow.support import stop_at
 
 PROGRAM = """
 import asyncio, sys
@@ -284,6 +288,23 @@ async def test_deadlines_that_can_not_be_looked_at_do_not_stop_recovering(
     async with hf.Engine(url) as engine:
         monkeypatch.setattr(requests, "_all_open", fail)
         assert await engine.recover(slow) == {"r0": 10, "r1": 20, "r2": 30}
+
+
+def test_the_worker_of_a_copied_run_is_gone_and_looking_at_the_copy_writes_nothing(
+    tmp_path: Path,
+) -> None:
+    with (
+        hf.SyncCheckpointer(f"sqlite:///{tmp_path}/old.db") as old,
+        hf.SyncCheckpointer(f"sqlite:///{tmp_path}/new.db") as new,
+    ):
+        with dying(old.core):
+            asyncio.run(stop_at(hf.Engine(old).stream(slow(n=1), run_id="r"), StepStarted))
+            old.copy_to(new.store)
+        copied = new.run("r")
+        assert copied is not None
+        assert activity_of(new.core, copied).orphaned
+        assert [new.store.last(own) for own in (STORE_JOURNAL, process_journal(0))] == [None, None]
+        assert hf.Engine(new).recover_sync(slow) == {"r": 20}
 
 
 def test_processes_of_one_machine_are_in_one_place_where_it_does_not_say_when_it_booted(

@@ -100,13 +100,14 @@ def look_again_within(core: Core) -> float:
 def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
     process = process_of(core)
     place = process.identity.place
-    seen = process.presence(core).seen
+    known = process.known_presence(core)
     while True:
         before = core.journals.clock.monotonic()
         try:
             slot = slots.read(core, holder.slot)
         except StoreError:
-            seen.pop(holder.slot, None)
+            if known is not None:
+                known.seen.pop(holder.slot, None)
             raise
         after = core.journals.clock.monotonic()
         beat = slot.beat
@@ -120,6 +121,7 @@ def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
         lives = beat.process.lives(place)
         if lives:
             return Standing(holder)
+        seen = process.presence(core).seen  # writes nothing: where there are slots, there is an id
         if lives is None and not _stood_still(seen, slot, beat, before, after):
             return Standing(holder, patience=beat.dead_after + beat.every)
         if not bury or slots.write(core, slot, beat._replace(state="buried")) is not None:
