@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,8 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity, this_process
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft, Tip
-from holdfast.model import Kind, Status, process_journal
+from holdfast.model import Entry, Kind, Status, process_journal
+from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.workflow import ask, step, workflow
 from tests.engine.test_recovering import Stuck, in_loop, slow
@@ -295,6 +297,33 @@ async def test_a_run_that_was_left_is_resumed_by_another_process_at_once(url: st
             assert await engine.resume("r") == "done"
             assert reasons(engine.checkpointer.core) == ["released"]
     await far.close()
+
+
+class SlowRelease(SQLiteStore):
+    """Takes no release before it may."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.came, self.may_land = threading.Event(), threading.Event()
+
+    def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
+        if any(entry.kind == Kind.RELEASE for entry in entries):
+            self.came.set()
+            assert self.may_land.wait(60)
+        return super().append(entries, behind)
+
+
+@in_loop
+async def test_a_run_that_was_left_is_free_here_before_the_journal_says_so(tmp_path: Path) -> None:
+    store = SlowRelease(tmp_path / "runs.db")
+    async with hf.Engine(store) as engine, executed(engine) as task:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await asyncio.to_thread(store.came.wait, 60)
+        found = await engine.orphans()
+        store.may_land.set()
+        assert [orphan.run_id for orphan in found] == ["r"]
+    store.close()
 
 
 @in_loop
