@@ -281,6 +281,32 @@ def test_who_waits_takes_the_run_when_its_process_gave_no_sign_of_life_for_dead_
     asyncio.run(main())
 
 
+def test_recover_resumes_the_runs_of_the_dead_also_when_they_have_to_wait_their_turn(
+    url: str, clock: FakeClock
+) -> None:
+    async def main() -> None:
+        far, farther = as_another(url), as_another(url, FAR._replace(place="a third boot"))
+        cp = hf.Checkpointer(url, clock=clock)
+        async with (
+            hf.Engine(far) as first,
+            hf.Engine(farther) as second,
+            executed(first, "r"),
+            executed(second, "s"),
+            hf.Engine(cp, flows=[waiting]) as engine,
+        ):
+            GATES["r"], GATES["s"] = Gate(), Gate()
+            GATES["s"].open.set()
+            recovering = asyncio.create_task(engine.recover(at_once=1))
+            await GATES["r"].begun.wait()
+            clock.advance(3600)
+            GATES["r"].open.set()
+            assert await recovering == {"r": "done", "s": "done"}
+        for opened in (far, farther, cp):
+            await opened.close()
+
+    asyncio.run(main())
+
+
 # --- runs that were left
 
 

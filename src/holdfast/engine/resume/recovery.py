@@ -43,17 +43,17 @@ class Orphan(NamedTuple):
     patience: float = 0.0  # seconds until that is decided, at most
 
 
-def survey(core: Core, flows: Collection[str] | None = None) -> list[Orphan]:
+def survey(core: Core, flows: Collection[str] | None = None, *, bury: bool = False) -> list[Orphan]:
     """The runs under way that nobody executes, in the order of their ids. Blocks.
 
     Whether a process of this machine is alive is known at once. One elsewhere has to be looked at
-    for a while: until then its runs are undecided. Child runs are left to their parents, and a run
-    that can't be read is logged and skipped.
+    for a while: until then its runs are undecided. Nothing is written, unless the dead are to be
+    buried. Child runs are left to their parents, and a run that can't be read is logged and skipped.
     """
     found: dict[str, Orphan] = {}
     for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value)):
         try:
-            orphan = _orphan(core, head)
+            orphan = _orphan(core, head, bury)
         except CheckpointCorruptedError as error:  # the others are still to be found
             log.warning("the holder of run %s can't be read: %s", head.run, error)
             continue
@@ -106,7 +106,8 @@ async def recover(
     begun: set[str] = set()
     told = False
     while True:
-        found = await core.off_loop(lambda: survey(core, flows))
+        # The dead are buried now: some of their runs may have to wait until others are finished.
+        found = await core.off_loop(lambda: survey(core, flows, bury=True))
         for orphan in found:
             if not orphan.undecided and orphan.run_id not in begun:
                 begun.add(orphan.run_id)
@@ -123,11 +124,11 @@ async def recover(
     return came
 
 
-def _orphan(core: Core, head: Entry) -> Orphan | None:
+def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
     opening = core.journals.opening(head.run)
     if opening is None:
         return None
-    found = standing(core, head, bury=False)
+    found = standing(core, head, bury=bury)
     if Meta(opening).parent:
         return _waiting_root(core, head) if found.answered else None
     if found.why is None and not found.undecided:
