@@ -42,9 +42,10 @@ def command(
 ) -> None:
     """List runs, those saved last first: all, or those whose id begins with PREFIX.
 
-    A running run is shown as `orphaned` if its process is dead, and as `answered` if it waited for
-    an answer that it has now: `holdfast recover` resumes both. With --json, all of them, one object
-    per line; `status` is then the recorded status, beside `holder`, `orphaned` and `answered`.
+    A running run is shown as `orphaned` if its process is dead or has left it, and as `answered` if
+    it waited for an answer that it has now: `holdfast recover` resumes both. With --json, all of
+    them, one object per line; `status` is then the recorded status, beside `holder`, `orphaned` and
+    `answered`.
     """
     with session.opened() as cp:
         runs = cp.iter_runs(

@@ -50,7 +50,9 @@ class Engine(Door):
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
     False nothing outlives the engine. `flows` are those whose runs `resume` and `recover` find by
     name; a flow that was run here is known, too. `verifier` checks what steps claim about the
-    world. All other options are defaults for its runs: see `RunOptions`.
+    world. After `dead_after` seconds without a sign of life, processes on other machines may
+    declare this one dead and resume its runs. All other options are defaults for its runs: see
+    `RunOptions`.
 
     One engine may execute many runs at once, in several threads and event loops. Every async
     method has a twin for programs without an event loop: `run_sync` and so on.
@@ -155,7 +157,7 @@ class Engine(Door):
 
         Raises `CheckpointNotFoundError`, `UnknownFlowError`, `FlowChangedError`,
         `VerificationError` where a check can't decide, `RunFinishedError`, and `RunActiveError` if
-        another living process of this machine executes the run, unless `take_over` or `wait`.
+        another living process executes the run, unless `take_over` or `wait`.
         """
         check_options("resume", options, (*Resume.__annotations__, "flow"))
         with self._opened.use() as core:

@@ -44,7 +44,7 @@ class RunOptions(TypedDict, total=False):
     - `trust`: what a resume believes. "verify" checks what the steps claimed about the world and
       resumes from the newest checkpoint that still verifies; "stored" believes the last verdicts;
       "skip" checks nothing.
-    - `take_over`: resume although another living process of this machine executes the run.
+    - `take_over`: resume although another living process executes the run.
     - `wait`: if another living process executes the run, wait for it and return its result instead
       of raising `RunActiveError`. By default `run`, `start` and `stream` of an engine wait, and
       all that resume by id do not.

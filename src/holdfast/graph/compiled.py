@@ -128,8 +128,8 @@ class CompiledGraph(WalkingFlow[S], Generic[S]):
 
         What its nodes claimed about the world is checked first: the run resumes from the newest
         checkpoint that still verifies, unless `trust` says otherwise. Raises `VerificationError`
-        where a check can't decide, and `RunActiveError` if another living process of this machine
-        executes the run, unless `take_over`.
+        where a check can't decide, and `RunActiveError` if another living process executes the
+        run, unless `take_over`.
 
         `from_node` goes back to where that node last ran, and runs it again on the state it was
         given then; `after_node` continues after it; `replay` runs the last node again. `override`

@@ -148,8 +148,8 @@ class Pipeline(PipelineFlow, Door):
         newest state.
 
         Raises `CheckpointNotFoundError`, `RunFinishedError`, `FlowChangedError`, `QuestionError`,
-        `VerificationError`, and what `run` raises; `RunActiveError` if another living process of
-        this machine executes the run, unless `take_over`.
+        `VerificationError`, and what `run` raises; `RunActiveError` if another living process
+        executes the run, unless `take_over`.
         """
         check_options("resume", options, ResumePipeline.__annotations__)
         with self._opened.use() as core:

@@ -1,6 +1,6 @@
 """How an existing run is continued.
 
 `takeover` claims it, `history` reads what happened in it, `trust` decides which checkpoint to
-continue from, `holders` says which process executes it, `recovery` resumes the orphans. What
-happens once a run executes is in `holdfast.engine.run`.
+continue from, `activity` says whether it is executed, `recovery` resumes the orphans. Which process
+executes it is decided in `holdfast.engine.holding`; what happens then is in `holdfast.engine.run`.
 """
