@@ -245,7 +245,6 @@ class _Waiting:
         self._how = how
         self._began = monotonic()
         self._delay = _FIRST_LOOK
-        self._longest = min(_LONGEST, how.dead_after / BEATS)  # else a dead one is never seen dead
 
     @property
     def may_go_on(self) -> bool:

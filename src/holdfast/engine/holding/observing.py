@@ -101,13 +101,13 @@ def _judged(core: Core, holder: Holder, bury: bool) -> Standing:
     process = process_of(core)
     place = process.identity.place
     known = process.known_presence(core)
+    seen = {} if known is None else known.seen
     while True:
         before = core.journals.clock.monotonic()
         try:
             slot = slots.read(core, holder.slot)
         except StoreError:
-            if known is not None:
-                known.seen.pop(holder.slot, None)
+            seen.pop(holder.slot, None)
             raise
         after = core.journals.clock.monotonic()
         beat = slot.beat
