@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
+SCHEDULES ?= 1000000
 # Tests wait for the disk as often as for a processor: two workers for each core.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
 PYTEST := $(BIN)/python -m pytest --dist worksteal
@@ -79,7 +80,8 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
-crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), more mutations and states
+crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), SCHEDULES simulated (1,000,000), more mutations and states
+	$(BIN)/python -m tests.simulation --count $(SCHEDULES)
 	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
 	HOLDFAST_HOLDER_RUNS=500 HOLDFAST_SHORT_LIVED=10000 \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \

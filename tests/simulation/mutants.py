@@ -1,0 +1,166 @@
+"""Engines that make a mistake in deciding who holds a run. The simulation must find every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from holdfast.engine import launch
+from holdfast.engine.holding import observing, slots
+from holdfast.engine.holding.lease import Holder, Lease
+from holdfast.engine.holding.presence import Presence
+from holdfast.engine.holding.slots import Beat, Slot
+from holdfast.engine.resume import takeover
+from holdfast.engine.resume.history import History
+from holdfast.engine.run import hold
+from holdfast.errors import LeaseLostError
+from holdfast.kernel.appending import append_if
+from holdfast.kernel.core import Core
+from holdfast.kernel.journal import Draft
+from holdfast.model import Kind
+from tests.simulation.machine import here
+from tests.simulation.schedule import Emphasis, Schedule
+
+Patch = pytest.MonkeyPatch
+
+
+def claims_without_a_burial(patch: Patch) -> None:
+    really = observing._judged
+    patch.setattr(observing, "_judged", lambda core, holder, bury: really(core, holder, False))
+
+
+def has_no_lease(patch: Patch) -> None:
+    patch.setattr(Lease, "is_fresh", property(lambda self: not self.lost))
+
+
+def ignores_gaps_in_what_it_saw(patch: Patch) -> None:
+    class Sticky(dict[int, tuple[int, float, float]]):
+        """What was seen before an outage counts."""
+
+        def pop(self, *_: object) -> None:  # type: ignore[override]
+            pass
+
+    def stood_still(seen: Sticky, slot: Slot, beat: Beat, before: float, after: float) -> bool:
+        seq, since, _ = seen.get(slot.number, (-1, after, after))
+        seen[slot.number] = (slot.seq, since if seq == slot.seq else after, before)
+        return before - seen[slot.number][1] >= beat.dead_after
+
+    def init(self: Presence, *given: Any) -> None:
+        really(self, *given)
+        self.seen = Sticky()
+
+    really = Presence.__init__
+    patch.setattr(Presence, "__init__", init)
+    patch.setattr(observing, "_stood_still", stood_still)
+
+
+def goes_by_its_own_dead_after(patch: Patch) -> None:
+    def stood_still(seen: Any, slot: Slot, beat: Beat, before: float, after: float) -> bool:
+        own = beat._replace(dead_after=here().dead_after)
+        return really(seen, slot, own, before, after)
+
+    really = observing._stood_still
+    patch.setattr(observing, "_stood_still", stood_still)
+
+
+def claims_behind_any_head(patch: Patch) -> None:
+    def append_at(core: Core, run: str, seq: int, drafts: list[Draft]) -> Any:
+        return append_if(core, run, partial(takeover._behind_any, drafts[-1]))
+
+    patch.setattr(takeover, "append_at", append_at)
+
+
+def ignores_the_nonce(patch: Patch) -> None:
+    def judged(core: Core, holder: Holder, bury: bool) -> Any:
+        found = slots.read(core, holder.slot).beat
+        return really(core, holder if found is None else holder._replace(nonce=found.nonce), bury)
+
+    really = observing._judged
+    patch.setattr(observing, "_judged", judged)
+
+
+def opens_children_before_the_parent_knows(patch: Patch) -> None:
+    async def confirm(self: Any) -> None:
+        pass
+
+    patch.setattr(launch.Parent, "confirm", confirm)
+
+
+def executes_children_of_a_lost_parent(patch: Patch) -> None:
+    async def confirm(self: Any) -> None:
+        with suppress(LeaseLostError):
+            await really(self)
+
+    really = launch.Parent.confirm
+    patch.setattr(launch.Parent, "confirm", confirm)
+
+
+def counts_every_claim_as_a_death(patch: Patch) -> None:
+    def deaths(self: History) -> int:
+        return len(self.of(Kind.CLAIM))
+
+    patch.setattr(History, "deaths", deaths)
+
+
+def takes_what_is_held(patch: Patch) -> None:
+    patch.setattr(takeover, "refuse_if_held", lambda core, head: "released")
+
+
+def takes_what_is_undecided(patch: Patch) -> None:
+    def stood_still(*_: object) -> bool:
+        return True
+
+    patch.setattr(observing, "_stood_still", stood_still)
+
+
+def ignores_the_fence(patch: Patch) -> None:
+    patch.setattr(hold, "FROM_OUTSIDE", tuple(Kind))
+
+
+def does_not_notice_its_burial(patch: Patch) -> None:
+    def write(self: Presence, core: Core, lease: Lease, beat: Beat) -> None:
+        began = core.journals.clock.monotonic()
+        slots.write(core, lease.slot, beat)
+        lease.slot, lease.renewed = slots.read(core, lease.slot.number), began
+
+    patch.setattr(Presence, "_write", write)
+
+
+def believes_beats_that_failed(patch: Patch) -> None:
+    def renew(self: Presence, core: Core, lease: Lease) -> None:
+        really(self, core, lease)
+        lease.renewed = core.journals.clock.monotonic()
+
+    really = Presence._renew_in_time
+    patch.setattr(Presence, "_renew_in_time", renew)
+
+
+MUTANTS: dict[Callable[[Patch], None], Emphasis] = {
+    claims_without_a_burial: Schedule.silence,
+    has_no_lease: Schedule.silence,
+    ignores_gaps_in_what_it_saw: Schedule.silence,
+    goes_by_its_own_dead_after: Schedule.silence,
+    claims_behind_any_head: Schedule.race,
+    ignores_the_nonce: Schedule.race,
+    opens_children_before_the_parent_knows: Schedule.contest,
+    executes_children_of_a_lost_parent: Schedule.contest,
+    counts_every_claim_as_a_death: Schedule.contest,
+    takes_what_is_held: Schedule.race,
+    takes_what_is_undecided: Schedule.silence,
+    ignores_the_fence: Schedule.contest,
+    does_not_notice_its_burial: Schedule.silence,
+    believes_beats_that_failed: Schedule.silence,
+}
+"""Each mistake, and the schedules in which it shows soonest."""
+
+
+@contextmanager
+def mutated(mutant: Callable[[Patch], None]) -> Iterator[None]:
+    """An engine that makes this mistake, meanwhile."""
+    with pytest.MonkeyPatch.context() as patch:
+        mutant(patch)
+        yield

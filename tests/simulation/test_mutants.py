@@ -1,0 +1,19 @@
+"""The simulation is checked: an engine that makes a known mistake is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Patch, mutated
+from tests.simulation.schedule import many, simulate
+
+TRIES = 1000  # schedules; most mistakes show in the first fifty
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_the_mistake_is_found(mutant: Callable[[Patch], None]) -> None:
+    with mutated(mutant), many():
+        found = any(simulate(seed, MUTANTS[mutant]).violations for seed in range(TRIES))
+    assert found, "no schedule shows it"
