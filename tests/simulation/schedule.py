@@ -191,7 +191,9 @@ class Schedule:
         draw = self.random
         seconds = dead_after or draw.choice(_DEAD_AFTER)
         engines = draw.choice((1, 1, 2))
-        self.machines.append(Machine(self.world, name, place, seconds, draw.choice(_SAVES), engines))
+        self.machines.append(
+            Machine(self.world, name, place, seconds, draw.choice(_SAVES), engines)
+        )
         return self.machines[-1]
 
     def _lengths(self) -> list[float]:

@@ -279,7 +279,9 @@ class World:
             self.violate(f"claims {run} from {held.process}, which lives")
         ended = held.process.killed and held.nonce in self.given_back  # and could not say more
         if (why == "died") != died and not ended and held.process is not process:
-            self.violate(f"claims {run} because {why}, and its holder {'died' if died else 'lives'}")
+            self.violate(
+                f"claims {run} because {why}, and its holder {'died' if died else 'lives'}"
+            )
 
     def _is_adopted(self, process: Process, held: Tenure, seen: RunSeen) -> bool:
         """Whether a child run belongs to whoever claimed its parent since it was taken."""
@@ -287,9 +289,7 @@ class World:
         return above is not None and above.process is process and above.seq != held.parent_term
 
     def _is_gone(self, held: Tenure) -> bool:
-        return (
-            held.process.killed or held.nonce in self.buried or held.nonce in self.given_back
-        )
+        return held.process.killed or held.nonce in self.buried or held.nonce in self.given_back
 
     def _check_failure(self, entry: Entry, seen: RunSeen) -> None:
         """Runs fail because they must, or because processes died in them again and again."""

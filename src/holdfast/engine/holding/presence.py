@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakSet, ref
 
 from holdfast.codec.meta import Meta
@@ -19,6 +20,7 @@ from holdfast.errors import (
     CheckpointNotFoundError,
     CheckpointSaveError,
     HoldfastError,
+    LeaseLostError,
     RunActiveError,
     StoreClosedError,
     StoreError,
@@ -34,9 +36,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdfast")
 
-_UNKNOWN: Final = (StoreError, CheckpointSaveError)
+_UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
 _PATIENCE: Final = 1.0  # seconds, to write a release; then the next beat tries again
+
+
+Ending = asyncio.Task[Any] | Future[Any]
+"""Something of a step that was stopped, and has not ended yet: a task, or what a thread does."""
 
 
 class _Owed(NamedTuple):
@@ -59,6 +65,7 @@ class Presence:
         self._runs: dict[str, Run] = {}
         self._claiming: dict[object, str] = {}
         self._opening: dict[object, str] = {}
+        self._ending: dict[str, Sequence[Ending]] = {}  # of runs that were left
         self._claims = threading.Lock()  # of those who begin to claim
         self._lease: Lease | None = None
         self._nonces: set[str] = set()
@@ -100,7 +107,14 @@ class Presence:
     def is_executed(self, run_id: str) -> bool:
         """Whether this process executes the run, or is about to."""
         claimed = (*self._claiming.values(), *self._opening.values())
-        return run_id in self._runs or run_id in claimed
+        return run_id in self._runs or run_id in claimed or self._is_ending(run_id)
+
+    def _is_ending(self, run_id: str) -> bool:
+        """Whether steps of a run that was left have not ended yet."""
+        if all(one.done() for one in self._ending.get(run_id, ())):
+            self._ending.pop(run_id, None)
+            return False
+        return True
 
     def is_opening(self, run_id: str) -> bool:
         """Whether a task of this process is about to open the run, or has left that to the writer."""
@@ -133,7 +147,8 @@ class Presence:
 
     @property
     def _holds(self) -> bool:
-        return bool(self._runs or self._claiming or self._opening)
+        ending = any(map(self._is_ending, tuple(self._ending)))
+        return ending or bool(self._runs or self._claiming or self._opening)
 
     # --- the lease
 
@@ -196,14 +211,18 @@ class Presence:
 
     def _write(self, core: Core, lease: Lease, beat: Beat) -> None:
         """Put a beat into our slot. If someone else wrote there, the lease is lost."""
-        began = core.journals.clock.monotonic()
-        slot = slots.write(core, lease.slot, beat)
-        if slot is None:
+        while True:
+            began = core.journals.clock.monotonic()
+            slot = slots.write(core, lease.slot, beat)
+            if slot is not None:
+                break
             found = slots.read(core, lease.slot.number)
             if found.beat is None or found.beat.nonce != beat.nonce or found.beat.state == "buried":
                 self._lose(lease)
                 return
-            slot = found  # our own, whose acknowledgement was lost
+            # Our own, whose acknowledgement was lost. Others have seen it stand still since then:
+            # only a beat that is written now renews the lease.
+            lease.slot = found
         late = began - lease.renewed
         if late > lease.beat.dead_after:
             log.warning("the last beat was %.0f s late; others may have given up on us", late)
@@ -272,16 +291,24 @@ class Presence:
 
     # --- runs that were left
 
-    def leave(self, run: Run, meta: str) -> None:
-        """Say in the run's journal that it is not executed any more. Takes no lock: a finalizer
-        may call it.
+    def leave(self, run: Run, meta: str, ending: Sequence[Ending]) -> None:
+        """Say in the run's journal that it is not executed any more, once its steps have ended.
+
+        Takes no lock: a finalizer may call it.
         """
+        if ending:
+            self._ending[run.run_id] = ending
+            for one in ending:
+                one.add_done_callback(self._ring)
         lease = run.hold.lease
         if lease is not None and not lease.lost:
             self._owe(run.core, run.run_id, meta, run)
 
     def _owe(self, core: Core, run: str, meta: str = "", left: Run | None = None) -> None:
         self._owed.put(_Owed(ref(core), run, meta, None if left is None else ref(left)))
+        self._bell.put(None)
+
+    def _ring(self, _: object) -> None:
         self._bell.put(None)
 
     def _settle(self) -> None:
@@ -300,17 +327,17 @@ class Presence:
 
         def decide(head: Entry | None) -> Draft:
             assert core is not None, "looked at below"
-            # Asked here, behind this head: a claim of our own since is not to be released.
             if head is None or self.is_executed(owed.run) or not self._is_ours(core, head):
-                raise CheckpointNotFoundError(owed.run)  # it has ended, or someone has claimed it
+                # It has ended, or someone has claimed it: if this process did, it will leave it.
+                raise CheckpointNotFoundError(owed.run)
             return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
 
         core = owed.core()
         if owed.left is not None and self.find(owed.run) is owed.left() is not None:
             return False  # its task is about to end
-        if core is None or core.journals.writer.closed or self.is_executed(owed.run):
-            return True  # if it is executed here again, it will be left again
-        if core.journals.writer.queued(owed.run):
+        if core is None or core.journals.writer.closed:
+            return True
+        if self._is_ending(owed.run) or core.journals.writer.queued(owed.run):
             return False
         try:
             core.drive(append_if(core, owed.run, decide, patience=_PATIENCE))

@@ -117,8 +117,10 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
     for task in tasks:
         if task.key in undone:
             continue
+        run.check_lease()
         finished = await run.steps.execute([task])
-        run.check_lease()  # else it was interrupted, and is not undone
+        if not finished:
+            run.check_lease()  # it was interrupted, and is not undone
         for done in finished:
             undone[task.key] = "" if done.error is None else str(done.error)
         note = run.recorder.note(

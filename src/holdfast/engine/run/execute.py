@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -17,6 +17,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.functions import portable
+from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
 from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
@@ -27,6 +28,7 @@ from holdfast.errors import (
     CheckpointLoadError,
     CheckpointSaveError,
     FlowChangedError,
+    HoldfastError,
     LeaseLostError,
     RunActiveError,
     RunCancelledError,
@@ -54,6 +56,13 @@ _NO_FAILURE: Final = (
 """What keeps a step or child run from being executed here and now: the step did not fail."""
 
 
+class _NotBegunError(Exception):
+    """The lease of this process is not renewed: the run stops, and no step has failed."""
+
+    def __init__(self, why: HoldfastError) -> None:
+        self.why = why
+
+
 class Finished(NamedTuple):
     """The outcome of a task: a value, or an error."""
 
@@ -78,6 +87,7 @@ class Steps:
         self._cut_short = behind.cut_short
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
+        self._ending: set[Ending] = set()  # threads, and what was dropped
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
@@ -178,11 +188,17 @@ class Steps:
         finally:
             self._here = None
 
-    def drop(self) -> None:
-        """The run stops here, whatever is under way."""
+    def drop(self) -> list[Ending]:
+        """The run stops here, whatever is under way; returns what needs time to stop."""
         for spawned in self._running:
             spawned.cancel()
+        self.outlived(self._running)
         self._running.clear()
+        return [one for one in tuple(self._ending) if not one.done()]
+
+    def outlived(self, ending: Iterable[Ending]) -> None:
+        """These were stopped and have not ended, in this run or in a child run."""
+        self._ending.update(ending)
 
     def _fits_here(self, task: Task) -> bool:
         """Whether it needs no task of its own.
@@ -247,6 +263,8 @@ class Steps:
                     run.run_id, task, cancelled, attempt
                 )  # something it awaited was cancelled
                 return Finished(task, None, failed, perf_counter() - began, attempt)
+            except _NotBegunError as stopped:
+                raise stopped.why from None
             except RunPausedError:
                 if task.child is None:
                     raise
@@ -299,10 +317,13 @@ class Steps:
     async def _attempt(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
         """What the step returns, and what its entry says about the world."""
         run, policy = self._run, task.policy
+        read = () if policy.claims is None else await self._before(task, policy.claims, here)
         lease = run.hold.lease
         if lease is not None and not lease.is_fresh:
-            await run.hold.renew(run.recorder.fatal)
-        read = () if policy.claims is None else await self._before(task, policy.claims, here)
+            try:
+                await run.hold.renew(run.recorder.fatal)
+            except HoldfastError as error:
+                raise _NotBegunError(error) from None
         said: Sequence[Any] = ()
         self.under_way.add(task.key)
         if task.child is not None:
@@ -351,12 +372,25 @@ class Steps:
             carried, call_in_step, info, fn, *task.args, **task.kwargs
         )
         if shared:
-            call = partial(contextvars.copy_context().run, in_thread, call)
+            call = partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
         if executor is None:
             value = await threads().call(call)
         else:
-            value = await asyncio.wrap_future(submit(executor, call))
+            future = submit(executor, call)
+            self._ending.add(future)
+            future.add_done_callback(self._ending.discard)
+            value = await asyncio.wrap_future(future)
         return await settled(task, info, value)
+
+    def _noted(self, call: Callable[[], Any]) -> Any:
+        """Call a function in a thread, which can't be stopped; others must know when it has ended."""
+        over: Future[None] = Future()
+        self._ending.add(over)
+        try:
+            return call()
+        finally:
+            self._ending.discard(over)
+            over.set_result(None)
 
     def _stopping(self) -> bool:
         return self._run.wanted == "cancel"

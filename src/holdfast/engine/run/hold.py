@@ -62,6 +62,7 @@ class Hold:
         self._flying: list[Ticket] = []
         self._left: list[Draft] = []  # could not be saved; goes before whatever is next
         self._lost: set[bytes] = set()  # entry ids whose outcome was never known
+        self._taken: str | None = None  # by another process, which every task must hear
         self._turn = asyncio.Lock()
 
     @property
@@ -90,6 +91,7 @@ class Hold:
                 return list(ticket.entries)
         settled: list[Entry] = []
         async with self._turn:
+            self.check()
             if work is not None:  # what is left over must not depend on it
                 await self._append([], True, None, settled, deadline)
                 deadline = new_deadline(self.core)
@@ -136,7 +138,9 @@ class Hold:
             await self.append(drafts)
 
     def check(self) -> None:
-        """Raise `LeaseLostError` if others have declared this process dead."""
+        """Raise `LeaseLostError` if another process has the run, or has declared this one dead."""
+        if self._taken is not None:
+            raise LeaseLostError(self.run, self._taken)
         if self.lease is not None and self.lease.lost:
             raise LeaseLostError(self.run, "others have declared it dead")
 
@@ -258,8 +262,8 @@ class Hold:
         elif entry.kind in FROM_OUTSIDE:
             self.absorbed.append(entry)
         else:
-            why = f"another one wrote the {entry.kind} entry at {entry.seq}"
-            raise LeaseLostError(self.run, why)
+            self._taken = f"another one wrote the {entry.kind} entry at {entry.seq}"
+            raise LeaseLostError(self.run, self._taken)
         self.last = self._durable = _place(entry)
 
     async def _off_loop(self, call: Callable[[], Any]) -> Any:

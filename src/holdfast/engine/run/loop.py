@@ -110,9 +110,10 @@ class Run:
         finally:
             if timer is not None:
                 timer.cancel()
+            ending = self.steps.drop()
             if parent is not None:
                 parent.children.discard(self)
-            self.steps.drop()
+                parent.steps.outlived(ending)
             self.program.close()
             for child in self.children:
                 self.hold.presence.forget(child)
@@ -136,7 +137,8 @@ class Run:
         tip = self.core.journals.tip(self.run_id)
         if tip is not None:
             left.remember(tip.digest, cut_short)
-        self.hold.presence.leave(self, dump_meta({"cut_short": cut_short} if cut_short else {}))
+        meta = dump_meta({"cut_short": cut_short} if cut_short else {})
+        self.hold.presence.leave(self, meta, self.steps.drop())
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
