@@ -265,7 +265,7 @@ class _Core(Core):
     async def off_loop(self, call: Callable[[], T]) -> T:
         """Call something that blocks; others run before and after."""
         if isinstance(call, partial) and call.func is time.sleep:
-            return await asyncio.sleep(_SLOW)  # type: ignore[return-value]
+            return await asyncio.sleep(_SLOW)  # type: ignore[func-returns-value, return-value]
         await hesitate()
         result = call()
         await hesitate()

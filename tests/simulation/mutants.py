@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.engine import launch
+from holdfast.engine.child_runs import Parent
 from holdfast.engine.holding import observing, slots
 from holdfast.engine.holding.lease import Holder, Lease
 from holdfast.engine.holding.presence import Presence
@@ -87,7 +87,7 @@ def opens_children_before_the_parent_knows(patch: Patch) -> None:
     async def confirm(self: Any) -> None:
         pass
 
-    patch.setattr(launch.Parent, "confirm", confirm)
+    patch.setattr(Parent, "confirm", confirm)
 
 
 def executes_children_of_a_lost_parent(patch: Patch) -> None:
@@ -95,8 +95,8 @@ def executes_children_of_a_lost_parent(patch: Patch) -> None:
         with suppress(LeaseLostError):
             await really(self)
 
-    really = launch.Parent.confirm
-    patch.setattr(launch.Parent, "confirm", confirm)
+    really = Parent.confirm
+    patch.setattr(Parent, "confirm", confirm)
 
 
 def counts_every_claim_as_a_death(patch: Patch) -> None:

@@ -173,6 +173,7 @@ async def resume(
     """
     check_id("run_id", run_id)
     presence = await presence_in(core, run_id, options)
+    await presence.wait_for_the_end(run_id)
     with presence.claiming(core, run_id):
         return await _take_over(
             core, _equipped(core, make, options), run_id, inputs, options, make_run, child_of

@@ -38,7 +38,7 @@ log = logging.getLogger("holdfast")
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
-_PATIENCE: Final = 1.0  # seconds, to write a release; then the next beat tries again
+_PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
 
 
 Ending = asyncio.Task[Any] | Future[Any]
@@ -115,6 +115,14 @@ class Presence:
             self._ending.pop(run_id, None)
             return False
         return True
+
+    async def wait_for_the_end(self, run_id: str) -> None:
+        """Wait for steps of a run that was left on this event loop: they were cancelled."""
+        loop = asyncio.get_running_loop()
+        tasks = [one for one in self._ending.get(run_id, ()) if isinstance(one, asyncio.Task)]
+        here = [task for task in tasks if task.get_loop() is loop]
+        if here:
+            await asyncio.wait(here, timeout=_PATIENCE)
 
     def is_opening(self, run_id: str) -> bool:
         """Whether a task of this process is about to open the run, or has left that to the writer."""
