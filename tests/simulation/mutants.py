@@ -51,7 +51,7 @@ def ignores_gaps_in_what_it_saw(patch: Patch) -> None:
 
     def init(self: Presence, *given: Any) -> None:
         really(self, *given)
-        self.seen = Sticky()
+        self.seen = Sticky()  # type: ignore[assignment]
 
     really = Presence.__init__
     patch.setattr(Presence, "__init__", init)

@@ -266,7 +266,11 @@ async def execute(ready: Prepared | Recorded) -> Any:
             with run.hold.presence.registered(run):
                 for event in events:
                     run.emit(event)
-                await run.hand_over()
+                try:
+                    await run.hand_over()
+                except BaseException:  # the consumer has dropped the stream
+                    run.leave()
+                    raise
                 return await run.main()
         except StaleStepError as stale:
             assert ready.again is not None, "a new run has nothing recorded"

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakSet, ref
+from weakref import ref
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding import slots
@@ -38,6 +38,8 @@ log = logging.getLogger("holdfast")
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
+_AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed
+_SOON: Final = 0.2  # seconds, until a run that is about to end is looked at again
 _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
 
 
@@ -70,7 +72,7 @@ class Presence:
         self._lease: Lease | None = None
         self._nonces: set[str] = set()
         self._slot = threading.Lock()  # one thread writes the slot at a time
-        self._cores: WeakSet[Core] = WeakSet()
+        self._cores: tuple[ref[Core], ...] = ()  # replaced while `_slot` is held
         self._bell: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finalizer
         self._owed: SimpleQueue[_Owed] = SimpleQueue()
         self._idle_since: float | None = None
@@ -128,7 +130,7 @@ class Presence:
         """Whether a task of this process is about to open the run, or has left that to the writer."""
         if run_id in tuple(self._opening.values()):
             return True
-        queues = (core.journals.writer.queued(run_id) for core in list(self._cores))
+        queues = (core.journals.writer.queued(run_id) for core in self._known_cores())
         return any(entry.kind == Kind.OPEN for queue in queues for entry in queue)
 
     @contextmanager
@@ -153,6 +155,9 @@ class Presence:
         finally:
             ours.pop(mine, None)  # without the lock: a finalizer may come here
 
+    def _known_cores(self) -> list[Core]:
+        return [core for each in self._cores if (core := each()) is not None]
+
     @property
     def _holds(self) -> bool:
         ending = any(map(self._is_ending, tuple(self._ending)))
@@ -175,7 +180,9 @@ class Presence:
     def lease_at_hand(self, core: Core) -> Lease | None:
         """The lease, if it was renewed just now. To be asked for while `claiming`."""
         lease = self._lease
-        if lease is None or lease.lost or lease.age > lease.beat.every or core not in self._cores:
+        if lease is None or lease.lost or lease.age > lease.beat.every:
+            return None
+        if ref(core) not in self._cores:
             return None
         return lease
 
@@ -187,8 +194,8 @@ class Presence:
         if not core.journals.store.shared:
             return None
         with self._slot:
-            if core not in self._cores:
-                self._cores.add(core)
+            if ref(core) not in self._cores:
+                self._cores = (*self._cores, ref(core))
                 core.at_close.append(self.part_from)
             lease = self._lease
             if lease is not None and not lease.lost:
@@ -252,13 +259,15 @@ class Presence:
         Returns the seconds until it is to be called again; None: the slot was released.
         """
         with self._slot:
-            core = next((core for core in self._cores if not core.closed), None)
+            core = next((core for core in self._known_cores() if not core.closed), None)
             lease = self._lease
             if core is None or lease is None or lease.lost:
                 self._beating = bool(self._holds and lease and not lease.lost)
                 return lease.beat.every if lease is not None and self._beating else None
-            self._settle()
             every = lease.beat.every
+            if lease.age >= every:
+                self._renew_in_time(core, lease)
+            self._settle(core, every / 2)
             if self._holds or not self._owed.empty():
                 self._idle_since = None
             elif self._idle_since is None:
@@ -266,9 +275,8 @@ class Presence:
             elif lease.clock.monotonic() - self._idle_since >= every and self._release(core):
                 self._beating = False
                 return None
-            if lease.age >= every:
-                self._renew_in_time(core, lease)
-            return every if lease.age >= every else every - lease.age
+            due = every if lease.age >= every else every - lease.age
+            return due if self._owed.empty() else min(due, _SOON)
 
     def _renew_in_time(self, core: Core, lease: Lease) -> None:
         try:
@@ -319,11 +327,13 @@ class Presence:
     def _ring(self, _: object) -> None:
         self._bell.put(None)
 
-    def _settle(self) -> None:
-        """Write what is owed, as far as possible."""
+    def _settle(self, core: Core, within: float) -> None:
+        """Write what is owed, as far as possible in so many seconds."""
         again: list[_Owed] = []
+        clock = core.journals.clock
+        deadline = clock.monotonic() + within
         with suppress(Empty):
-            while True:
+            while clock.monotonic() <= deadline:
                 owed = self._owed.get_nowait()
                 if not self._settled(owed):
                     again.append(owed)
@@ -345,7 +355,10 @@ class Presence:
             return False  # its task is about to end
         if core is None or core.journals.writer.closed:
             return True
-        if self._is_ending(owed.run) or core.journals.writer.queued(owed.run):
+        if core.journals.writer.queued(owed.run):
+            core.journals.writer.kick()  # whoever submitted it may be gone
+            return False
+        if self._is_ending(owed.run):
             return False
         try:
             core.drive(append_if(core, owed.run, decide, patience=_PATIENCE))
@@ -371,14 +384,14 @@ class Presence:
     def part_from(self, core: Core) -> None:
         """The core is about to be closed: write what is owed, and give the slot back. Blocks."""
         with self._slot:
-            self._settle()
+            self._settle(core, _AT_CLOSE)
             self._release(core)
-            self._cores.discard(core)
+            self._cores = tuple(each for each in self._cores if each() not in (None, core))
         self._bell.put(None)
 
     def end(self) -> None:
         """The process ends. Blocks."""
-        for core in list(self._cores):
+        for core in self._known_cores():
             if not core.closed:
                 self.part_from(core)
 

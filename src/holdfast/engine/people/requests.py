@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta, dump_meta
-from holdfast.engine.holding.here import running_here
+from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
@@ -303,6 +303,9 @@ def _answerable(dialog: Dialog, head: Entry | None, question: str | None) -> Ent
 
 def _is_idle(core: Core, head: Entry) -> bool:
     """Whether certainly nobody executes the run: it stopped, or its holder is dead."""
+    presence = process_of(core).known_presence(core)
+    if presence is not None and presence.is_executed(head.run):
+        return False  # it may be about to be
     return standing(core, head).why is not None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -102,26 +102,40 @@ async def recover(
         await core.drive_async(requests.apply_deadlines(core, flows=flows))
     except HoldfastError as error:  # runs that wait for no answer are resumed all the same
         log.warning("the deadlines were not applied: %s", error)
-    clock, began, tasks = core.journals.clock, core.journals.clock.monotonic(), []
-    begun: set[str] = set()
-    told = False
+    tasks: dict[str, asyncio.Task[None]] = {}
+    try:
+        await _begin_all(core, flows, resume, tasks, wait)
+        await asyncio.gather(*tasks.values())
+    except BaseException:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        raise
+    return came
+
+
+async def _begin_all(
+    core: Core,
+    flows: Collection[str],
+    resume: Callable[[Orphan], Coroutine[Any, Any, None]],
+    tasks: dict[str, asyncio.Task[None]],
+    wait: bool,
+) -> None:
+    """Resume the orphans as soon as it is clear that they are; each in a task."""
+    clock, began, told = core.journals.clock, core.journals.clock.monotonic(), False
     while True:
         # The dead are buried now: some of their runs may have to wait until others are finished.
         found = await core.off_loop(lambda: survey(core, flows, bury=True))
         for orphan in found:
-            if not orphan.undecided and orphan.run_id not in begun:
-                begun.add(orphan.run_id)
-                tasks.append(asyncio.create_task(resume(orphan)))
-        waits = [orphan.patience for orphan in found if orphan.undecided]
-        patience = max(waits, default=0.0)
+            if not orphan.undecided and orphan.run_id not in tasks:
+                tasks[orphan.run_id] = asyncio.create_task(resume(orphan))
+        patience = max((orphan.patience for orphan in found), default=0.0)
         if not wait or clock.monotonic() - began >= patience:
-            break
+            return
         if not told:
             told = True
             log.info("looking for up to %.0f s whether processes elsewhere are alive", patience)
         await asyncio.sleep(min(_LOOK, look_again_within(core)))
-    await asyncio.gather(*tasks)
-    return came
 
 
 def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
