@@ -646,3 +646,15 @@ async def test_a_copy_of_a_run_is_held_by_nobody(url: str, tmp_path: Path) -> No
 def test_dead_after_must_be_reasonable(seconds: float) -> None:
     with pytest.raises(ValueError, match="dead_after must be between 1 and 86,400 seconds"):
         hf.Engine("memory://", dead_after=seconds)
+
+
+@in_loop
+async def test_a_stream_dropped_at_its_first_event_leaves_the_run_to_others(url: str) -> None:
+    async with hf.Engine(url) as engine:
+        stream = engine.stream(slow(n=1), run_id="r")
+        async for _ in stream:
+            break
+        await stream.aclose()
+    async with hf.Engine(url) as other:
+        simulate(other.checkpointer.core, Process())
+        assert await other.resume("r", flow=slow) == 20
