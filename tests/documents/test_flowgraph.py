@@ -252,12 +252,12 @@ def test_the_names_of_the_strategies_are_the_documents() -> None:
 
 
 class FullDisk(MemoryStore):
-    """Takes the openings of runs, and nothing else."""
+    """Takes its own id and the openings of runs, and nothing else."""
 
     inline = False
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
-        if any(entry.kind != Kind.OPEN for entry in entries):
+        if any(entry.kind not in (Kind.MEMBER, Kind.OPEN) for entry in entries):
             raise hf.StoreUnavailableError(self.url, "the disk is full")
         return super().append(entries, behind)
 

@@ -193,6 +193,17 @@ def test_what_has_expired_is_neither_trimmed_nor_erased_back_to_life(admin: Admi
         assert store.append([entry("run", 0)]) == [True]
 
 
+def test_processes_are_alive_in_a_store_whose_runs_expire(admin: Admin) -> None:
+    url = new_url()
+    with closing(hf.open_store(url, ttl=60)) as store:
+        slot = process_journal(0)
+        assert store.erase(tombstone(slot, 0))
+        assert not store.erase(tombstone(slot, 0))
+        assert store.erase(tombstone(slot, 1))
+        pass_time(admin, url)
+        assert [beat.seq for beat in store.read(slot)] == [1]
+
+
 def test_verdicts_on_a_run_that_has_expired_expire_too(admin: Admin) -> None:
     url = new_url()
     with closing(hf.open_store(url, ttl=60)) as store:

@@ -151,9 +151,10 @@ ERASE: Final = _script(
     _COMMON
     + """
 -- ARGV: channel, ttl, run, fate, the tombstone's seq, member and body. Returns 1, or 0 when taken
--- or expired.
+-- or expired. A journal of tombstones alone, such as a slot, begins with the one at 0.
 local head = head_of(1)
-if expired(head) or ARGV[5] <= head then return 0 end
+local begins = tonumber(ARGV[5]) == 0
+if (expired(head) and not begins) or ARGV[5] <= head then return 0 end
 redis.call('UNLINK', KEYS[2], KEYS[3])
 put(1, ARGV[5], ARGV[6], ARGV[7])
 settle(1, ARGV[3], ARGV[4])
