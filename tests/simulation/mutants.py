@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from holdfast.engine.child_runs import Parent
 from holdfast.engine.holding import observing, slots
 from holdfast.engine.holding.lease import Holder, Lease
 from holdfast.engine.holding.presence import Presence
-from holdfast.engine.holding.slots import Beat, Slot
+from holdfast.engine.holding.slots import Beat, Seen, Slot
 from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.run import hold
+from holdfast.engine.run.execute import Steps
 from holdfast.errors import LeaseLostError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
@@ -38,23 +40,26 @@ def has_no_lease(patch: Patch) -> None:
 
 
 def ignores_gaps_in_what_it_saw(patch: Patch) -> None:
-    class Sticky(dict[int, tuple[int, float, float]]):
+    class Sticky(dict[int, Seen]):
         """What was seen before an outage counts."""
 
         def pop(self, *_: object) -> None:  # type: ignore[override]
             pass
 
-    def stood_still(seen: Sticky, slot: Slot, beat: Beat, before: float, after: float) -> bool:
-        seq, since, _ = seen.get(slot.number, (-1, after, after))
-        seen[slot.number] = (slot.seq, since if seq == slot.seq else after, before)
-        return before - seen[slot.number][1] >= beat.dead_after
+    def stood_still(
+        seen: dict[int, Seen], slot: Slot, beat: Beat, before: float, after: float
+    ) -> bool:
+        known = seen.get(slot.number)
+        since = known.since if known is not None and known.seq == slot.seq else after
+        seen[slot.number] = Seen(slot.seq, since, before, beat.every)
+        return before - since >= beat.dead_after
 
-    def init(self: Presence, *given: Any) -> None:
-        really(self, *given)
-        self.seen = Sticky()  # type: ignore[assignment]
+    def reset(self: Presence) -> None:
+        really(self)
+        self.seen = Sticky()
 
-    really = Presence.__init__
-    patch.setattr(Presence, "__init__", init)
+    really = Presence._reset
+    patch.setattr(Presence, "_reset", reset)
     patch.setattr(observing, "_stood_still", stood_still)
 
 
@@ -101,9 +106,33 @@ def executes_children_of_a_lost_parent(patch: Patch) -> None:
 
 def counts_every_claim_as_a_death(patch: Patch) -> None:
     def deaths(self: History) -> int:
-        return len(self.of(Kind.CLAIM))
+        ours = [e for e in self.entries if e.kind in (Kind.CLAIM, Kind.RESULT)]
+        return len(list(takewhile(lambda entry: entry.kind == Kind.CLAIM, reversed(ours))))
 
     patch.setattr(History, "deaths", deaths)
+
+
+def releases_runs_whose_steps_have_not_ended(patch: Patch) -> None:
+    def drop(self: Steps) -> list[Any]:
+        really(self)
+        return []
+
+    really = Steps.drop
+    patch.setattr(Steps, "drop", drop)
+
+
+def believes_a_beat_whose_reply_was_lost(patch: Patch) -> None:
+    def write(self: Presence, core: Core, lease: Lease, beat: Beat) -> None:
+        began = core.journals.clock.monotonic()
+        slot = slots.write(core, lease.slot, beat)
+        if slot is None:
+            slot = slots.read(core, lease.slot.number)
+            if slot.beat is None or slot.beat[:2] != (beat.nonce, "alive"):
+                self._lose(lease)
+                return
+        lease.slot, lease.renewed = slot, began
+
+    patch.setattr(Presence, "_write", write)
 
 
 def takes_what_is_held(patch: Patch) -> None:
@@ -142,13 +171,15 @@ def believes_beats_that_failed(patch: Patch) -> None:
 MUTANTS: dict[Callable[[Patch], None], Emphasis] = {
     claims_without_a_burial: Schedule.silence,
     has_no_lease: Schedule.silence,
-    ignores_gaps_in_what_it_saw: Schedule.silence,
+    ignores_gaps_in_what_it_saw: Schedule.blackout,
     goes_by_its_own_dead_after: Schedule.silence,
     claims_behind_any_head: Schedule.race,
     ignores_the_nonce: Schedule.race,
     opens_children_before_the_parent_knows: Schedule.contest,
     executes_children_of_a_lost_parent: Schedule.contest,
-    counts_every_claim_as_a_death: Schedule.contest,
+    counts_every_claim_as_a_death: Schedule.tug_of_war,
+    releases_runs_whose_steps_have_not_ended: Schedule.abandonment,
+    believes_a_beat_whose_reply_was_lost: Schedule.deafness,
     takes_what_is_held: Schedule.race,
     takes_what_is_undecided: Schedule.silence,
     ignores_the_fence: Schedule.contest,

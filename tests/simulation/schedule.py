@@ -175,11 +175,43 @@ class Schedule:
                     calls=30,
                 )
 
-    def _begin_one(self, flows: Sequence[Any] = _FLOWS) -> Machine:
+    def blackout(self) -> None:
+        """Nobody reaches the store for a while, and the holder of a run is in a long step."""
+        draw, holder = self.random, self._begin_one((flows.chain,), [28.0, 1.0])
+        self._add_watcher("b")
+        seconds = holder.dead_after * draw.uniform(0.5, 2.0)
+        self.loop.call_later(draw.uniform(1, 10), self._event("outage", holder, seconds))
+
+    def deafness(self) -> None:
+        """Whoever begins a run writes to the store, and hears no replies for a while."""
+        draw, holder = self.random, self._begin_one((flows.chain,), [0.4] * 6)
+        self._add_watcher("b")
+        seconds = holder.dead_after * draw.uniform(0.9, 1.2)
+        cut_off = partial(self.cut_off, holder, seconds, "after")
+        holder.store.triggers[draw.randrange(3, 16)] = partial(_as_nobody, cut_off)
+
+    def abandonment(self) -> None:
+        """Whoever executes a run drops it while steps are slow to stop; another one takes it."""
+        draw, holder = self.random, self._begin_one((flows.fan, flows.house), [-5.0, 4.0, -3.0])
+        self._add_watcher(draw.choice("ab"))
+        self.loop.call_later(draw.uniform(0, 8), self._event("drop", holder, 0.0))
+
+    def tug_of_war(self) -> None:
+        """A run in a long step is taken over again and again."""
+        draw = self.random
+        self._begin_one((flows.chain,), [28.0, 1.0])
+        for number in range(1, draw.choice((3, 4, 5))):
+            machine = self._add(f"p{number}", draw.choice("ab"))
+            take = partial(self._spawn, machine, partial(self._force, self.jobs[0]))
+            self.loop.call_later(number * 4 + draw.uniform(0, 4), take)
+
+    def _begin_one(
+        self, among: Sequence[Any] = _FLOWS, lengths: list[float] | None = None
+    ) -> Machine:
         """One run, and the process that begins it."""
         draw = self.random
         holder = self._add("p0", "a")
-        self.jobs.append(Job("r0", draw.choice(flows), self._lengths()))
+        self.jobs.append(Job("r0", draw.choice(among), lengths or self._lengths()))
         self._spawn(holder, partial(self._run, self.jobs[0]))
         return holder
 
@@ -449,8 +481,9 @@ class Schedule:
 
 Emphasis = Callable[[Schedule], None]
 _EMPHASES: Final[tuple[Emphasis, ...]] = (
-    Schedule.anything, Schedule.anything, Schedule.silence, Schedule.silence, Schedule.race,
-    Schedule.contest,
+    Schedule.anything, Schedule.anything, Schedule.anything, Schedule.silence, Schedule.silence,
+    Schedule.silence, Schedule.race, Schedule.race, Schedule.contest, Schedule.contest,
+    Schedule.blackout, Schedule.tug_of_war, Schedule.deafness, Schedule.abandonment,
 )  # fmt: skip
 
 

@@ -106,6 +106,8 @@ class World:
 
     def violate(self, text: str) -> None:
         """Something happened that must not."""
+        if self.loop.is_closed():
+            return  # what is left is being closed
         self.violations.append(f"at {self.loop.now:.3f} s, {CURRENT.get().name} {text}")
         self.tell(f"!!! {text}")
 
@@ -126,7 +128,7 @@ class World:
         entitled = self._check_entitled(process, run, step)
         earlier = self.effects.setdefault((run, step), [])
         for effect in earlier:
-            if not self._excused(effect):
+            if entitled and not self._excused(effect):
                 self.violate(
                     f"begins {step} of {run}, which {effect.process} began at {effect.begun:.3f} s"
                 )
