@@ -118,7 +118,7 @@ def test_a_rollback_whose_process_is_killed_is_finished_by_one_other(
     assert statuses(world.url) == {"r": "failed", "r//kid": "completed"}
 
 
-COMMITS = range(2, 20)
+COMMITS = range(2, 14)
 """Those of `family`; at some of them the old worker is about to open a child or to end it."""
 
 

@@ -106,7 +106,7 @@ async def recover(
     try:
         await _begin_all(core, flows, resume, tasks, wait)
         await asyncio.gather(*tasks.values())
-    except BaseException:
+    except (Exception, asyncio.CancelledError):
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)

@@ -53,7 +53,7 @@ _NO_FAILURE: Final = (
     CheckpointCorruptedError, CheckpointLoadError, CheckpointSaveError, FlowChangedError,
     LeaseLostError, RunActiveError, RunExistsError, RunMismatchError, StoreError, VerificationError,
 )  # fmt: skip
-"""What keeps a step or child run from being executed here and now: the step did not fail."""
+"""What keeps a child run from being executed here and now: the step itself did not fail."""
 
 
 class _NotBegunError(Exception):
@@ -276,8 +276,7 @@ class Steps:
                     await run.hear()
                 if task.child and run.wanted is not None and isinstance(raised, _ENDED):
                     return None
-                begun = task.key in self.under_way  # else the lease could not be renewed
-                if isinstance(raised, _NO_FAILURE) and (task.child or not begun):
+                if task.child and isinstance(raised, _NO_FAILURE):
                     raise
                 failures += 1
                 self.under_way.discard(task.key)
