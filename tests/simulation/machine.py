@@ -120,6 +120,7 @@ def _start_of(pid: int) -> str | None:
 def prepare() -> None:
     """Before a schedule: no process runs, and those that will are looked up here."""
     _RUNNING.clear()
+    holding._others.clear()  # or what a process has would keep it there for ever
     recovery._LOOK = 1.5  # type: ignore[misc]  # seldom: it is the same to those who look
     process.start_of = _start_of  # type: ignore[assignment, attr-defined]
 
