@@ -415,3 +415,24 @@ def test_parent_and_child_of_a_fork_both_go_on_saving(
     assert exit_code(pid) == 0
     checkpointer.close()
     assert judge(url, path, min_acks=9 if parent_closes else 12) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+def test_a_child_of_a_fork_saves_behind_what_its_parent_saved_since(
+    kind: str, tmp_path: Path
+) -> None:
+    checkpointer = hf.SyncCheckpointer(url_of(kind, tmp_path))
+    checkpointer.save(RUN, {"by": "both"})
+    heard, said = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.read(heard, 1)
+            checkpointer.save(RUN, {"by": "child"})
+            os._exit(0)
+        finally:
+            os._exit(1)
+    checkpointer.save(RUN, {"by": "parent"})
+    os.write(said, b".")
+    assert exit_code(pid) == 0
+    checkpointer.close()

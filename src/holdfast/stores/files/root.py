@@ -60,11 +60,11 @@ class Root:
             os.close(fd)
 
     @contextmanager
-    def lock(self) -> Iterator[bool]:
+    def lock(self, *, sign: bool = True) -> Iterator[bool]:
         """Lock out all other writers, for up to `lock_seconds` of waiting.
 
         Yields whether this root was also the last to hold the lock: then nobody else has changed
-        the store since.
+        the store since. Who does not `sign` leaves it to the next one to ask that.
         """
         deadline = time.monotonic() + self._lock_seconds
         with self._mutex:  # threads of one process never hold it for long
@@ -72,7 +72,7 @@ class Root:
             self._wait_for_lock(fd, deadline)
             try:
                 unchanged = os.pread(fd, _TOKEN_BYTES, 0) == self._token
-                if not unchanged:
+                if sign and not unchanged:
                     os.pwrite(fd, self._token, 0)
                 yield unchanged
             finally:
@@ -82,7 +82,7 @@ class Root:
     def temporary(self) -> Iterator[int]:
         """A handle of a directory for files that are not part of the store yet, or no longer."""
         if self._temp_fd is None or os.fstat(self._temp_fd).st_nlink == 0:  # it was removed
-            with self.lock():
+            with self.lock(sign=False):
                 self._open_temp()
         with (
             self.open() as root,
