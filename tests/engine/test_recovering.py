@@ -185,6 +185,27 @@ async def test_paused_and_completed_runs_are_no_orphans_until_an_answer_comes(ur
 
 
 @in_loop
+async def test_an_answered_child_run_that_was_claimed_and_left_since_is_continued() -> None:
+    """Whoever claims it may have lost its parent by then, and gives it back."""
+
+    @workflow
+    async def child() -> bool:
+        return await ask("Continue?", returns=bool)
+
+    @workflow
+    async def waiting() -> bool:
+        return await child()
+
+    async with hf.Engine("memory://", flows=[waiting, child]) as engine:
+        with pytest.raises(hf.RunPausedError):
+            await engine.run(waiting(), run_id="p")
+        await engine.answer("p//child", True)
+        core = engine.checkpointer.core
+        await core.drive_async(append(core, "p//child", Draft(Kind.RELEASE.value, "running")))
+        assert await engine.recover() == {"p": True}
+
+
+@in_loop
 async def test_a_process_of_another_machine_is_dead_when_its_slot_stands_still(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ def main() -> int:
     seed = random.randrange(10**12) if given.seed is None else given.seed
     if given.trace:
         outcome = simulate(seed, trace=True)
-        print(*outcome.trace, outcome, sep="\n")
+        print(*outcome.trace, outcome if outcome.violations else "nothing was violated", sep="\n")
         return bool(outcome.violations)
     began, failed = time.monotonic(), 0
     for failure in _all_failures(range(seed, seed + given.count)):

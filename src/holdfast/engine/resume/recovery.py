@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
-from holdfast.engine.holding.observing import look_again_within, standing
+from holdfast.engine.holding.observing import Standing, look_again_within, standing
 from holdfast.engine.people import requests
 from holdfast.errors import (
     CheckpointCorruptedError,
@@ -143,10 +143,10 @@ def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
     if opening is None:
         return None
     found = standing(core, head, bury=bury)
-    if Meta(opening).parent:
-        return _waiting_root(core, head) if found.answered else None
     if found.why is None and not found.undecided:
         return None
+    if Meta(opening).parent:
+        return _waiting_root(core, head, found)
     since = to_datetime(head.at)
     return Orphan(
         head.run,
@@ -160,13 +160,23 @@ def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
     )
 
 
-def _waiting_root(core: Core, child: Entry) -> Orphan | None:
-    """The run that waits for an answer to its child run, which has come."""
+def _waiting_root(core: Core, child: Entry, found: Standing) -> Orphan | None:
+    """The run that waits for its child run, which was answered, and which nobody executes."""
     root = root_of(core, child.run)
     if root is None or root.status != Status.PAUSED or Meta(root).reason not in _WAITS:
         return None
     since = to_datetime(child.at)
-    return Orphan(root.run, root.flow, child.step, "unknown", since, answered=True)
+    answered = not found.undecided
+    return Orphan(
+        root.run,
+        root.flow,
+        child.step,
+        found.name,
+        since,
+        answered,
+        found.undecided,
+        found.patience,
+    )
 
 
 _WAITS: Final = ("child", "questions")
