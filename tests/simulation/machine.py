@@ -7,11 +7,15 @@ delay, and other processes run before and inside it.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import ClassVar, Final, TypeVar
+
+import pytest
 
 import holdfast as hf
 from holdfast.checkpointer import Checkpointer
@@ -117,12 +121,19 @@ def _start_of(pid: int) -> str | None:
     return None if machine.process.killed else f"start of {machine.name}"
 
 
-def prepare() -> None:
-    """Before a schedule: no process runs, and those that will are looked up here."""
-    _RUNNING.clear()
-    holding._others.clear()  # or what a process has would keep it there for ever
-    recovery._LOOK = 1.5  # type: ignore[misc]  # seldom: it is the same to those who look
-    process.start_of = _start_of  # type: ignore[assignment, attr-defined]
+@contextmanager
+def no_real_process() -> Iterator[None]:
+    """Around a schedule: processes are looked up among those that are simulated."""
+    chance = random.getstate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "start_of", _start_of)
+        patch.setattr(recovery, "_LOOK", 1.5)  # seldom: it is the same to those who look
+        try:
+            yield
+        finally:
+            random.setstate(chance)
+            _RUNNING.clear()
+            holding._others.clear()  # or what a process has would keep it there for ever
 
 
 class SharedStore(MemoryStore):

@@ -18,7 +18,7 @@ from holdfast.model import Status
 from tests.simulation import flows
 from tests.simulation.flows import FLOWS, DoomedError
 from tests.simulation.loop import CURRENT, NOBODY, Loop, StuckError
-from tests.simulation.machine import Machine, prepare
+from tests.simulation.machine import Machine, no_real_process
 from tests.simulation.world import WORLD, World
 
 _DEAD_AFTER: Final = (12.0, 12.0, 24.0)
@@ -72,14 +72,14 @@ def simulate(seed: int, emphasis: Emphasis | None = None, *, trace: bool = False
     loop = Loop(seed)
     world = World(loop, trace=trace)
     token = WORLD.set(world)
-    random.seed(seed)  # for whoever asks the global one
-    prepare()
-    try:
-        loop.run(Schedule(world, seed).main(emphasis))
-    except StuckError as error:
-        world.violate(str(error))
-    finally:
-        WORLD.reset(token)
+    with no_real_process():
+        random.seed(seed)  # for whoever asks the global one
+        try:
+            loop.run(Schedule(world, seed).main(emphasis))
+        except StuckError as error:
+            world.violations.append(str(error))
+        finally:
+            WORLD.reset(token)
     return Outcome(seed, world.violations, world.trace or [], loop.steps, loop.now)
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.simulation.loop import CURRENT, Loop, Process, StuckError
+from tests.simulation.schedule import Schedule, simulate
 
 
 def test_time_passes_only_in_sleep() -> None:
@@ -107,6 +108,15 @@ def test_a_livelock_is_a_failure() -> None:
 
     with pytest.raises(StuckError, match="no end"):
         Loop(1, most_steps=100).run(main())
+
+
+def test_a_schedule_without_an_end_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def spin(self: Schedule) -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Schedule, "_finish", spin)
+    assert "no end" in simulate(1).violations[-1]
 
 
 def test_others_run_while_a_process_is_in_a_call() -> None:
