@@ -36,6 +36,7 @@ SLOW = (
     "test_demo.py",
     "test_docs.py",
     "test_watchdog.py",
+    "engine/test_executors.py",
     "engine/test_holding.py",
     "engine/test_recovering.py",
     "engine/test_schema.py",

@@ -342,7 +342,7 @@ def test_options_of_items_that_are_child_runs_are_refused(engine: hf.Engine) -> 
     async def flow() -> list[int]:
         return await for_each([1], child, retry=3)
 
-    with pytest.raises(TypeError, match="say retry, timeout and outputs of the steps"):
+    with pytest.raises(TypeError, match="say retry, timeout, run_on and outputs of the"):
         engine.run_sync(flow())
 
 

@@ -180,7 +180,7 @@ class WorkflowEngine(Door):
         check_options("WorkflowEngine", options, RunOptions.__annotations__)
         keeps = checkpoint_store is not False
         super().__init__(checkpoint_store if keeps else "memory://")
-        self._launcher = Launcher(Registry(), options, None, keeps=keeps)
+        self._launcher = Launcher(Registry(), options, None, keeps=keeps, executors=self._executors)
         self._workflow_id: str | None = None
 
     @property

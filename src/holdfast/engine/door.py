@@ -6,10 +6,13 @@ import _thread
 import os
 import threading
 import weakref
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol, Self
 
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer, close_blocking
 from holdfast.engine.blocking import blocking
+from holdfast.engine.executors import Executors
 from holdfast.engine.tracebacks import fold
 from holdfast.errors import StoreClosedError
 from holdfast.kernel.core import Core
@@ -38,6 +41,7 @@ class OpenedCheckpointer:
         self._lock = threading.RLock()  # a dropped stream may release it from within
         self._users = 0
         self._refuses = False
+        self.at_end: Callable[[], None] | None = None  # called when it is not used any more
         # A front door that is dropped without close() must not leave connections behind.
         core = checkpointer.core
         self._finalizer = weakref.finalize(self, _close_store, core) if ours else None
@@ -61,8 +65,12 @@ class OpenedCheckpointer:
             last = self._refuses and not self._users
         if last and not dropped:
             self._close_now()
-        elif last and self._finalizer is not None:
-            self._finalizer()
+        elif last:
+            if self.at_end is not None:
+                with suppress(RuntimeError):  # the interpreter ends
+                    _thread.start_new_thread(self.at_end, ())
+            if self._finalizer is not None:
+                self._finalizer()
 
     def refuse_work(self) -> None:
         """Accept no more users."""
@@ -72,7 +80,11 @@ class OpenedCheckpointer:
     async def close(self) -> None:
         """Make everything durable and close it, if it is ours and nobody uses it any more."""
         self.refuse_work()
-        if self._users or not self._detach():
+        if self._users:
+            return
+        if self.at_end is not None:
+            self.at_end()
+        if not self._detach():
             return
         if isinstance(self.checkpointer, Checkpointer):
             await self.checkpointer.close()
@@ -86,6 +98,8 @@ class OpenedCheckpointer:
             self._close_now()
 
     def _close_now(self) -> None:
+        if self.at_end is not None:
+            self.at_end()
         if self._detach():
             close_blocking(self.checkpointer)
 
@@ -181,6 +195,7 @@ class Door:
         self._lock = threading.Lock()
         self._place: OpenedCheckpointer | None = None
         self._closed = False
+        self._executors = Executors()
 
     @property
     def checkpointer(self) -> Checkpointer | SyncCheckpointer:
@@ -194,6 +209,7 @@ class Door:
                 if self._closed:
                     raise StoreClosedError(masked(str(self._where or "the default store")))
                 self._place = self._open()
+                self._place.at_end = self._executors.close
             return self._place
 
     def _open(self) -> OpenedCheckpointer:
@@ -202,7 +218,9 @@ class Door:
     async def close(self) -> None:
         """Make everything durable and close what this opened. A second call does nothing."""
         self._refuse_work()
-        if self._place is not None:  # else it was never used
+        if self._place is None:  # it was never used, or only without a store
+            self._executors.close()
+        else:
             await self._place.close()
 
     def _refuse_work(self) -> None:

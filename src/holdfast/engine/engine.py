@@ -70,10 +70,15 @@ class Engine(Door):
     ) -> None:
         known = (*RunOptions.__annotations__, "flows", "verifier", "dead_after")
         check_options("Engine", defaults, known)
-        self._launcher = Launcher(
-            Registry(flows), defaults, verifier, keeps=store is not False, dead_after=dead_after
-        )
         super().__init__(store)
+        self._launcher = Launcher(
+            Registry(flows),
+            defaults,
+            verifier,
+            keeps=store is not False,
+            executors=self._executors,
+            dead_after=dead_after,
+        )
         if store is not False:
             check_store(store)
         self._started: dict[str, Started] = {}

@@ -14,6 +14,7 @@ from holdfast.engine import launch
 from holdfast.engine.blocking import check_options, has_loop_to_itself
 from holdfast.engine.context import CURRENT_STEP, StepInfo
 from holdfast.engine.effects import Call, Effect
+from holdfast.engine.executors import Executors
 from holdfast.engine.flow import Flow, Registry, Wanted, as_flow
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import look_again_within, refuse_if_held
@@ -52,12 +53,14 @@ class Launcher:
         verifier: EvidenceVerifier | None,
         *,
         keeps: bool,
+        executors: Executors,
         dead_after: float = DEAD_AFTER,
     ) -> None:
         self.flows = flows
         self._defaults = defaults
         self._verifier = verifier
         self._keeps = keeps  # the runs outlive the engine
+        self._executors = executors
         self.dead_after = dead_after
         self.options(None, {})  # raises for defaults that no run could have
 
@@ -78,6 +81,7 @@ class Launcher:
             verifier=(None if flow is None else flow.verifier) or self._verifier,
             quiet=not self._keeps,
             dead_after=self.dead_after,
+            executors=self._executors,
             listening=listening,
             blocking=not listening and has_loop_to_itself(),
         )

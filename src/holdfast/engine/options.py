@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from holdfast.engine.claims import usual_verifier
+from holdfast.engine.executors import Executors
 from holdfast.engine.holding.slots import DEAD_AFTER, check_dead_after
 from holdfast.kernel.core import Durability
 
@@ -115,6 +116,7 @@ class Options:
     wait: bool = True  # for a living process that executes the run
     strict: bool = False  # recorded steps must be called with the arguments they had
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
+    executors: Executors = field(default_factory=Executors)  # made by factories, for its steps
 
     def __post_init__(self) -> None:
         check_dead_after(self.dead_after)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 from holdfast.codec import values
 from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Claiming, Paths
+from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.functions import is_async
 from holdfast.engine.retry import Retry
 from holdfast.errors import HoldfastError, StepFailedError
@@ -35,7 +35,7 @@ class StepPolicy:
 
     retry: Retry | None = None
     timeout: float | None = None
-    executor: Executor | None = None  # for a sync function; a thread of ours unless given
+    executor: RunOn | None = None  # for a sync function; a thread of ours unless given
     inline: bool = False  # call a sync function right on the event loop: it is quick
     commit: Callable[[Any, Any], object] | None = None  # (cursor, result), with the checkpoint
     marked: bool = False  # saved even if only marked steps are
@@ -55,8 +55,8 @@ class StepOptions(TypedDict, total=False):
     """What users may say about any step or node.
 
     - `retry`: how often it may be tried in all, or a `Retry`; `timeout`: seconds per attempt.
-    - `run_on`: the executor that a sync function runs on instead of a thread; `inline`: right on
-      the event loop.
+    - `run_on`: the executor that a sync function runs on instead of a thread, or a function that
+      makes it, once per engine and again if it breaks; `inline`: right on the event loop.
     - `outputs`, `reads`, `removes`: files that it writes, reads, and removes; `evidence`: other
       claims about the world. The step fails if they do not verify when it is finished, and a
       resume runs it again if they do not verify any more.
@@ -64,7 +64,7 @@ class StepOptions(TypedDict, total=False):
 
     retry: int | Retry | None
     timeout: float | None
-    run_on: Executor | None
+    run_on: RunOn | None
     inline: bool
     outputs: Paths
     reads: Paths
@@ -87,7 +87,7 @@ def policy_of(verb: str, options: StepOptions, **more: Any) -> StepPolicy:
     return StepPolicy(
         retry=Retry(retry) if isinstance(retry, int) else retry,
         timeout=options.get("timeout"),
-        executor=options.get("run_on"),
+        executor=check_executor(verb, options.get("run_on")),
         inline=options.get("inline", False),
         claims=claims.or_none(),
         **more,

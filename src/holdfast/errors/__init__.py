@@ -35,6 +35,7 @@ HoldfastError
 │   ├── UnknownFlowError              the engine does not know the run's flow (also a LookupError)
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
 │   ├── CommandFailedError            a command that a step ran failed
+│   ├── ExecutorBrokenError           the executor of a step broke, and can't be used any more
 │   ├── RunTimeoutError               the run took too long; it can be resumed (also a TimeoutError)
 │   ├── LoopLimitError                the run made as many steps as it may
 │   ├── UnansweredError               nobody answered before the deadline (also a TimeoutError)
@@ -85,6 +86,7 @@ __all__ = [
     "EntriesLostError",
     "EvidenceError",
     "EvidencePolicyError",
+    "ExecutorBrokenError",
     "FlowChangedError",
     "HoldfastError",
     "InputMismatchError",

@@ -53,6 +53,14 @@ class StepNotAwaitedError(RunError):
         )
 
 
+class ExecutorBrokenError(RunError):
+    """The executor that a step runs on broke: mostly because one of its processes died."""
+
+    step: str
+    reason: str
+    _text = "the executor of step {step!r} broke: {reason}"
+
+
 class StepTimeoutError(RunError, TimeoutError):
     """A step took longer than its timeout. It is not known how far it got."""
 

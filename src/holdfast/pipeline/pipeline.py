@@ -82,7 +82,9 @@ class Pipeline(PipelineFlow, Door):
     ) -> None:
         super()._define(given, read, **options)
         Door.__init__(self, options.get("checkpointer"))
-        self._launcher = Launcher(Registry([self]), {}, None, keeps=self._where is not None)
+        self._launcher = Launcher(
+            Registry([self]), {}, None, keeps=self._where is not None, executors=self._executors
+        )
 
     @shows(NewPipelineRun)
     async def run(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from holdfast.engine.claims import Claiming, PathLike, Paths
+from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.people.questions import FAIL, Inquiry
 from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import StepPolicy
@@ -77,7 +77,7 @@ class Step:
         continue_on_error: bool | None = None,
         fallback: Callable[[Any, Any], Any] | None = None,
         checkpoint: bool | None = None,
-        run_on: Executor | None = None,
+        run_on: RunOn | None = None,
         inline: bool = False,
         outputs: Paths = (),
         reads: PathLike | Iterable[PathLike] = (),
@@ -107,7 +107,7 @@ class Step:
             self.policy = StepPolicy(
                 retry=self._retry,
                 timeout=_number("timeout", timeout),
-                executor=run_on,
+                executor=check_executor("step", run_on),
                 inline=inline,
                 marked=self.checkpoint,
                 claims=Claiming().and_also(outputs, reads, evidence).or_none(),

@@ -11,6 +11,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.effects import Effect, Mark, mark
+from holdfast.engine.executors import RunOn
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import is_async
 from holdfast.engine.people.questions import (
@@ -170,6 +171,7 @@ class ForEachOptions(TypedDict, total=False):
     concurrency: int | None
     retry: int | Retry | None
     timeout: float | None
+    run_on: RunOn | None
     outputs: Paths
 
 
@@ -189,23 +191,27 @@ def for_each(
     concurrency: int | None = 10,
     retry: int | Retry | None = None,
     timeout: float | None = None,
+    run_on: RunOn | None = None,
     outputs: Paths = (),
 ) -> ForEach[list[Any]]:
     """Do the same for every item, up to `concurrency` at once; returns the list of results.
 
     `do` is a `@step`, a flow, a function that returns a step or another effect, an `async def` or
     generator with steps of its own, or a plain function that does the work itself, as one step. A
-    resumed run does only the unfinished items. `retry` and `timeout` are those of the work on one
-    item, and override a `@step`'s own; `outputs` are the files that it writes, as a function of
-    its result.
+    resumed run does only the unfinished items. `retry`, `timeout` and `run_on` are those of the
+    work on one item, and override a `@step`'s own; `outputs` are the files that it writes, as a
+    function of its result.
     """
     if not callable(do):
         raise TypeError(f"for_each needs a function to call with each item, not {do!r}")
     _check_concurrency(concurrency)
-    policy = policy_of("for_each", {"retry": retry, "timeout": timeout, "outputs": outputs})
+    policy = policy_of(
+        "for_each", {"retry": retry, "timeout": timeout, "run_on": run_on, "outputs": outputs}
+    )
     if policy != PLAIN and (has_steps(do) or isinstance(do, Flow)):
         raise TypeError(
-            "for_each: say retry, timeout and outputs of the steps that the function awaits or yields"
+            "for_each: say retry, timeout, run_on and outputs of the steps that the function "
+            "awaits or yields"
         )
     called = name or name_of(do)
     return ForEach(tuple(items), do, called, concurrency, policy, mark("for_each", called))

@@ -93,5 +93,10 @@ def _with_options(step: Step[Any], given: StepPolicy) -> Step[Any]:
         return step
     made = step if given.claims is None else step.outputs(*given.claims.outputs)
     own = made.policy
-    policy = replace(own, retry=given.retry or own.retry, timeout=given.timeout or own.timeout)
+    policy = replace(
+        own,
+        retry=given.retry or own.retry,
+        timeout=given.timeout or own.timeout,
+        executor=given.executor or own.executor,
+    )
     return replace(made, policy=policy)

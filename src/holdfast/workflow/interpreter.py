@@ -39,8 +39,8 @@ _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
 
 
 _OPTIONS_OF_NO_WORK: Final = (
-    "{!r} returned a step instead of doing the work: say .retry(...) and .timeout(...) there, not "
-    "in for_each"
+    "{!r} returned a step instead of doing the work: say .retry(...), .timeout(...) and "
+    ".run_on(...) there, not in for_each"
 )
 
 
@@ -96,7 +96,8 @@ class Interpreter:
         fiber, step = self.waiting.pop(task.key)
         if outcome.error is None and self.unfolds(task.key, outcome.value):
             self.bodies.remove(task.key)
-            if task.policy.retry is not None or task.policy.timeout is not None:
+            policy = task.policy
+            if any(one is not None for one in (policy.retry, policy.timeout, policy.executor)):
                 outcome = Outcome(error=TypeError(_OPTIONS_OF_NO_WORK.format(task.name)))
             else:
                 self.built.add(task.key)

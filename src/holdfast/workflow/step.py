@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import (
@@ -21,6 +20,7 @@ from typing import (
 from holdfast.engine.blocking import block_on
 from holdfast.engine.claims import Claiming, Paths
 from holdfast.engine.effects import Call, Effect, Mark
+from holdfast.engine.executors import RunOn, check_executor
 from holdfast.engine.functions import hints_of
 from holdfast.engine.program import PLAIN, StepPolicy
 from holdfast.engine.retry import Retry
@@ -166,8 +166,14 @@ class Step(Effect[R_co]):
         """Fail with `StepTimeoutError` after so many seconds. A thread can't be stopped: it runs on."""
         return replace(self, policy=replace(self.policy, timeout=seconds))
 
-    def run_on(self, executor: Executor) -> Self:
-        """Run a sync function on this executor: of threads, processes or machines."""
+    def run_on(self, executor: RunOn) -> Self:
+        """Run a sync function on this executor: of threads, processes or machines.
+
+        Give a function that makes it, `lambda: ProcessPoolExecutor(4)`, if it can break: it is
+        made once per engine, and again if one of its processes dies. That is no failure of the
+        step, which is tried again.
+        """
+        executor = check_executor(f"step {self.name!r}", executor) or executor
         return replace(self, policy=replace(self.policy, executor=executor))
 
     def inline(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -16,13 +16,14 @@ from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
+from holdfast.engine.executors import ExecutorBrokeError
 from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
 from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
-from holdfast.engine.run.threads import carried, in_thread, submit, threads
+from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -85,6 +86,7 @@ class Steps:
         self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self._failed = behind.failed_attempts
         self._cut_short = behind.cut_short
+        self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._ending: set[Ending] = set()  # threads, and what was dropped
@@ -271,6 +273,18 @@ class Steps:
                 if run.wanted is None:
                     await run.hear()
                 return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
+            except ExecutorBrokeError as broke:
+                times = self._broken[task.key] = self._broken.get(task.key, 0) + 1
+                hopeless = broke.as_failure(
+                    task.key, times, None if retry is None else retry.crashes
+                )
+                if hopeless is not None:
+                    failed = failure(run.run_id, task, hopeless, attempt)
+                    return Finished(task, None, failed, perf_counter() - began, attempt)
+                attempt += 1
+                self._announce(task, attempt)
+                self.ring()
+                continue
             except Exception as raised:
                 if task.child and run.wanted is None and isinstance(raised, _ENDED):
                     await run.hear()
@@ -364,22 +378,31 @@ class Steps:
                 return await settled(task, info, value)
             finally:
                 CURRENT_STEP.reset(token)
-        executor = task.policy.executor
+        if task.policy.executor is None:
+            value = await threads().call(self._call_on(None, task, info))
+        else:
+            value = await self._run.options.executors.call(
+                task.key,
+                task.policy.executor,
+                lambda executor: self._call_on(executor, task, info),
+                self._until_done,
+                broken=self._broken.get(task.key, 0),
+            )
+        return await settled(task, info, value)
+
+    def _call_on(self, executor: Executor | None, task: Task, info: StepInfo) -> Callable[[], Any]:
+        """What to call in a thread of ours, or on an executor, which may be another process."""
+        assert task.fn is not None
         shared = executor is None or isinstance(executor, ThreadPoolExecutor)
         fn = task.fn if shared else portable(task.fn)
-        call: Callable[[], Any] = partial(
-            carried, call_in_step, info, fn, *task.args, **task.kwargs
-        )
-        if shared:
-            call = partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
-        if executor is None:
-            value = await threads().call(call)
-        else:
-            future = submit(executor, call)
-            self._ending.add(future)
-            future.add_done_callback(self._ending.discard)
-            value = await asyncio.wrap_future(future)
-        return await settled(task, info, value)
+        call = partial(carried, call_in_step, info, fn, *task.args, **task.kwargs)
+        if not shared:
+            return call
+        return partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
+
+    def _until_done(self, future: Future[Any]) -> None:
+        self._ending.add(future)
+        future.add_done_callback(self._ending.discard)
 
     def _noted(self, call: Callable[[], Any]) -> Any:
         """Call a function in a thread, which can't be stopped; others must know when it has ended."""
