@@ -58,6 +58,7 @@ FROM_OUTSIDE: Final = (Kind.REQUEST.value, Kind.ANSWER.value, Kind.TRIM.value)
 
 
 _SAYS_WHO: Final = (Kind.OPEN.value, Kind.CLAIM.value, Kind.RELEASE.value)
+_SAVES: Final = (Kind.CHECKPOINT.value, Kind.BEGIN.value)
 
 
 class Status(StrEnum):
@@ -114,13 +115,18 @@ class Entry(NamedTuple):
     body: bytes  # a sealed envelope, or empty
 
 
-def begins_term(kind: str, status: str) -> bool:
+def begins_term(kind: str, status: str, before: str | None) -> bool:
     """Whether an entry says who holds the run from there on. All others have the term before them.
 
     An opening or a claim of a running run says who: its writer. All else that begins a term says
-    that nobody does. What others append while a run is executed changes nothing.
+    that nobody does. What others append while a run is executed changes nothing, and neither does
+    a save by hand with the status that the run had `before`.
     """
-    return kind in _SAYS_WHO or (status != Status.RUNNING and kind not in FROM_OUTSIDE)
+    if kind in _SAYS_WHO:
+        return True
+    if status == Status.RUNNING or kind in FROM_OUTSIDE:
+        return False
+    return status != before or kind not in _SAVES
 
 
 def stub(entry: Entry) -> Entry:

@@ -17,7 +17,9 @@ from typing import (
     runtime_checkable,
 )
 
+from holdfast import scanning
 from holdfast.errors import DurabilityError, HoldfastError
+from holdfast.heads import HOUR, Position, RunHead, Tally
 from holdfast.model import HIDDEN, Entry, follows, stub
 
 PAGE: Final = 500
@@ -46,14 +48,24 @@ UNREADABLE: Final = b"?"
 
 
 class RunFilter(NamedTuple):
-    """Which runs to list, by the fields of their head entry; None matches anything."""
+    """Which runs to list; None matches anything. `Store.runs` knows only the fields of heads."""
 
+    # Fields of the head entry.
     status: str | None = None  # runs whose head is "deleted" are listed only when asked for
     flow: str | None = None
     thread: str | None = None
     owner: str | None = None
     type: str | None = None
     prefix: str = ""  # hidden journals are listed only under a prefix that starts with HIDDEN
+
+    # What only the index knows: for `Store.listed` and `Store.counts`.
+    statuses: tuple[str, ...] = ()  # any of these
+    labels: tuple[str, ...] = ()  # all of these, as "name=value"
+    since: int | None = None  # opened then or later, in microseconds since the epoch
+    until: int | None = None  # opened before
+    holder: str | None = None
+    asking: bool = False  # only runs with open questions
+    roots: bool = False  # only runs that are not child runs
 
     def matches(self, head: Entry) -> bool:
         """Whether a run with this head matches. Stores with a query language translate this."""
@@ -69,6 +81,32 @@ class RunFilter(NamedTuple):
             and (self.owner is None or head.owner == self.owner)
             and (self.type is None or head.type == self.type)
         )
+
+    def lists(self, row: RunHead, head: Entry) -> bool:
+        """Whether a run with this row of the index, and this head, matches."""
+        return (
+            row.status != "deleted"
+            and (self.status is None or row.status == self.status)
+            and (not self.statuses or row.status in self.statuses)
+            and self.includes(row.run)
+            and (self.flow is None or row.flow == self.flow)
+            and (self.thread is None or row.thread == self.thread)
+            and (self.owner is None or row.owner == self.owner)
+            and (self.type is None or head.type == self.type)
+            and set(self.labels) <= set(row.labels)
+            and (self.since is None or row.opened >= self.since)
+            and (self.until is None or row.opened < self.until)
+            and (self.holder is None or row.holder == self.holder)
+            and (not self.asking or row.questions > 0)
+            and (not self.roots or row.parent is None)
+        )
+
+    @property
+    def wanted_statuses(self) -> tuple[str, ...] | None:
+        """The statuses that runs may have, None for any."""
+        if self.status is None:
+            return tuple(sorted(set(self.statuses))) or None
+        return (self.status,) if not self.statuses or self.status in self.statuses else ()
 
     def includes(self, run: str) -> bool:
         """Whether the id has the prefix; hidden journals need one that is hidden, too."""
@@ -177,6 +215,54 @@ class Store(ABC):
     def stats(self, run: str | None = None) -> StoreStats:
         """Totals for one journal, or for all that are not hidden. Reads no bodies."""
 
+    def listed(
+        self,
+        where: RunFilter = RunFilter(),
+        *,
+        before: Position | None = None,
+        limit: int = PAGE,
+    ) -> list[tuple[RunHead, Entry]]:
+        """The matching runs, the last opened first, with their heads without bodies.
+
+        Only runs before the position of another (`RunHead.position`): paging neither skips nor
+        repeats a run while others write. Deleted runs and internal journals are never listed.
+
+        The answers of this method and of those below come from an index (see `heads`). It is kept
+        with every append; decide nothing by it without a look at the journal. By default there is
+        none, and every journal is read.
+        """
+        return scanning.listed(self, where, before, limit)
+
+    def due(
+        self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
+    ) -> list[RunHead]:
+        """The runs that a worker should execute by now, of these flows, the earliest due first."""
+        return scanning.due(self, now, flows, limit)
+
+    def holders(self) -> dict[str, int]:
+        """Every holder that runs have, with their number."""
+        return scanning.holders(self)
+
+    def counts(self, where: RunFilter = RunFilter()) -> dict[str, int]:
+        """How many runs match, by status. At once if only status and flow are asked for."""
+        return scanning.counts(self, where)
+
+    def tally(self, since: int, until: int) -> list[Tally]:
+        """Statistics of the hours between two times, in order, summed by flow and kind of number.
+
+        Deleted runs still count in stores with an index. What a run was only inside of one batch
+        may not be counted.
+        """
+        return scanning.tally(self, *hours(since, until))
+
+    def rebuild(self, *, write: bool = True) -> int:
+        """Repair the index by reading every journal; return how many of its rows were wrong.
+
+        Without `write`, only count them. Others may write meanwhile. Statistics of past hours stay
+        as they are. A store that keeps no index returns 0.
+        """
+        return 0
+
     @abstractmethod
     def survives(self) -> Survives:
         """What an acknowledged append survives, as found out by asking the store itself."""
@@ -228,6 +314,11 @@ def outcomes_by_heads(
         return won
 
     return outcomes(entries, place, runs_beaten(behind, lambda run: heads.get(run, NO_HEAD)[1]))
+
+
+def hours(since: int, until: int) -> tuple[int, int]:
+    """From which hour on, and before which, in hours since the epoch, `Store.tally` counts."""
+    return max(0, since // HOUR), max(0, -(-until // HOUR))
 
 
 def trimmed(entry: Entry, body: bytes | None) -> Entry:

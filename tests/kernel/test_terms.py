@@ -67,15 +67,27 @@ def test_terms_are_right_behind_entries_that_are_still_queued() -> None:
     assert [entry.term for entry in store.read("run")] == [0, 0, 2, 2]
 
 
-def test_every_save_by_hand_is_a_term_of_its_own() -> None:
+def test_a_save_by_hand_begins_a_term_only_with_another_status() -> None:
     store = MemoryStore()
     with hf.SyncCheckpointer(store) as cp:
         for n in range(3):
             cp.save("run", n)
         cp.prune("run", keep_latest=1)
-        assert [entry.term for entry in store.read("run")] == [0, 1, 2, 3, 3]
+        assert [entry.term for entry in store.read("run")] == [0, 0, 0, 0, 0]
         cp.clear("run")
         assert [(e.seq, e.term) for e in store.read("run")] == [(5, 5)]
+
+
+def test_a_checkpoint_of_another_status_begins_a_term() -> None:
+    failed, opened = Status.FAILED.value, Status.OPEN.value
+    assert terms_of(
+        Draft(Kind.OPEN.value, opened),
+        Draft(Kind.CHECKPOINT.value, opened, b"\x01"),
+        Draft(Kind.BEGIN.value, opened, b"\x01"),
+        Draft(Kind.CHECKPOINT.value, failed, b"\x01"),
+        Draft(Kind.CHECKPOINT.value, failed, b"\x01"),
+        Draft(Kind.CHECKPOINT.value, opened, b"\x01"),
+    ) == [0, 0, 0, 3, 3, 5]
 
 
 def test_behind_a_head_that_cant_be_read_the_term_is_that_head() -> None:

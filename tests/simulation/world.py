@@ -312,7 +312,12 @@ class World:
         journal = self.journals[entry.run]
         at = entry.seq - journal[0].seq
         own = entry.kind in (*_HOLDS, Kind.RELEASE) or (
-            entry.kind not in FROM_OUTSIDE and entry.status != Status.RUNNING
+            entry.kind not in FROM_OUTSIDE
+            and entry.status != Status.RUNNING
+            and (
+                entry.kind not in (Kind.CHECKPOINT, Kind.BEGIN)
+                or entry.status != journal[at - 1].status
+            )
         )
         expected = entry.seq if own or at == 0 else journal[at - 1].term
         if entry.term != expected:

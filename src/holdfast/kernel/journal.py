@@ -33,7 +33,7 @@ class Tip(Line):
 
     __slots__ = (
         "base_seq", "chain", "damaged", "digest", "exists", "flow", "held", "owner", "run", "seq",
-        "state_seq", "term", "thread",
+        "state_seq", "status", "term", "thread",
     )  # fmt: skip
 
     def __init__(self, run: str, head: Entry | None) -> None:
@@ -42,6 +42,7 @@ class Tip(Line):
         self.seq = head.seq if head else -1
         self.term = head.term if head else -1
         self.digest = head.digest if head else b""
+        self.status = head.status if head else None
         self.exists = head is not None and head.status != Status.DELETED  # else the run is new
         self.flow = head.flow if head else None
         self.thread = head.thread if head else None
@@ -275,6 +276,7 @@ class Journals(Reader):
             tip.chain = None
         tip.seq = entry.seq
         tip.term = entry.term
+        tip.status = entry.status
         tip.digest = entry.digest
         if not tip.exists:  # this opens the run
             tip.exists = True
@@ -289,7 +291,7 @@ class Journals(Reader):
             draft.kind,
             self.entropy(10),
             tip.state_seq if draft.parent == KEEP else draft.parent,
-            seq if begins_term(draft.kind, draft.status) else tip.term,
+            seq if begins_term(draft.kind, draft.status, tip.status) else tip.term,
         )
         back = (
             draft.step,

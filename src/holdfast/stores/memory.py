@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from threading import Lock
 from typing import ClassVar
 
 from holdfast.errors import StoreClosedError
+from holdfast.heads import Position, RunHead, Tally, change_of, changes, fold
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import on_fork
 from holdfast.store import (
@@ -24,6 +25,7 @@ from holdfast.store import (
     trimmed,
 )
 from holdfast.stores._shared.journals import page_of, totals
+from holdfast.stores._shared.rows import Rows
 
 _seq = attrgetter("seq")
 
@@ -45,6 +47,7 @@ class MemoryStore(Store):
         # An append below the head loses, so each list is in seq order and its end is the head.
         self._journals: dict[str, list[Entry]] = {}
         self._names: list[str] = []  # the keys, sorted: a page of runs is found by bisection
+        self._rows = Rows()
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         with self._lock:
@@ -107,6 +110,51 @@ class MemoryStore(Store):
                 found = [self._journals.get(run, [])]
             return totals(((entry, len(entry.body)) for entry in journal) for journal in found)
 
+    def listed(
+        self,
+        where: RunFilter = RunFilter(),
+        *,
+        before: Position | None = None,
+        limit: int = PAGE,
+    ) -> list[tuple[RunHead, Entry]]:
+        with self._lock:
+            self._check_open()
+            return self._rows.listed(where, before, limit, self._head)
+
+    def due(
+        self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
+    ) -> list[RunHead]:
+        with self._lock:
+            self._check_open()
+            return self._rows.due(now, flows, limit)
+
+    def holders(self) -> dict[str, int]:
+        with self._lock:
+            self._check_open()
+            return self._rows.holders()
+
+    def counts(self, where: RunFilter = RunFilter()) -> dict[str, int]:
+        with self._lock:
+            self._check_open()
+            return self._rows.counts(where, self._head)
+
+    def tally(self, since: int, until: int) -> list[Tally]:
+        with self._lock:
+            self._check_open()
+            return self._rows.tally(since, until)
+
+    def rebuild(self, *, write: bool = True) -> int:
+        wrong = 0
+        with self._lock:
+            self._check_open()
+            for run in self._rows.runs().union(self._journals):
+                row = None if run.startswith(HIDDEN) else fold(self._journals.get(run, ()))
+                if row != self._rows.get(run):
+                    wrong += 1
+                    if write:
+                        self._rows.put(run, row)
+        return wrong
+
     def survives(self) -> Survives:
         self._check_open()
         return "nothing"
@@ -116,6 +164,7 @@ class MemoryStore(Store):
             self._closed = True
             self._journals.clear()
             self._names.clear()
+            self._rows = Rows()
 
     def _renew_lock(self) -> None:
         self._lock = Lock()
@@ -129,7 +178,12 @@ class MemoryStore(Store):
             insort(self._names, entry.run)
         else:
             journal.append(entry)
+        if changes(entry) and (change := change_of([entry])):
+            self._rows.change(change)
         return True
+
+    def _head(self, run: str) -> Entry:
+        return self._journals[run][-1]
 
     def _digest(self, run: str) -> bytes:
         journal = self._journals.get(run)

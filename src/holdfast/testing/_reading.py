@@ -123,8 +123,8 @@ class ReadingContract:
             store.append([entry(f"{name}-other", 0, **other)])
             store.append([entry(name, 0), entry(name, 1, **wanted)])
         for name in fields:
-            where = RunFilter(**{name: "wanted"})
-            assert [head.run for head in store.runs(where)] == [name]
+            chosen: dict[str, Any] = {name: "wanted"}
+            assert [head.run for head in store.runs(RunFilter(**chosen))] == [name]
 
     def test_filters_combine(self, store: Store) -> None:
         for number in range(32):

@@ -29,6 +29,7 @@ from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import Store
 from holdfast.testing._behind import OTHER, BehindContract
+from holdfast.testing._listing import ListingContract
 from holdfast.testing._reading import ReadingContract
 from holdfast.testing._transacting import TransactionalContract
 from holdfast.testing._writing import WritingContract
@@ -51,7 +52,7 @@ DEADLINE: Final = 60.0
 _T = TypeVar("_T")
 
 
-class StoreContract(WritingContract, BehindContract, ReadingContract):
+class StoreContract(WritingContract, BehindContract, ReadingContract, ListingContract):
     """Subclass, provide `open_store`, inherit every test. Override none.
 
     Each call of `open_store` opens the same storage anew. A store that keeps nothing may
@@ -121,6 +122,11 @@ class StoreContract(WritingContract, BehindContract, ReadingContract):
             lambda: store.stats(),
             lambda: store.stats("run"),
             lambda: store.survives(),
+            lambda: store.listed(),
+            lambda: store.due(0),
+            lambda: store.holders(),
+            lambda: store.counts(),
+            lambda: store.tally(0, 1),
         ]
         for call in calls:
             with pytest.raises(StoreClosedError):

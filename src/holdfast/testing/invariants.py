@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Any, Final
 
+from holdfast import scanning
+from holdfast.heads import RunHead
 from holdfast.model import CARRY_STATE, HIDDEN, Entry
 from holdfast.store import RunFilter, Store, StoreStats
 
@@ -72,6 +74,17 @@ def all_heads(store: Store, where: RunFilter = RunFilter()) -> list[Entry]:
             return found
 
 
+def all_listed(store: Store, where: RunFilter = RunFilter()) -> list[tuple[RunHead, Entry]]:
+    """Every run that matches, with its row of the index, page by page."""
+    found: list[tuple[RunHead, Entry]] = []
+    while True:
+        limit = _PAGE + len(found)
+        page = store.listed(where, before=found[-1][0].position if found else None, limit=limit)
+        found += page
+        if len(page) < limit:
+            return found
+
+
 def check_store(store: Store) -> list[str]:
     """Read everything by the public methods and return what is wrong with it; empty when sound."""
     return list(_violations(store))
@@ -99,6 +112,26 @@ def _violations(store: Store) -> Iterator[str]:
                 listed.append(journal)
     if (stats := store.stats()) != (sums := totals_of(listed)):
         yield f"stats() says {stats}, the entries say {sums}"
+    yield from _index_violations(store)
+
+
+def _index_violations(store: Store) -> Iterator[str]:
+    if not keeps_index(store):
+        return
+    rows = all_listed(store)
+    if rows != (expected := scanning.listed(store, RunFilter(), None, len(rows) + 1)):
+        differ = [pair for pair in zip(rows, expected, strict=False) if pair[0] != pair[1]][:3]
+        yield f"listed() has {len(rows)} runs, the entries {len(expected)}; they differ: {differ}"
+    counts = scanning.counts(store, RunFilter())
+    if (said := store.counts()) != counts:
+        yield f"counts() says {said}, the entries say {counts}"
+    if wrong := store.rebuild(write=False):
+        yield f"rebuild() finds {wrong} wrong rows"
+
+
+def keeps_index(store: Store) -> bool:
+    """Whether a store keeps the heads index, rather than reading every journal when asked."""
+    return type(store).listed is not Store.listed
 
 
 def _journal_violations(store: Store, head: Entry, journal: list[Entry]) -> Iterator[str]:

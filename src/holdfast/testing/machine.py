@@ -7,16 +7,18 @@ TestMyStore = make_store_machine(lambda: partial(MyStore, new_path())).TestCase
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from holdfast.heads import RunHead, after, fold
 from holdfast.model import HIDDEN, Entry
+from holdfast.scanning import due_among, due_order
 from holdfast.store import RunFilter, Store, trimmed
 from holdfast.testing.corpus import HOSTILE_BODIES
-from holdfast.testing.invariants import check_store, entry, totals_of
+from holdfast.testing.invariants import check_store, entry, keeps_index, totals_of
 
 Opener = Callable[[], Store]
 
@@ -29,9 +31,36 @@ BODIES: Final = st.sampled_from([body for body in HOSTILE_BODIES if len(body) < 
 LIMITS: Final = st.integers(0, 6)
 STATUSES: Final = st.sampled_from(["open", "running", "deleted"])
 _SHORT: Final = st.sampled_from([None, "", "f", "F"])
+_FACTS: Final = st.sampled_from([
+    "", "{", '{"due":5}', '{"due":-7,"questions":1}', '{"holder":"h","questions":0}',
+    '{"holder":"i","labels":{"a":"b"},"parent":"a@s"}', '{"labels":{"a":"b","c":"d"}}',
+])  # fmt: skip
 _FIELDS: Final = st.fixed_dictionaries(
-    {"status": STATUSES, "size": st.integers(0, 3), "at": st.integers(-9, 9)},
-    optional={"flow": _SHORT, "thread": _SHORT, "owner": _SHORT, "type": _SHORT},
+    {"status": st.sampled_from(["open", "running"]), "size": st.integers(0, 3), "at": st.integers(-9, 9)},
+    optional={
+        "flow": _SHORT, "thread": _SHORT, "owner": _SHORT, "type": _SHORT, "meta": _FACTS,
+        "term": st.just(0), "kind": st.sampled_from(["open", "claim", "question", "result"]),
+    },
+)  # fmt: skip
+_WHERE: Final = st.builds(
+    RunFilter,
+    status=st.none() | STATUSES,
+    flow=_SHORT,
+    thread=_SHORT,
+    owner=_SHORT,
+    type=_SHORT,
+    prefix=st.sampled_from(["", "a", "A", "á", "..", "a%", HIDDEN, HIDDEN + "a"]),
+)
+_ROWS_WHERE: Final = st.builds(
+    RunFilter._replace,
+    _WHERE | st.builds(RunFilter),
+    statuses=st.sampled_from([(), ("open",), ("running", "open"), ("running", "open", "x")]),
+    labels=st.sampled_from([(), ("a=b",), ("c=d", "a=b")]),
+    since=st.none() | st.integers(-9, 9),
+    until=st.none() | st.integers(-9, 9),
+    holder=st.sampled_from([None, "h", "i"]),
+    asking=st.booleans(),
+    roots=st.booleans(),
 )
 
 
@@ -47,6 +76,7 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.model: dict[str, list[Entry]] = {}
+        self.rows: dict[str, RunHead | None] = {}
 
     @initialize()
     def open_new_storage(self) -> None:
@@ -75,6 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
             won = item.run not in lost and item.seq == self._top(item.run) + 1
             if won:
                 self.model.setdefault(item.run, []).append(item)
+                self._index(item)
             else:
                 lost.add(item.run)
             expected.append(won)
@@ -101,6 +132,7 @@ class StoreMachine(RuleBasedStateMachine):
                 trimmed(item, changes.get(item.seq, item.body)) for item in self.model.get(run, [])
             ]
             self.model[run] = [*journal, marker]
+            self._index(marker)
 
     @rule(run=RUNS, step=st.integers(-1, 2))
     def erase(self, run: str, step: int) -> None:
@@ -109,6 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.erase(grave) is won
         if won:
             self.model[run] = [grave]
+            self._index(grave)
 
     @rule(
         run=RUNS,
@@ -132,15 +165,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert found == expected
 
     @rule(
-        where=st.builds(
-            RunFilter,
-            status=st.none() | STATUSES,
-            flow=_SHORT,
-            thread=_SHORT,
-            owner=_SHORT,
-            type=_SHORT,
-            prefix=st.sampled_from(["", "a", "A", "á", "..", "a%", HIDDEN, HIDDEN + "a"]),
-        ),
+        where=_WHERE,
         after=st.just("") | RUNS,
         limit=LIMITS,
     )
@@ -148,6 +173,39 @@ class StoreMachine(RuleBasedStateMachine):
         heads = [self.model[run][-1]._replace(body=b"") for run in sorted(self.model)]
         expected = [head for head in heads if head.run > after and where.matches(head)][:limit]
         assert self.store.runs(where, after=after, limit=limit) == expected
+
+    @rule(
+        where=_ROWS_WHERE,
+        before=st.none() | st.tuples(st.integers(-9, 9), RUNS),
+        limit=LIMITS,
+    )
+    def listed(self, where: RunFilter, before: tuple[int, str] | None, limit: int) -> None:
+        found = [
+            (row, self.model[row.run][-1]._replace(body=b""))
+            for row in sorted(self._live_rows(), key=lambda row: row.position, reverse=True)
+        ]
+        every = [(row, head) for row, head in found if where.lists(row, head)]
+        expected = [pair for pair in every if before is None or pair[0].position < before]
+        assert self.store.listed(where, before=before, limit=limit) == expected[:limit]
+        statuses = [row.status for row, _ in every]
+        assert self.store.counts(where) == {each: statuses.count(each) for each in statuses}
+
+    @rule(now=st.integers(-9, 9), flows=st.none() | st.lists(_SHORT.filter(bool)), limit=LIMITS)
+    def due_and_holders(self, now: int, flows: list[str] | None, limit: int) -> None:
+        rows = list(self._live_rows())
+        expected = sorted(due_among(rows, now, flows), key=due_order)[:limit]
+        assert self.store.due(now, flows=flows, limit=limit) == expected
+        names = [row.holder for row in rows if row.holder is not None]
+        assert self.store.holders() == {name: names.count(name) for name in names}
+
+    @rule(write=st.booleans())
+    def rebuild(self, write: bool) -> None:
+        if keeps_index(self.store):
+            anew = {run: fold(self.model[run]) for run in self.rows}
+            wrong = sum(row != anew[run] for run, row in self.rows.items())
+            assert self.store.rebuild(write=write) == wrong
+            if write:
+                self.rows = anew
 
     @rule(run=RUNS)
     def last_and_stats(self, run: str) -> None:
@@ -176,9 +234,21 @@ class StoreMachine(RuleBasedStateMachine):
         if hasattr(self, "store"):
             for run, journal in self.model.items():
                 assert self.store.read(run) == journal
+            self.store.rebuild()  # what was trimmed may have said more than what is left
             assert check_store(self.store) == []
             self.store.close()
             self.other.close()
+
+    def _index(self, item: Entry) -> None:
+        if not item.run.startswith(HIDDEN):
+            self.rows[item.run] = after(self.rows.get(item.run), item)
+
+    def _live_rows(self) -> Iterator[RunHead]:
+        """The rows as the appends made them, or as what is left of the journals says."""
+        for run, row in self.rows.items():
+            found = row if keeps_index(self.store) else fold(self.model[run])
+            if found is not None:
+                yield found
 
     def _guessed(self, run: str, guess: str) -> bytes:
         journal = self.model.get(run)

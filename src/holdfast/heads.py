@@ -1,0 +1,292 @@
+"""The heads index: one small row for each run, so that no question about runs reads journals.
+
+A row is derived from its run's entries and from nothing else. Stores keep it in the transaction
+that appends an entry; `fold` makes it anew. Most entries change no row, and cost nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+from holdfast.model import HIDDEN, MAX_ID_BYTES, OF_CHILD, Entry, Kind, Status
+
+Position = tuple[int, str]
+"""Where a run is in lists: when it was opened, and its id. It stays there until it is deleted."""
+
+TOUCH: Final = 64
+"""Every so many entries a row changes in any case, so that saves are counted while a run runs."""
+
+MAX_LABELS: Final = 32
+"""The most labels of a run that are in the index."""
+
+NOW: Final = -1
+"""In place of an hour: these rows of a tally count the runs that there are, by status."""
+
+HOUR: Final = 3_600_000_000
+"""Microseconds."""
+
+_ENDS: Final = (Status.COMPLETED.value, Status.FAILED.value, Status.CANCELLED.value)
+_TOLD: Final = (*_ENDS, Status.PAUSED.value)
+_OPENS: Final = (Kind.OPEN.value, Kind.CLAIM.value)
+_ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value)
+_FACTS: Final = ('"holder"', '"due"', '"questions"', '"labels"', '"parent"')
+_LARGEST_META: Final = 4 << 20
+_MOST: Final = 1 << 63
+
+
+class RunHead(NamedTuple):
+    """What the index keeps of a run. Times are in microseconds since the epoch."""
+
+    run: str
+    opened: int  # the time of the run's first entry
+    changed: int  # the time of the entry that changed the row last
+    status: str
+    flow: str | None
+    thread: str | None
+    owner: str | None
+    parent: str | None  # the run that it is a child of
+    holder: str | None  # who executes it, as the opening or claim says; None if nobody does
+    due: int | None  # from then on a worker should execute it; None if none should
+    questions: int  # that are open
+    labels: tuple[str, ...]  # "name=value", sorted
+    seq: int  # of the entry that changed the row last
+
+    @property
+    def position(self) -> Position:
+        """Where it is in lists."""
+        return self.opened, self.run
+
+
+class Change(NamedTuple):
+    """What entries of one run do to its row: an upsert that needs no look at the row before."""
+
+    run: str
+    removes: bool  # the row that is there, first
+    makes: RunHead | None = None  # the row if there is none, or what it becomes
+    first: int = 0  # the seq of the first entry that it is made of
+    keeps_holder: bool = False  # if there is a row, these fields of it stay
+    keeps_due: bool = False
+    keeps_questions: bool = False
+
+
+class Tally(NamedTuple):
+    """A number of a store's statistics: of one hour, or of now.
+
+    `what` is "started", "saves" (entries) or the status that runs got: "completed", "failed",
+    "cancelled" or "paused". Where runs ended, `total` has the microseconds since they were opened,
+    and `bucket` b says that each took less than 2**b milliseconds, but not half of it.
+    """
+
+    hour: int  # since the epoch, or `NOW`
+    flow: str  # empty for runs without one
+    what: str
+    bucket: int
+    n: int
+    total: int
+
+
+def changes(entry: Entry) -> bool:
+    """Whether an entry changes its run's row. Internal journals have none."""
+    return (
+        entry.term == entry.seq or entry.kind in _ASKS or entry.seq % TOUCH == 0 or _erases(entry)
+    ) and not entry.run.startswith(HIDDEN)
+
+
+def change_of(entries: Iterable[Entry]) -> Change | None:
+    """What entries of one run, in the order of their seqs, do to its row; None if nothing."""
+    found: Change | None = None
+    for entry in entries:
+        if changes(entry):
+            found = _joined(found, _change(entry))
+    return found
+
+
+def changes_of(entries: Iterable[Entry]) -> list[Change]:
+    """What entries of any runs do to their rows: at most one change for each run, sorted by run."""
+    found: dict[str, Change] = {}
+    for entry in entries:
+        if changes(entry):
+            found[entry.run] = _joined(found.get(entry.run), _change(entry))
+    return [found[run] for run in sorted(found)]
+
+
+def applied(row: RunHead | None, change: Change) -> RunHead | None:
+    """The row after a change."""
+    made = change.makes
+    if made is None or row is None or change.removes:
+        return made
+    return made._replace(
+        opened=row.opened,
+        parent=row.parent,
+        labels=row.labels,
+        holder=row.holder if change.keeps_holder else made.holder,
+        due=row.due if change.keeps_due else made.due,
+        questions=row.questions if change.keeps_questions else made.questions,
+    )
+
+
+def after(row: RunHead | None, entry: Entry) -> RunHead | None:
+    """The row after an entry."""
+    return applied(row, _change(entry)) if changes(entry) else row
+
+
+def fold(journal: Iterable[Entry]) -> RunHead | None:
+    """The row of a run, from all that is left of its journal; None if the run was deleted.
+
+    Deleted checkpoints still say when the run was opened and changed. What it was then, the next
+    entry says, too.
+    """
+    row: RunHead | None = None
+    unsure = False
+    for entry in journal:
+        if entry.status == Status.DELETED and not _erases(entry):
+            if row is None or changes(entry):
+                bare = row or _change(entry).makes
+                assert bare is not None
+                row = bare._replace(changed=entry.at, seq=entry.seq)
+                if entry.term == entry.seq:
+                    row = row._replace(holder=None, due=None)
+                unsure = True
+        elif changes(entry):
+            row, unsure = after(row, entry), False
+        elif unsure and row is not None:
+            row = row._replace(
+                status=entry.status, flow=entry.flow, thread=entry.thread, owner=entry.owner
+            )
+            unsure = False
+    return None if unsure else row
+
+
+def differences(before: RunHead | None, change: Change) -> Iterator[Tally]:
+    """What a change of a row adds to the statistics."""
+    row = applied(before, change)
+    if before is not None and (change.removes or row is None):
+        yield Tally(NOW, before.flow or "", before.status, 0, -1, 0)
+        before = None
+    if row is None:
+        return
+    flow, hour = row.flow or "", max(0, row.changed // HOUR)
+    if before is None:
+        yield Tally(max(0, row.opened // HOUR), flow, "started", 0, 1, 0)
+    was = None if before is None else (before.flow or "", before.status)
+    if was != (flow, row.status):
+        if was is not None:
+            yield Tally(NOW, *was, 0, -1, 0)
+        yield Tally(NOW, flow, row.status, 0, 1, 0)
+    saves = row.seq - (change.first - 1 if before is None else before.seq)
+    if saves > 0:
+        yield Tally(hour, flow, "saves", 0, saves, 0)
+    if row.status in _TOLD and (before is None or before.status != row.status):
+        total = max(0, row.changed - row.opened) if row.status in _ENDS else 0
+        yield Tally(hour, flow, row.status, bucket_of(total), 1, total)
+
+
+def bucket_of(microseconds: int) -> int:
+    """The bucket of a duration: it is less than 2**bucket milliseconds, but not half of it."""
+    return (microseconds // 1000).bit_length()
+
+
+def _erases(entry: Entry) -> bool:
+    return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
+
+
+def _change(entry: Entry) -> Change:
+    """What one entry does to its run's row."""
+    if _erases(entry):
+        return Change(entry.run, True)
+    facts = _facts(entry)
+    begins = entry.term == entry.seq
+    held = begins and entry.kind in _OPENS and entry.status == Status.RUNNING
+    due = _number(facts.get("due"))
+    questions = _number(facts.get("questions"))
+    opens = entry.kind == Kind.OPEN
+    row = RunHead(
+        run=entry.run,
+        opened=entry.at,
+        changed=entry.at,
+        status=entry.status,
+        flow=entry.flow,
+        thread=entry.thread,
+        owner=entry.owner,
+        parent=_parent(entry.run, facts.get("parent")) if opens else None,
+        holder=_text(facts.get("holder")) if held else None,
+        due=due,
+        questions=max(0, questions or 0),
+        labels=_labels(facts.get("labels")) if opens else (),
+        seq=entry.seq,
+    )
+    return Change(
+        entry.run,
+        False,
+        row,
+        entry.seq,
+        keeps_holder=not begins,
+        keeps_due=not begins and due is None,
+        keeps_questions=questions is None and not (begins and entry.status in _ENDS),
+    )
+
+
+def _joined(first: Change | None, then: Change) -> Change:
+    """Two changes of one row as one."""
+    if first is None or then.makes is None:
+        return then
+    if first.makes is None:
+        return then._replace(removes=True)
+    return Change(
+        then.run,
+        first.removes,
+        applied(first.makes, then),
+        first.first,
+        first.keeps_holder and then.keeps_holder,
+        first.keeps_due and then.keeps_due,
+        first.keeps_questions and then.keeps_questions,
+    )
+
+
+def _facts(entry: Entry) -> dict[str, Any]:
+    """The metadata, if it can be read and says anything of what the index keeps."""
+    text = entry.meta
+    if not text or len(text) > _LARGEST_META or not any(fact in text for fact in _FACTS):
+        return {}
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int and -_MOST <= value < _MOST else None
+
+
+def _text(value: object) -> str | None:
+    """The text, if every store can keep it in an index."""
+    if type(value) is not str or not value or min(value) < " ":
+        return None
+    try:
+        return value if len(value.encode()) <= MAX_ID_BYTES else None
+    except UnicodeEncodeError:
+        return None
+
+
+def _labels(value: object) -> tuple[str, ...]:
+    if not isinstance(value, dict):
+        return ()
+    texts = {label_text(name, own) for name, own in value.items() if isinstance(own, str)}
+    return tuple(sorted(text for text in texts if text is not None)[:MAX_LABELS])
+
+
+def label_text(name: str, value: str) -> str | None:
+    """A label as the index has it; None if the index can't have it."""
+    return _text(f"{name}={value}") if name and "=" not in name else None
+
+
+def _parent(run: str, said: object) -> str | None:
+    """The run in RUN@STEP; either may hold an @, too, but the child's id begins with the run's."""
+    if type(said) is not str or len(said) > 2 * MAX_ID_BYTES:
+        return None
+    names = [said[:place] for place, char in enumerate(said) if char == "@"]
+    ours = (name for name in names if run.startswith(f"{name}{OF_CHILD}"))
+    return _text(next(ours, names[-1] if names else None))

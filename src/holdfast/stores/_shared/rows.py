@@ -1,0 +1,103 @@
+"""The heads index in memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from heapq import nsmallest
+
+from holdfast.heads import NOW, Change, Position, RunHead, Tally, applied, differences
+from holdfast.model import Entry
+from holdfast.scanning import due_among, due_order, summed
+from holdfast.store import RunFilter, hours
+
+
+class Rows:
+    """The rows of the runs, in the order of lists, and the statistics. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, RunHead] = {}
+        self._order: list[Position] = []
+        self._due: set[str] = set()
+        self._numbers: Counter[tuple[int, str, str, int]] = Counter()
+        self._totals: Counter[tuple[int, str, str, int]] = Counter()
+
+    def change(self, change: Change) -> None:
+        """Change a row, and the statistics."""
+        before = self._rows.get(change.run)
+        for each in differences(before, change):
+            self._numbers[each[:4]] += each.n
+            self._totals[each[:4]] += each.total
+        self.put(change.run, applied(before, change))
+
+    def put(self, run: str, row: RunHead | None) -> None:
+        """Replace a row, or remove it."""
+        before = self._rows.pop(run, None)
+        if before is not None and (row is None or row.position != before.position):
+            del self._order[bisect_left(self._order, before.position)]
+        if row is not None:
+            self._rows[run] = row
+            if before is None or row.position != before.position:
+                insort(self._order, row.position)
+        if row is not None and row.due is not None:
+            self._due.add(run)
+        else:
+            self._due.discard(run)
+
+    def get(self, run: str) -> RunHead | None:
+        """The row of a run."""
+        return self._rows.get(run)
+
+    def runs(self) -> set[str]:
+        """The runs that have a row."""
+        return set(self._rows)
+
+    def listed(
+        self,
+        where: RunFilter,
+        before: Position | None,
+        limit: int,
+        head_of: Callable[[str], Entry],
+    ) -> list[tuple[RunHead, Entry]]:
+        """As `Store.listed`."""
+        end = len(self._order) if before is None else bisect_left(self._order, before)
+        found: list[tuple[RunHead, Entry]] = []
+        for place in range(end - 1, -1, -1):
+            if len(found) >= limit:
+                break
+            opened, run = self._order[place]
+            if where.since is not None and opened < where.since:
+                break
+            row, head = self._rows[run], head_of(run)
+            if where.lists(row, head):
+                found.append((row, head._replace(body=b"")))
+        return found
+
+    def due(self, now: int, flows: Collection[str] | None, limit: int) -> list[RunHead]:
+        """As `Store.due`."""
+        found = due_among((self._rows[run] for run in self._due), now, flows)
+        return nsmallest(limit, found, key=due_order)
+
+    def holders(self) -> dict[str, int]:
+        """As `Store.holders`."""
+        found = (row.holder for row in self._rows.values())
+        return dict(Counter(holder for holder in found if holder is not None))
+
+    def counts(self, where: RunFilter, head_of: Callable[[str], Entry]) -> dict[str, int]:
+        """As `Store.counts`."""
+        rows = self._rows.values()
+        return dict(Counter(row.status for row in rows if where.lists(row, head_of(row.run))))
+
+    def tally(self, since: int, until: int) -> list[Tally]:
+        """As `Store.tally`."""
+        first, end = hours(since, until)
+        return summed(row for row in self._statistics() if first <= row.hour < end)
+
+    def now(self) -> list[Tally]:
+        """The numbers of runs by flow and status."""
+        return summed(row for row in self._statistics() if row.hour == NOW)
+
+    def _statistics(self) -> Iterable[Tally]:
+        for key, n in self._numbers.items():
+            yield Tally(*key, n, self._totals[key])
