@@ -110,6 +110,17 @@ def _check_order(run: str, after: int, found: list[Entry], newest_first: bool) -
         after = seq
 
 
+def fields_of(where: RunFilter) -> dict[str, str | None]:
+    """What a filter wants of heads: the parameters of `runs`."""
+    return {
+        "status": where.status,
+        "flow": where.flow,
+        "thread": where.thread,
+        "owner": where.owner,
+        "type": where.type,
+    }
+
+
 def bounds(where: RunFilter, after: str) -> dict[str, str]:
     """The ids on a page of runs: greater than `after`, from `low` on and less than `high`."""
     return {

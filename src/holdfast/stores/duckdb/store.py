@@ -32,6 +32,7 @@ from holdfast.stores._shared.table import (
     Row,
     TableStore,
     bounds,
+    fields_of,
 )
 
 try:
@@ -107,8 +108,7 @@ class DuckDBStore(TableStore):
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
-        wanted = where._asdict() | bounds(where, after) | {"limit": limit}
-        del wanted["prefix"]
+        wanted = fields_of(where) | bounds(where, after) | {"limit": limit}
         return self._found(_RUNS, wanted)
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:

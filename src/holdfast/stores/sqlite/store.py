@@ -33,6 +33,7 @@ from holdfast.stores._shared.table import (
     Row,
     TableStore,
     bounds,
+    fields_of,
 )
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
@@ -183,8 +184,8 @@ class SQLiteStore(TableStore, Transactional):
     def runs(
         self, where: RunFilter = RunFilter(), *, after: str = "", limit: int = PAGE
     ) -> list[Entry]:
-        parameters = where._asdict() | bounds(where, after) | {"limit": limit}
-        return self._found(_RUNS, parameters)
+        wanted = fields_of(where) | bounds(where, after) | {"limit": limit}
+        return self._found(_RUNS, wanted)
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         return self._mark_and(marker, "sqlite.trim.marked", self._trimming(marker, changes))
