@@ -51,7 +51,8 @@ def due_among(
 ) -> Iterator[RunHead]:
     """Those of the rows that are due."""
     for row in found:
-        if row.due is not None and row.due <= now and (flows is None or row.flow in flows):
+        wanted = flows is None or row.flow in flows or row.parent is not None
+        if row.due is not None and row.due <= now and wanted:
             yield row
 
 

@@ -236,7 +236,11 @@ class Store(ABC):
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
-        """The runs that a worker should execute by now, of these flows, the earliest due first."""
+        """The runs that a worker should execute by now, the earliest due first.
+
+        With `flows`, only runs of these, and child runs of any: who continues a child run
+        continues the run above it, whose flow may be another.
+        """
         return scanning.due(self, now, flows, limit)
 
     def holders(self) -> dict[str, int]:

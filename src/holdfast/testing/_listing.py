@@ -111,6 +111,15 @@ class ListingContract:
         assert store.holders() == {"h": 1, "i": 1}
         assert store.due(9) == []
 
+    def test_a_child_run_is_due_for_workers_of_all_flows(self, store: Store) -> None:
+        child = _meta(due=5, parent="run@step")
+        store.append([entry("run//step", 0, kind="open", flow="g", meta=child)])
+        store.append([entry("other", 0, kind="open", flow="g", meta=_meta(due=4))])
+        assert [row.run for row in store.due(9, flows=["f"])] == ["run//step"]
+        assert [row.run for row in store.due(9, flows=[])] == ["run//step"]
+        assert [row.run for row in store.due(9, flows=["g"])] == ["other", "run//step"]
+        assert store.due(4, flows=["f"]) == []
+
     def test_what_says_nothing_of_holder_due_and_questions_leaves_them(self, store: Store) -> None:
         facts = _meta(holder="h", due=5, questions=1)
         store.append([entry("run", 0, kind="open", status="running", meta=facts)])
