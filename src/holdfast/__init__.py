@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holdfast.seams import new_id
     from holdfast.store import Store
     from holdfast.urls import open_store, register_store
+    from holdfast.workflow.combinators import sleep
 
 __version__ = "0.1.0"
 
@@ -81,6 +82,7 @@ __all__ = [
     "open_store",
     "random",
     "register_store",
+    "sleep",
     "state_of",
     "uuid",
     *_errors,
@@ -108,6 +110,7 @@ _WHERE: Final = {
     "seams": ("new_id",),
     "store": ("Store",),
     "urls": ("open_store", "register_store"),
+    "workflow.combinators": ("sleep",),
 }
 _MODULES: Final = {name: module for module, names in _WHERE.items() for name in names}
 

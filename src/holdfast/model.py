@@ -45,6 +45,7 @@ class Kind(StrEnum):
     CANCEL = "cancel"  # the run; among the steps of a task: one that was begun is abandoned
     TRIM = "trim"  # checkpoints before it were deleted; a worker continues after it
     TOMBSTONE = "tombstone"  # the head, or everything, was deleted; a worker has lost the run
+    SLEEP = "sleep"  # a step waits until `due`, which its metadata says
     OUTPUT = "output"  # what a step put out before it was finished; nothing is decided by it
     MEMBER = "member"  # in a thread's journal: a run of it; in an alias's: the step it names
     VERDICT = "verdict"  # in a run's verdict journal: evidence was checked
@@ -65,6 +66,7 @@ class Status(StrEnum):
     """What a run is doing, as its head entry says."""
 
     OPEN = "open"  # saved to by hand; nobody drives it
+    SUBMITTED = "submitted"  # opened for a worker, and nobody has executed it yet
     RUNNING = "running"  # an engine drives it, or did until it crashed
     PAUSED = "paused"
     FAILED = "failed"
@@ -212,6 +214,11 @@ PROCESSES: Final = f"{HIDDEN}process{HIDDEN}"
 def process_journal(slot: int) -> str:
     """The journal of one slot: it says which process has it, and is replaced by every beat."""
     return f"{PROCESSES}{slot}"
+
+
+def permit_journal(flow: str, number: int) -> str:
+    """The journal of one of the runs of a flow that workers may execute at once: who has it."""
+    return f"{HIDDEN}permit{HIDDEN}{number}{HIDDEN}{flow}"
 
 
 def thread_journal(thread: str) -> str:

@@ -116,7 +116,8 @@ def test_the_events_of_a_run_are_lines_of_json() -> None:
     done = next(line for line in lines if line["event"] == "StepCompleted")
     assert readable.from_json(done["value"]) == (1, b"x")
     assert (done["step"], done["attempts"]) == ("one", 1)
-    assert lines[-1] == {"event": "RunPaused", "run_id": "r", "questions": ["ask"]}
+    paused = {"event": "RunPaused", "run_id": "r", "questions": ["ask"], "until": None}
+    assert lines[-1] == paused
 
 
 def test_an_event_has_one_name() -> None:

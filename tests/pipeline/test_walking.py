@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.run import execute
 from holdfast.pipeline import Pipeline
 from tests.faults import FakeClock
 from tests.pipeline.flows import Calls, path, run, when
@@ -93,21 +94,19 @@ def test_a_loop_in_a_branch_may_take_only_so_long_also_across_a_resume() -> None
 
 def test_a_pause_stands_between_rounds_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    real = asyncio.sleep
 
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        await real(0)
+    async def until(clock: object, due: int, within: float) -> None:
+        slept.append(round(within, 1))
 
-    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(execute, "until", until)
     calls = Calls()
     run(looping(calls, 3, iteration_delay_seconds=5).run(1))
-    assert [s for s in slept if s] == [5, 5]
+    assert slept == [5, 5]
     slept.clear()
     paths = [path("a", "a", when("a.call", "<", 3)), path("a", "end")]
     loop = {"iteration_delay_seconds": 1.5}
     run(Pipeline([Calls().step("a")], {"start_at": "a", "paths": paths}, loop_config=loop).run(1))
-    assert [s for s in slept if s] == [1.5, 1.5]
+    assert slept == [1.5, 1.5]
 
 
 def test_steps_in_a_list_run_at_the_same_time_and_join_where_their_paths_meet() -> None:

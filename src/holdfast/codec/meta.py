@@ -25,6 +25,7 @@ CHILD: Final = "child"  # of a step's result: the child run that the step execut
 CALLED_WITH: Final = "called_with"  # of a result with claims: a hash of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
 HOLDER: Final = "holder"
+DUE: Final = "due"  # when a worker should continue the run
 OF_ONE_LIFE: Final = (
     "birth",
     "parent",
@@ -126,6 +127,8 @@ class Meta:
     process = Key(list, _NONE)  # host, place, pid, start
     dead_after = Key(float, 0.0)  # seconds
     lag = Key(float, 0.0)  # seconds that an event loop of the process is late
+    flows = Key(list, _NONE)  # whose runs the process executes as a worker
+    at_once = Key(int, 0)  # how many of them
 
     # the entries of flows
     shape = Key(str, None)  # changes when the structure of a graph or pipeline does
@@ -142,6 +145,7 @@ class Meta:
     undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
     of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"
     attempt = Key(int, None)  # of a failed attempt: which it was
+    due = Key(int, None)  # microseconds since the epoch: when to continue the run, or the step
     cancel = Key(bool, False)  # of a rollback's beginning: the run was cancelled
     others = Key(list, _NONE)  # of a run's failure: the steps that failed beside it
     cause = Key(str, None)  # of a run's failure: the step behind the flow's own error
@@ -156,6 +160,8 @@ class Meta:
     parent_term = Key(int, None)  # of a child's opening or claim: the claim of its parent's holder
     parent_birth = Key(str, None)  # of a child run: the birth id of the run it is a part of
     birth = Key(str, None)  # of an opening: random; a new run under an old id has another
+    labels = Key(dict, _NO_FIELDS)  # of an opening: texts by name, to find the run by
+    questions = Key(int, None)  # of a question or an answer: how many are open from here on
     source = Key(str, None)  # what `holdfast run` was called with: shown, never imported
     rolled_back = Key(list, _NONE)  # the undo steps that were executed
     rejected = Key(list, None)  # of a rollback: what did not verify

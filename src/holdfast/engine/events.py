@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from typing import Any
 
 from holdfast.codec import readable
@@ -180,6 +181,7 @@ class RunPaused(Event):
     """The run stopped, to be resumed: after the questions were answered, if it has any open."""
 
     questions: tuple[str, ...] = ()
+    until: datetime | None = None  # when a worker continues it by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,8 @@ def _plain(name: str, value: Any) -> Any:
     """A field of an event as JSON has it."""
     if isinstance(value, tuple) and name not in ("value", "result"):  # a list of names
         value = list(value)
+    if isinstance(value, datetime) and name == "until":
+        return value.isoformat()
     if isinstance(value, BaseException):
         return f"{type(value).__name__}: {_text(str, value)}"
     try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from holdfast.codec.meta import HOLDER, dump_meta
+from holdfast.codec.meta import DUE, HOLDER, dump_meta
 from holdfast.engine import events as ev
 from holdfast.engine.door import OpenedCheckpointer
 from holdfast.engine.holding.here import process_of
@@ -45,7 +46,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_at, append_if, thread_member
-from holdfast.kernel.core import Core
+from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.model import (
     Entry,
@@ -59,6 +60,10 @@ if TYPE_CHECKING:
     from holdfast.engine.child_runs import Parent
 
 
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_MOST_LABELS: Final = 20
+
+
 class Link(NamedTuple):
     """What a run belongs to."""
 
@@ -66,6 +71,7 @@ class Link(NamedTuple):
     owner: str | None = None
     listed: bool = False  # its thread's journal names it already
     source: str | None = None  # MODULE:NAME that it was started by; shown, never imported
+    labels: Mapping[str, str] = _NO_LABELS
 
 
 class Prepared(NamedTuple):
@@ -104,56 +110,101 @@ async def start(
 
     Raises `RunExistsError`, and `SerializeError` or `ReviveError` for the inputs.
     """
-    check_id("run_id", run_id)
-    program = _equipped(core, make)()
-    check_id("flow", program.flow.name)
-    encoding = compose.encode(core, run_id, inputs, root="inputs")
-    birth = core.journals.new_birth()
-    facts = {
-        **program.flow.stamp,
-        "structure": program.flow.structure,
-        "inputs_hash": comparable_hash(core, inputs),
-        "birth": birth,
-        "source": link.source,
-        **({} if child_of is None else child_of.facts),
-    }
-    program.begin(run_id, Stored(encoding, core.journals.decode))  # refuses inputs that do not fit
+    opening = _Opening(core, make, run_id, inputs, link)
+    program = opening.program
     presence = await presence_in(core, run_id, options)
     with presence.claiming(core, run_id, opening=True):
         lease = await _lease(core, presence, run_id, options)
-        facts[HOLDER] = str(presence.holder(lease))
+        holder = {HOLDER: str(presence.holder(lease))}
+        if child_of is not None:
+            await child_of.note(run_id)
+        facts = holder | ({} if child_of is None else child_of.facts)
+        opened = opening.append(Status.RUNNING, facts, thread_member(run_id, **holder))
+        entry = await drive(core, opened, options)
+        if child_of is not None:
+            await child_of.confirm()
+        mine = {**program.flow.stamp, **holder, **({} if child_of is None else child_of.term)}
+        hold = Hold(core, entry, presence, lease, mine, blocking=options.blocking)
+        run = make_run(program, hold, options, Resumption(opening.birth))
+        presence.register(run)  # before others may claim it
+        return Prepared(run, ev.RunStarted(run_id, program.flow.name))
+
+
+async def submit(
+    core: Core, make: Make, run_id: str, inputs: Any, options: Options, link: Link, due: int
+) -> None:
+    """Open a new run that a worker is to execute from this moment on, durably.
+
+    A run of this id that was begun with these inputs will do. Raises `RunExistsError` for one of
+    another flow, `InputMismatchError`, and `SerializeError` or `ReviveError` for the inputs.
+    """
+    opening = _Opening(core, make, run_id, inputs, link)
+    try:
+        await drive(core, opening.append(Status.SUBMITTED, {DUE: due}), options)
+    except RunExistsError:
+        history = await look(core, partial(History, core, run_id, whole=False), options)
+        if history.opening.flow != opening.program.flow.name:
+            raise
+        check_begun(opening.program, history, inputs)
+
+
+class _Opening:
+    """A run that is about to be opened. Raises if its inputs can't be stored or do not fit."""
+
+    def __init__(self, core: Core, make: Make, run_id: str, inputs: Any, link: Link) -> None:
+        check_id("run_id", run_id)
+        self.program = _equipped(core, make)()
+        self.birth = core.journals.new_birth()
+        self._core, self._run, self._link = core, run_id, link
+        flow = self.program.flow
+        check_id("flow", flow.name)
+        self._encoding = compose.encode(core, run_id, inputs, root="inputs")
+        self._facts: dict[str, Any] = {
+            **flow.stamp,
+            "structure": flow.structure,
+            "inputs_hash": comparable_hash(core, inputs),
+            "birth": self.birth,
+            "source": link.source,
+            "labels": _checked_labels(link.labels),
+        }
+        self.program.begin(run_id, Stored(self._encoding, core.journals.decode))
+
+    def append(
+        self, status: Status, facts: Mapping[str, Any], member: Draft | None = None
+    ) -> Op[Entry]:
+        """Append the opening. Raises `RunExistsError`."""
+        known = {name: fact for name, fact in self._facts.items() if fact is not None}
         opening = Draft(
             Kind.OPEN.value,
-            Status.RUNNING.value,
-            encoding,
+            status.value,
+            self._encoding,
             parent=None,
-            flow=program.flow.name,
-            thread=link.thread,
-            owner=link.owner,
-            meta=dump_meta({name: fact for name, fact in facts.items() if fact is not None}),
+            flow=self.program.flow.name,
+            thread=self._link.thread,
+            owner=self._link.owner,
+            meta=dump_meta({**known, **facts}),
         )
 
         def decide(head: Entry | None) -> Draft:
             if head is not None and head.status != Status.DELETED:
-                raise RunExistsError(run_id)
+                raise RunExistsError(self._run)
             return opening
 
-        if child_of is not None:
-            await child_of.note(run_id)
-        member = thread_member(run_id, **{HOLDER: str(facts[HOLDER])})
-        opened = append_if(core, run_id, decide, listed=link.listed, member=member)
-        entry = await drive(core, opened, options)
-        if child_of is not None:
-            await child_of.confirm()
-        mine = {
-            **program.flow.stamp,
-            HOLDER: facts[HOLDER],
-            **({} if child_of is None else child_of.term),
-        }
-        hold = Hold(core, entry, presence, lease, mine, blocking=options.blocking)
-        run = make_run(program, hold, options, Resumption(birth))
-        presence.register(run)  # before others may claim it
-        return Prepared(run, ev.RunStarted(run_id, program.flow.name))
+        member = member or thread_member(self._run)
+        return append_if(self._core, self._run, decide, listed=self._link.listed, member=member)
+
+
+def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
+    given: object = labels
+    if not isinstance(given, Mapping):
+        raise TypeError(f"labels must be a mapping of texts, not {given!r}")
+    if len(given) > _MOST_LABELS:
+        raise ValueError(f"a run may have {_MOST_LABELS} labels, not {len(given)}")
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str) or "=" in name:
+            raise TypeError(f"a label is a text and its name has no '=', not {name!r}: {value!r}")
+        check_id("label", f"{name}={value}")
+    return dict(given) or None
 
 
 async def resume(
@@ -210,7 +261,7 @@ async def _take_over(
             more = back.rejected if written else ()
             return await _take_over(core, make, run_id, inputs, options, make_run, child_of, more)
 
-    run = make_run(program, hold, options, resumption(claimed))
+    run = make_run(program, hold, options, resumption(core, claimed))
     presence.register(run)  # before others may claim it
     started = ev.RunStarted(run_id, program.flow.name, True, claimed.restored)
     return Prepared(run, started, rejected + claimed.rejected, again)

@@ -101,9 +101,7 @@ class Launcher:
         self.flows.add(flow)
         how = self.options(flow, given, listening=listening)
         run_id = given.get("run_id")
-        link = Link(given.get("thread_id"), given.get("owner"), source=call.source)
-        if link.thread is not None:
-            check_id("thread_id", link.thread)
+        link = _link(call, given)
         if resume and run_id is None:
             return await self._in_thread(core, call, how, link, make_run)
         name = new_id() if run_id is None else run_id
@@ -117,6 +115,15 @@ class Launcher:
             except RunExistsError:
                 if not resume:
                     raise  # otherwise someone else has just opened it: resume it, or wait for it
+
+    async def submit(self, core: Core, call: Call[Any], given: NewRun, due: int | None) -> str:
+        """Open the run of a call for a worker, to be executed from a moment on; returns its id."""
+        self.flows.add(call.flow)
+        how, run_id = self.options(call.flow, given), given.get("run_id") or new_id()
+        due = core.journals.clock.now() if due is None else due
+        make, link = call.flow.program, _link(call, given)
+        await launch.submit(core, make, run_id, call.inputs, how, link, due)
+        return run_id
 
     async def resume(
         self,
@@ -240,6 +247,15 @@ class Launcher:
             except RunActiveError:  # it was resumed since
                 if not may_wait():
                     raise
+
+
+def _link(call: Call[Any], given: NewRun) -> Link:
+    """What the run of a call belongs to."""
+    thread, labels = given.get("thread_id"), given.get("labels")
+    if thread is not None:
+        check_id("thread_id", thread)
+    link = Link(thread, given.get("owner"), source=call.source)
+    return link if labels is None else link._replace(labels=labels)
 
 
 class _Waiting:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
@@ -69,11 +69,12 @@ class RunOptions(TypedDict, total=False):
 
 
 class NewRun(RunOptions, total=False):
-    """Options of a new run: what it is called, and to whom it belongs."""
+    """Options of a new run: what it is called, to whom it belongs, and `labels` to find it by."""
 
     run_id: str | None
     thread_id: str | None
     owner: str | None
+    labels: Mapping[str, str] | None
 
 
 class Resume(RunOptions, total=False):
@@ -108,6 +109,7 @@ class Options:
     blocking: bool = (
         False  # nothing else runs on this event loop: sync steps and commits may block it
     )
+    parks: bool = False  # leave a run that has to wait for long; a worker continues it
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's
     trust: Trust = "verify"

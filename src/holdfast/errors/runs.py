@@ -170,12 +170,19 @@ class EndedWithFailureError(RunError):
 
 
 class RunPausedError(RunError):
-    """The run waits for an answer, or was asked to pause; the steps it finished are saved."""
+    """The run waits for an answer, or was asked to pause; the steps it finished are saved.
+
+    `until` is when a worker continues it by itself: it sleeps, or a question has a deadline.
+    """
 
     run_id: str
     questions: tuple[str, ...] = ()
+    until: datetime | None = None
 
     def __str__(self) -> str:
+        if not self.questions and self.until is not None:
+            when = self.until.isoformat(sep=" ", timespec="seconds")
+            return f"run {self.run_id!r} sleeps until {when}; a worker continues it then"
         if not self.questions:
             return f"run {self.run_id!r} is paused; resume it to continue"
         waiting = ", ".join(map(repr, self.questions))

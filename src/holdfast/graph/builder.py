@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime, timedelta
 from functools import partial
 from typing import (
     TYPE_CHECKING,
@@ -20,12 +21,14 @@ from typing import (
     get_origin,
 )
 
+from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import PathLike
 from holdfast.engine.command import Argv, Command
 from holdfast.engine.functions import hints_of, is_async
 from holdfast.engine.people.questions import FAIL, QuestionOptions
 from holdfast.engine.program import StepOptions, policy_of
 from holdfast.engine.signatures import shows
+from holdfast.engine.timers import Duration, Sleep
 from holdfast.engine.walking.plan import END, Node, Plan, Route
 from holdfast.errors import InvalidFlowError
 from holdfast.graph import question_nodes
@@ -133,6 +136,24 @@ class Graph(Generic[S]):
         asked = question_nodes.question(self._state, prompt, into, edit, show, options)
         self._nodes[name] = self._nodes[name]._replace(question=asked)
         return self
+
+    def add_sleep(
+        self,
+        name: str,
+        duration: timedelta | float | None = None,
+        *,
+        until: datetime | None = None,
+        merge: Callable[[S, dict[str, S]], Any] | None = None,
+        **parts: Unpack[Duration],
+    ) -> Self:
+        """Add a node that waits, `add_sleep("cool_down", hours=2)`, and leaves the state as it is.
+
+        Takes a timedelta or seconds, `days`, `hours`, `minutes` and `seconds`, or a moment: a naive
+        datetime is local time. When to wake up is recorded first, so that a resumed run waits only
+        for the rest. A worker leaves the run meanwhile, and continues it when it is due.
+        """
+        check_options("add_sleep", parts, Duration.__annotations__)
+        return self.add_node(name, Sleep(duration, until=until, **parts), merge=merge)
 
     def add_edge(self, source: str, target: str) -> Self:
         """Go from one node to another, or to END. Several from one node run side by side."""

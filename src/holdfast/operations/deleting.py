@@ -317,8 +317,8 @@ def until_done(core: Core, run: str, attempt: Callable[[], int | None]) -> int:
 
 
 def is_active(head: Entry) -> bool:
-    """Whether the run is live or paused."""
-    return head.status in (Status.RUNNING, Status.PAUSED)
+    """Whether the run is live, paused or still to be executed."""
+    return head.status in (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
 
 
 def _refuse_if_active(head: Entry, force: bool) -> bool:

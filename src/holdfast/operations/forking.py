@@ -31,6 +31,7 @@ _RECORDED: Final = (
     Kind.QUESTION,
     Kind.ANSWER,
     Kind.FAIL,
+    Kind.SLEEP,
 )
 
 

@@ -23,7 +23,7 @@ from holdfast.pipeline.definition import definition_schema
 from holdfast.pipeline.pipeline import Pipeline
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 from holdfast.pipeline.results import PipelineResult
-from holdfast.pipeline.steps import HumanInputStep, Step
+from holdfast.pipeline.steps import HumanInputStep, SleepStep, Step
 
 __all__ = [
     "HumanInputStep",
@@ -33,6 +33,7 @@ __all__ = [
     "Registry",
     "Retry",
     "ServiceRegistry",
+    "SleepStep",
     "Step",
     "definition_schema",
 ]

@@ -25,6 +25,7 @@ from holdfast.pipeline.steps import (
     FunctionStep,
     HumanInputStep,
     SettingError,
+    SleepStep,
     Step,
 )
 
@@ -42,7 +43,12 @@ _COMMON: Final = (
 _NAMING: Final = ("type", "function", "class", "step_class", "module")  # what a step does
 _TASK: Final = (*_COMMON, *_NAMING, "inputs", "retry", "timeout", "inline", "outputs", "reads")
 _ASKING: Final = ("prompt", "schema", "choices", "assignees", "deadline", "default", "show")
-_KEYS_OF: Final = {"task": _TASK, "human_input": ("type", *_COMMON, *_ASKING)}  # by type
+_SLEEPING: Final = ("inputs", "until", "days", "hours", "minutes", "seconds")
+_KEYS_OF: Final = {  # by type
+    "task": _TASK,
+    "human_input": ("type", *_COMMON, *_ASKING),
+    "sleep": ("type", *_COMMON, *_SLEEPING),
+}
 
 
 def definition_schema() -> dict[str, Any]:
@@ -225,6 +231,8 @@ def _made(
     name = settings.pop("id")
     if kind == "human_input":
         return HumanInputStep(name, **settings)
+    if kind == "sleep":
+        return SleepStep(name, **settings)
     if sum(key in given for key in ("function", "class", "step_class")) != 1:
         raise SettingError("", "needs either a function or a class")
     if "function" in given:

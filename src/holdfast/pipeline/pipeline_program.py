@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from holdfast.engine.people.questions import Question
 from holdfast.engine.program import Ready, Record, StepPolicy, Stored, Task
 from holdfast.engine.resume.history import History
 from holdfast.engine.run.failures import describe
+from holdfast.engine.timers import Sleep
 from holdfast.engine.walking import versions
 from holdfast.engine.walking.program import Fork, Walk, WalkingProgram, visit_key
 from holdfast.errors import (
@@ -166,7 +166,7 @@ class PipelineProgram(WalkingProgram):
         goes_back = name in walk.before or any(count > walk.visits.get(b, 0) for b in walk.before)
         if pause and count > 1 and goes_back and key not in self._answers:
             self._busy[key + _DELAY] = (walk, None)
-            return Task(key + _DELAY, name, asyncio.sleep, (pause,), recorded=False)
+            return Task(key + _DELAY, name, Sleep(pause), recorded=False)
         return self._step(walk, key, name)
 
     def seen(self, walk: Walk) -> Any:

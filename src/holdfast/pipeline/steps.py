@@ -14,6 +14,7 @@ from holdfast.engine.people.questions import FAIL, Inquiry
 from holdfast.engine.people.schema import schema_of
 from holdfast.engine.program import StepPolicy
 from holdfast.engine.retry import Retry
+from holdfast.engine.timers import Sleep
 from holdfast.pipeline.problems import shown
 from holdfast.pipeline.registry import Registry, ServiceRegistry
 
@@ -237,6 +238,57 @@ class HumanInputStep(Step):
             **({} if asked.default is FAIL else {"default": asked.default}),
             "show": self.show,
         }
+
+
+class SleepStep(Step):
+    """A step that waits, also if the process ends meanwhile: `SleepStep("cool_down", hours=2)`.
+
+    Takes a timedelta or seconds, `days`, `hours`, `minutes` and `seconds`, or a moment `until`,
+    which may be text such as "2026-12-24T18:00"; without an offset it is local time. Its output is
+    what it was given. A worker leaves the run meanwhile, and continues it when it is due.
+    """
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the word definitions use
+        duration: timedelta | float | None = None,
+        *,
+        until: datetime | str | None = None,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        **settings: Any,
+    ) -> None:
+        super().__init__(id, **settings)
+        for key in ("retry", "timeout"):
+            if settings.get(key) is not None:
+                raise SettingError(key, "means nothing for a step that waits")
+        parts = {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds}
+        self._parts = {key: _number(key, value) or 0 for key, value in parts.items() if value}
+        self._until = until
+        try:
+            moment = datetime.fromisoformat(until) if isinstance(until, str) else until
+            total = timedelta(**self._parts) if self._parts else duration
+            if self._parts and duration is not None:
+                raise TypeError("takes one duration, or days, hours, minutes and seconds")
+            self._sleep = Sleep(total, until=moment, passes_on=True)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise SettingError("", str(error)) from None
+
+    @property
+    def call(self) -> Callable[[Any], Any]:
+        """What waits."""
+        return self._sleep
+
+    def _kind(self, registry: Registry) -> dict[str, Any]:
+        if isinstance(self._until, datetime):
+            moment: str | None = self._until.isoformat()
+        else:
+            moment = self._until
+        if moment is not None:
+            return {"type": "sleep", "until": moment}
+        return {"type": "sleep", **(self._parts or {"seconds": self._sleep.seconds})}
 
 
 def _paths_in(claims: Claiming | None) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ Not here: executing, retrying and recording steps, and the engine that users cal
 from holdfast.engine.options import Strategy as CheckpointStrategy
 from holdfast.engine.people.questions import FAIL, Approval, Question
 from holdfast.engine.retry import Retry
-from holdfast.workflow.combinators import approve, ask, branch, for_each, parallel, read_run
+from holdfast.workflow.combinators import approve, ask, branch, for_each, parallel, read_run, sleep
 from holdfast.workflow.commands import command
 from holdfast.workflow.decorator import step
 from holdfast.workflow.flow import Flow, Workflow, workflow
@@ -43,6 +43,7 @@ __all__ = [
     "for_each",
     "parallel",
     "read_run",
+    "sleep",
     "step",
     "workflow",
 ]

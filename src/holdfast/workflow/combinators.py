@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from holdfast.engine.blocking import check_options
 from holdfast.engine.claims import Paths
 from holdfast.engine.context import state_of
 from holdfast.engine.effects import Effect, Mark, mark
@@ -24,9 +25,10 @@ from holdfast.engine.people.questions import (
 from holdfast.engine.program import PLAIN, StepPolicy, policy_of
 from holdfast.engine.retry import Retry
 from holdfast.engine.signatures import shows
+from holdfast.engine.timers import Duration, Sleep
 from holdfast.model import check_id
 from holdfast.workflow.decorator import step
-from holdfast.workflow.step import name_of
+from holdfast.workflow.step import Step, name_of
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -275,6 +277,25 @@ def approve(prompt: str, **options: Unpack[AskOptions]) -> Ask[Approval]:
     """Ask whether the run may continue; returns an `Approval`. Takes the options of `ask`."""
     options.setdefault("name", "approve")
     return ask(prompt, returns=Approval, **options)
+
+
+def sleep(
+    duration: timedelta | float | None = None,
+    *,
+    until: datetime | None = None,
+    name: str = "sleep",
+    **parts: Unpack[Duration],
+) -> Step[None]:
+    """Wait, `await sleep(days=3)`, also if the process ends meanwhile.
+
+    Takes a timedelta or seconds, `days`, `hours`, `minutes` and `seconds`, or a moment: a naive
+    datetime is local time. When to wake up is recorded first, so that a resumed run waits only for
+    the rest. A worker leaves the run meanwhile, and continues it when it is due.
+    """
+    check_options("sleep", parts, Duration.__annotations__)
+    return Step(
+        name, Sleep(duration, until=until, **parts), result_type=None, mark=mark("step", name)
+    )
 
 
 read_run = step(name="read_run")(state_of)

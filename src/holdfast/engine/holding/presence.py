@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
-from holdfast.codec.meta import Meta
+from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder, Lease
 from holdfast.engine.holding.slots import Beat, Seen
@@ -38,6 +39,7 @@ log = logging.getLogger("holdfast")
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed
 _SOON: Final = 0.2  # seconds, until a run that is about to end is looked at again
 _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
@@ -52,8 +54,15 @@ class _Owed(NamedTuple):
 
     core: ref[Core]
     run: str
-    meta: str
+    facts: Mapping[str, Any]  # that its release says
     left: ref[Run] | None  # by whom, if it was executed
+
+
+class Duty(NamedTuple):
+    """What a worker does."""
+
+    flows: tuple[str, ...]
+    at_once: int
 
 
 class Presence:
@@ -68,6 +77,8 @@ class Presence:
         self._claiming: dict[object, str] = {}
         self._opening: dict[object, str] = {}
         self._ending: dict[str, Sequence[Ending]] = {}  # of runs that were left
+        self._duties: dict[object, Duty] = {}  # of the workers here
+        self.permits: set[str] = set()  # that they hold
         self._claims = threading.Lock()  # of those who begin to claim
         self._lease: Lease | None = None
         self._nonces: set[str] = set()
@@ -161,7 +172,25 @@ class Presence:
     @property
     def _holds(self) -> bool:
         ending = any(map(self._is_ending, tuple(self._ending)))
-        return ending or bool(self._runs or self._claiming or self._opening)
+        busy = self._runs or self._claiming or self._opening or self._duties
+        return ending or bool(busy)
+
+    @contextmanager
+    def on_duty(self, duty: Duty) -> Iterator[None]:
+        """Show others what a worker of this process does, even while it executes nothing."""
+        mine = object()
+        self._duties[mine] = duty
+        try:
+            yield
+        finally:
+            del self._duties[mine]
+
+    def _shown(self, beat: Beat) -> Beat:
+        """A beat with what others should know."""
+        duties = tuple(self._duties.values())
+        flows = tuple(sorted({name for duty in duties for name in duty.flows}))
+        at_once = sum(duty.at_once for duty in duties)
+        return beat._replace(lag=self._lag(), flows=flows, at_once=at_once)
 
     # --- the lease
 
@@ -219,7 +248,7 @@ class Presence:
         clock = core.journals.clock
         began = clock.monotonic()
         identity = self._process.identity
-        beat = Beat(core.journals.new_birth(), "alive", identity, dead_after)
+        beat = self._shown(Beat(core.journals.new_birth(), "alive", identity, dead_after))
         slot = slots.take(core, beat, identity.place)
         self._nonces.add(beat.nonce)
         return Lease(slot, beat, began, clock)
@@ -280,7 +309,7 @@ class Presence:
 
     def _renew_in_time(self, core: Core, lease: Lease) -> None:
         try:
-            self._write(core, lease, lease.beat._replace(lag=self._lag()))
+            self._write(core, lease, self._shown(lease.beat))
         except HoldfastError as error:
             if lease.is_fresh:
                 return
@@ -307,7 +336,7 @@ class Presence:
 
     # --- runs that were left
 
-    def leave(self, run: Run, meta: str, ending: Sequence[Ending]) -> None:
+    def leave(self, run: Run, facts: Mapping[str, Any], ending: Sequence[Ending]) -> None:
         """Say in the run's journal that it is not executed any more, once its steps have ended.
 
         Takes no lock: a finalizer may call it.
@@ -318,10 +347,12 @@ class Presence:
                 one.add_done_callback(self._ring)
         lease = run.hold.lease
         if lease is not None and not lease.lost:
-            self._owe(run.core, run.run_id, meta, run)
+            self._owe(run.core, run.run_id, facts, run)
 
-    def _owe(self, core: Core, run: str, meta: str = "", left: Run | None = None) -> None:
-        self._owed.put(_Owed(ref(core), run, meta, None if left is None else ref(left)))
+    def _owe(
+        self, core: Core, run: str, facts: Mapping[str, Any] = _NONE, left: Run | None = None
+    ) -> None:
+        self._owed.put(_Owed(ref(core), run, facts, None if left is None else ref(left)))
         self._bell.put(None)
 
     def _ring(self, _: object) -> None:
@@ -348,7 +379,10 @@ class Presence:
             if head is None or self.is_executed(owed.run) or not self._is_ours(core, head):
                 # It has ended, or someone has claimed it: if this process did, it will leave it.
                 raise CheckpointNotFoundError(owed.run)
-            return Draft(Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=owed.meta)
+            facts = {**owed.facts, DUE: core.journals.clock.now()}
+            return Draft(
+                Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=dump_meta(facts)
+            )
 
         core = owed.core()
         if owed.left is not None and self.find(owed.run) is owed.left() is not None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, cast, get_args
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.holding.process import Identity
@@ -50,6 +50,8 @@ class Beat(NamedTuple):
     process: Identity
     dead_after: float = DEAD_AFTER
     lag: float = 0.0  # seconds that an event loop of the process was late
+    flows: tuple[str, ...] = ()  # whose runs the process executes as a worker
+    at_once: int = 0  # how many of them
 
     @property
     def every(self) -> float:
@@ -108,19 +110,24 @@ def write(core: Core, slot: Slot, beat: Beat) -> Slot | None:
 
     Raises `StoreError`; after `OutcomeUnknownError` the beat may be there.
     """
-    tip = Tip(process_journal(slot.number), slot.head)
-    facts = {
+    facts: dict[str, Any] = {
         "nonce": beat.nonce,
         "state": beat.state,
         "process": list(beat.process),
         "dead_after": float(beat.dead_after),
         "lag": round(beat.lag, 3),
     }
-    entry = core.journals.place(
-        tip,
-        Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=dump_meta(facts)),
-    )
-    return Slot(slot.number, entry, beat) if core.journals.store.erase(entry) else None
+    if beat.at_once:
+        facts |= {"flows": list(beat.flows), "at_once": beat.at_once}
+    entry = replace(core, process_journal(slot.number), slot.head, facts)
+    return None if entry is None else Slot(slot.number, entry, beat)
+
+
+def replace(core: Core, name: str, head: Entry | None, facts: Mapping[str, Any]) -> Entry | None:
+    """Replace the one row of a hidden journal; None if that is not its head any more. Blocks."""
+    gone = Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=dump_meta(facts))
+    entry = core.journals.place(Tip(name, head), gone)
+    return entry if core.journals.store.erase(entry) else None
 
 
 def take(core: Core, beat: Beat, place: str) -> Slot:
@@ -151,4 +158,5 @@ def _parse(head: Entry) -> Beat:
     if [type(field) for field in meta.process] != [str, str, int, str]:
         meta.refuse("it names no process")
     process = Identity(*meta.process)
-    return Beat(meta.nonce, cast("State", state), process, dead_after, lag)
+    flows = tuple(name for name in meta.flows if isinstance(name, str))
+    return Beat(meta.nonce, cast("State", state), process, dead_after, lag, flows, meta.at_once)

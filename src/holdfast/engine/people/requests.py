@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from holdfast.checkpoint import to_datetime
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
-from holdfast.engine.resume.history import History
+from holdfast.engine.resume.history import TIMER, WAITS, History
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -53,6 +53,8 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
         found = _continuable(run_id, head)
         if action == "cancel" and _is_idle(core, found) and not _has_to_undo(core, run_id):
             return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
+        if action == "pause" and (found.status == Status.SUBMITTED or _sleeps(found)):
+            return Draft(Kind.PAUSE.value, Status.PAUSED.value, meta=dump_meta(facts))
         return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
 
     yield from append_if(core, run_id, decide, behind_queued=True)
@@ -64,6 +66,11 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
         if child.status in (Status.RUNNING, Status.PAUSED):
             with suppress(RunFinishedError, CheckpointNotFoundError):  # since it was listed
                 yield from _ask_child(core, child.run_id, dump_meta(facts))
+
+
+def _sleeps(head: Entry) -> bool:
+    """Whether a run was left until a timer is due."""
+    return head.status == Status.PAUSED and Meta(head).reason == TIMER
 
 
 def _ask_child(core: Core, run_id: str, meta: str) -> Op[None]:
@@ -99,9 +106,9 @@ def answer(
         entry = _answerable(dialog, head, question)
         found = _pick(dialog, question)
         if found.is_overdue(_now(core)):
-            return _by_default(core, found, entry)
+            return _by_default(core, dialog, found, entry)
         _check_answer(core, found, encoding, by)
-        return _answered(found, entry, encoding, facts)
+        return _answered(core, dialog, found, entry, encoding, facts)
 
     entry = yield from append_if(core, run_id, decide, behind_queued=True)
     if Meta(entry).by == DEADLINE:
@@ -198,9 +205,18 @@ def _overdue_of(core: Core, flows: Collection[str] | None) -> list[Question]:
 
 def overdue(core: Core, history: History) -> bool:
     """Whether nobody answered in time what a run waits for."""
+    return any(due <= core.journals.clock.now() for due in deadlines(core, history).values())
+
+
+def deadlines(core: Core, history: History) -> dict[str, int]:
+    """Until when the open questions of a run are to be answered, where that is limited, by key."""
     dialog = Dialog(core, history.run)
     dialog.take(history.entries)
-    return any(found.is_overdue(_now(core)) for found in dialog.open_questions())
+    return {
+        found.key: to_micros(found.deadline)
+        for found in dialog.open_questions()
+        if found.deadline is not None
+    }
 
 
 def _expire(core: Core, question: Question) -> Op[None]:
@@ -212,26 +228,37 @@ def _expire(core: Core, question: Question) -> Op[None]:
         found = _pick(dialog, question.key)
         if not found.is_overdue(_now(core)):
             raise QuestionError(found.run_id, found.key, "was asked again since")
-        return _by_default(core, found, entry)
+        return _by_default(core, dialog, found, entry)
 
     yield from append_if(core, question.run_id, decide, behind_queued=True)
 
 
-def _answered(question: Question, head: Entry, encoding: bytes, facts: dict[str, Any]) -> Draft:
+def _answered(
+    core: Core,
+    dialog: Dialog,
+    question: Question,
+    head: Entry,
+    encoding: bytes,
+    facts: dict[str, Any],
+) -> Draft:
     """The entry of an answer. A run that waited for it is running again; one that failed, or that
     someone asked to pause, stays so."""
-    waited = head.kind == Kind.QUESTION or Meta(head).reason in ("questions", "child")
-    status = Status.RUNNING.value if waited and head.status == Status.PAUSED else head.status
+    waited = head.kind == Kind.QUESTION or Meta(head).reason in WAITS
+    status = head.status
+    facts = {**facts, "questions": len(dialog.open_questions()) - 1}
+    if waited and status == Status.PAUSED:
+        status = Status.RUNNING.value
+        facts[DUE] = core.journals.clock.now()
     return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))
 
 
-def _by_default(core: Core, question: Question, head: Entry) -> Draft:
+def _by_default(core: Core, dialog: Dialog, question: Question, head: Entry) -> Draft:
     """What is recorded when a deadline has passed."""
     fails = question.default is FAIL
     value = None if fails else question.default
     encoding = compose.encode(core, question.run_id, value, root="default")
     facts: dict[str, Any] = {"by": DEADLINE} | ({"expired": True} if fails else {})
-    return _answered(question, head, encoding, facts)
+    return _answered(core, dialog, question, head, encoding, facts)
 
 
 def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) -> None:

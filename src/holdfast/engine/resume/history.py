@@ -194,11 +194,32 @@ class History:
         """How often each step failed since the run last stopped, by step."""
         attempts: dict[str, int] = {}
         for entry in self.entries:
-            if entry.status in _STOPPED:
+            if self._stopped_at(entry):
                 attempts.clear()
-            elif entry.kind == Kind.FAIL and self.meta(entry).of == "attempt":
+            elif self._failed_attempt(entry):
                 attempts[str(entry.step)] = attempts.get(str(entry.step), 0) + 1
         return attempts
+
+    def due(self) -> dict[str, int]:
+        """When the steps that were waiting are to continue: sleeps, and further attempts."""
+        sleeps: dict[str, int] = {}
+        attempts: dict[str, int] = {}
+        for entry in self.entries:
+            if self._stopped_at(entry):
+                attempts.clear()
+            elif entry.kind == Kind.SLEEP or self._failed_attempt(entry):
+                found = sleeps if entry.kind == Kind.SLEEP else attempts
+                due = self.meta(entry).due
+                if due is not None:
+                    found[str(entry.step)] = due
+        return sleeps | attempts
+
+    def _failed_attempt(self, entry: Entry) -> bool:
+        return entry.kind == Kind.FAIL and self.meta(entry).of == "attempt"
+
+    def _stopped_at(self, entry: Entry) -> bool:
+        """Whether the run stopped here, rather than to wait for a timer."""
+        return entry.status in _STOPPED and self.meta(entry).reason != TIMER
 
     def wanted(self) -> str | None:
         """ "cancel" if someone asked for it and no holder has got to it yet."""
@@ -210,6 +231,12 @@ class History:
         found = (e for e in reversed(self.of(Kind.FAIL)) if self.meta(e).of == "rollback")
         return next(found, None)
 
+
+TIMER = "timer"
+"""Why a run is paused that a worker continues when it is due."""
+
+WAITS = ("child", "questions", TIMER)
+"""Why a run is paused that nobody asked to pause: an answer lets it continue."""
 
 _STOPPED = (Status.PAUSED, Status.FAILED, Status.OPEN)  # nobody executed the run from there on
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)

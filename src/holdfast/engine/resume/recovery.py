@@ -13,6 +13,7 @@ from holdfast.codec.meta import Meta
 from holdfast.engine import launch
 from holdfast.engine.holding.observing import Standing, look_again_within, standing
 from holdfast.engine.people import requests
+from holdfast.engine.resume.history import WAITS
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -163,7 +164,7 @@ def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
 def _waiting_root(core: Core, child: Entry, found: Standing) -> Orphan | None:
     """The run that waits for its child run, which was answered, and which nobody executes."""
     root = root_of(core, child.run)
-    if root is None or root.status != Status.PAUSED or Meta(root).reason not in _WAITS:
+    if root is None or root.status != Status.PAUSED or Meta(root).reason not in WAITS:
         return None
     since = to_datetime(child.at)
     answered = not found.undecided
@@ -177,6 +178,3 @@ def _waiting_root(core: Core, child: Entry, found: Standing) -> Orphan | None:
         found.undecided,
         found.patience,
     )
-
-
-_WAITS: Final = ("child", "questions")

@@ -247,7 +247,7 @@ def began_otherwise(program: Program, history: History, inputs: Any) -> bool:
     return False
 
 
-def resumption(claimed: Claimed) -> Resumption:
+def resumption(core: Core, claimed: Claimed) -> Resumption:
     """What happened in a run that is resumed."""
     history = claimed.history
     failed = history.rolling_back()
@@ -263,6 +263,8 @@ def resumption(claimed: Claimed) -> Resumption:
         deaths=history.deaths() + claimed.crashed,
         failed_attempts=history.failed_attempts(),
         cut_short=history.cut_short() if known is None else known,
+        due=history.due(),
+        deadlines=requests.deadlines(core, history),
         answers=history.answers(),
         wanted=history.wanted(),
         failure=None if failed is None else _recorded_failure(history, failed),

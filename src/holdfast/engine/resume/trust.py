@@ -131,7 +131,7 @@ def _kept(core: Core, history: History, to: Entry | None, oldest: Entry) -> tupl
 
 
 def _outlives_steps(entry: Entry) -> bool:
-    decided = entry.kind in (Kind.DECISION, Kind.QUESTION, Kind.ANSWER)
+    decided = entry.kind in (Kind.DECISION, Kind.QUESTION, Kind.ANSWER, Kind.SLEEP)
     return decided or (entry.kind == Kind.FAIL and Meta(entry).of in ("step", "run"))
 
 

@@ -12,6 +12,7 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from holdfast.checkpoint import to_micros
 from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
@@ -24,6 +25,7 @@ from holdfast.engine.run.calling import no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.failures import failure
 from holdfast.engine.run.threads import carried, in_thread, threads
+from holdfast.engine.timers import PARK_AFTER, Sleep, until
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -72,8 +74,9 @@ class Finished(NamedTuple):
     error: StepFailedError | None
     duration: float
     attempts: int
-    paused: bool = False  # a child run that waits for someone
+    paused: bool = False  # a child run that waits for someone, or for a timer
     claims: Mapping[str, Any] = _NONE  # what its entry says about the world
+    until: int | None = None  # when a child run that waits continues, in microseconds
 
 
 class Steps:
@@ -87,6 +90,8 @@ class Steps:
         self._failed = behind.failed_attempts
         self._cut_short = behind.cut_short
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
+        self._due = dict(behind.due)  # when a step that waits is to continue, as recorded
+        self._waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._ending: set[Ending] = set()  # threads, and what was dropped
@@ -119,13 +124,24 @@ class Steps:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
                 return self._collect(over)
-            if not self._running:
+            if not self._running or self.parked_until() is not None:
                 return []
             self._bell = asyncio.get_running_loop().create_future()
             try:
                 await self._bell
             finally:
                 self._bell = None
+
+    def parked_until(self) -> int | None:
+        """When the run is to be continued, if its tasks only wait, and long enough to leave it."""
+        run = self._run
+        if not run.options.parks or not self._running:
+            return None
+        if any(task.key not in self._waiting for task in self._running.values()):
+            return None
+        due = min(self._waiting[task.key] for task in self._running.values())
+        left = (due - run.core.journals.clock.now()) / 1e6
+        return due if left > PARK_AFTER else None
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
         """Their outcomes. One that ends the run must not take the others' results along.
@@ -209,6 +225,8 @@ class Steps:
         timeout in a step must not cancel the code that reads the events.
         """
         policy = task.policy
+        if self._run.options.parks and (isinstance(task.fn, Sleep) or policy.retry is not None):
+            return False  # the run may be left while it waits
         return (
             task.child is not None
             or policy.inline
@@ -248,10 +266,15 @@ class Steps:
             message = f"its process died {self.deaths} times; resume the run to try once more"
             error = StepFailedError(task.key, "crash", message, attempt - 1, "", run.run_id)
             return Finished(task, None, error, 0.0, attempt - 1)
+        due = None if isinstance(task.fn, Sleep) else self._due.get(task.key)
+        if due is not None and not await self._wait_until(task.key, due, here):
+            return None
         while True:
             try:
                 if task.fresh is not None and tries:
                     task.args = task.fresh()
+                if isinstance(task.fn, Sleep) and not await self._sleep(task, task.fn, here):
+                    return None
                 with self._interruptible(here and task.child is None):
                     value, claims = await self._attempt(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
@@ -267,12 +290,14 @@ class Steps:
                 return Finished(task, None, failed, perf_counter() - began, attempt)
             except _NotBegunError as stopped:
                 raise stopped.why from None
-            except RunPausedError:
+            except RunPausedError as waits:
                 if task.child is None:
                     raise
                 if run.wanted is None:
                     await run.hear()
-                return Finished(task, None, None, perf_counter() - began, attempt, paused=True)
+                due = None if waits.until is None else to_micros(waits.until)
+                spent = perf_counter() - began
+                return Finished(task, None, None, spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
                 times = self._broken[task.key] = self._broken.get(task.key, 0) + 1
                 hopeless = broke.as_failure(
@@ -310,15 +335,40 @@ class Steps:
         self, task: Task, attempt: int, why: Exception, delay: float, here: bool
     ) -> bool:
         """Record the failed attempt and wait; False if that was interrupted."""
+        due = self._run.core.journals.clock.now() + round(delay * 1e6)
         try:
-            await self._run.note_attempt(task, attempt, why, delay)
-            self.ring()
-            with self._interruptible(here):
-                await asyncio.sleep(delay)
+            await self._run.note_attempt(task, attempt, why, delay, due)
         except asyncio.CancelledError:
             if self._was_interrupted(here):
                 return False
             raise
+        return await self._wait_until(task.key, due, here, delay)
+
+    async def _sleep(self, task: Task, sleep: Sleep, here: bool) -> bool:
+        """Record when to wake up, unless that is known, and wait; False if that was interrupted."""
+        clock = self._run.core.journals.clock
+        due = self._due.get(task.key)
+        if due is None:
+            due = self._due[task.key] = sleep.wakes_at(clock.now())
+            await self._run.note_sleep(task, due)
+        within = None if sleep.seconds is None else (due - clock.now()) / 1e6
+        return await self._wait_until(task.key, due, here, within)
+
+    async def _wait_until(
+        self, key: str, due: int, here: bool, within: float | None = None
+    ) -> bool:
+        """Wait for a moment, and let the run be left meanwhile; False if that was interrupted."""
+        self._waiting[key] = due
+        self.ring()
+        try:
+            with self._interruptible(here):
+                await until(self._run.core.journals.clock, due, within)
+        except asyncio.CancelledError:
+            if self._was_interrupted(here):
+                return False
+            raise
+        finally:
+            del self._waiting[key]
         return True
 
     def _was_interrupted(self, here: bool) -> bool:
@@ -370,6 +420,8 @@ class Steps:
 
     async def _call(self, task: Task, info: StepInfo, here: bool) -> Any:
         assert task.fn is not None
+        if isinstance(task.fn, Sleep):  # it has slept
+            return task.fn.value(*task.args)
         if here or task.policy.inline or task.is_async:
             token = CURRENT_STEP.set(info)
             try:

@@ -9,13 +9,14 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.checkpoint import to_datetime
+from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
 from holdfast.engine.options import Options, Strategy
-from holdfast.engine.program import Program, Ready, Stored, Task
-from holdfast.engine.resume.history import answer_in
+from holdfast.engine.program import Program, Ready, Record, Stored, Task
+from holdfast.engine.resume.history import TIMER, answer_in
 from holdfast.engine.run import ending, left
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
@@ -81,6 +82,8 @@ class Run:
         self._stale = False  # the lease could not be renewed: nothing more may begin
         self._asked: float | None = None  # since when the loop has not turned
         self._child_waits = False
+        self._child_due: list[int] = []  # when child runs that wait are to be continued
+        self._deadlines = dict(behind.deadlines)  # of questions, by key
         self._answers_came = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.task: asyncio.Task[Any] | None = None  # the one that executes it
@@ -137,8 +140,8 @@ class Run:
         tip = self.core.journals.tip(self.run_id)
         if tip is not None:
             left.remember(tip.digest, cut_short)
-        meta = dump_meta({"cut_short": cut_short} if cut_short else {})
-        self.hold.presence.leave(self, meta, self.steps.drop())
+        facts = {"cut_short": cut_short} if cut_short else {}
+        self.hold.presence.leave(self, facts, self.steps.drop())
 
     def take_place_of(self, earlier: Run) -> None:
         """Replace a run that had to go back: for its callers it is the same run."""
@@ -224,18 +227,23 @@ class Run:
             await HAND_OVER
 
     async def note_attempt(
-        self, task: Task, attempt: int, error: BaseException, delay: float
+        self, task: Task, attempt: int, error: BaseException, delay: float, due: int
     ) -> None:
         """Record that an attempt failed: the next holder must not start counting anew."""
         message = f"{type_name(error)}: {error}"
         self.emit(
             ev.StepRetrying(self.run_id, task.key, task.name, attempt, message, round(delay, 3))
         )
-        facts = {"of": "attempt", "attempt": attempt}
+        facts = {"of": "attempt", "attempt": attempt, "due": due}
         note = self.recorder.note(
             Kind.FAIL, Status.RUNNING, facts, value=describe(error), step=task.key
         )
         await self.recorder.save([note])
+
+    async def note_sleep(self, task: Task, due: int) -> None:
+        """Record when a step wakes up: the next holder must not begin to wait anew."""
+        note = self.recorder.note(Kind.SLEEP, Status.RUNNING, {"due": due}, step=task.key)
+        await self.recorder.save_and_announce([note], urgent=True)
 
     # --- the loop
 
@@ -272,6 +280,9 @@ class Run:
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
+                due = None if tasks else steps.parked_until()
+                if due is not None and self.wanted is None:
+                    await self._park(due)
             elif self.wanted == "cancel":
                 return await ending.cancel(self)
             elif self.wanted == "timeout":
@@ -316,10 +327,17 @@ class Run:
             self.emit(ev.StepArgumentsChanged(self.run_id, key, name))
         if not ready.records:
             return
-        drafts = [self.recorder.draft(record) for record in ready.records]
         asked = [record for record in ready.records if record.kind == Kind.QUESTION]
-        if asked and not ready.tasks and not self.steps.running:
-            drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)  # nothing else to do
+        stops = bool(asked) and not ready.tasks and not self.steps.running  # nothing else to do
+        for record in asked:
+            self._note_deadline(record)
+            record.meta = {**record.meta, "questions": len(self.program.questions())}
+        if stops:
+            last = ready.records[-1]
+            last.meta = {**last.meta, **self._facts_of_pause()}
+        drafts = [self.recorder.draft(record) for record in ready.records]
+        if stops:
+            drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
             self._paused = True
         await self.recorder.save_and_announce(drafts, urgent=bool(asked), waits=True)
         for record in asked:
@@ -337,6 +355,7 @@ class Run:
                 bad.append((done.task, done.error))
             elif done.paused:
                 self._child_waits = True
+                self._child_due += [] if done.until is None else [done.until]
             else:
                 try:
                     item = self._prepared(done) if done.task.recorded else None
@@ -423,17 +442,52 @@ class Run:
         questions = tuple(self.program.questions())
         if not self._paused:
             waits = "questions" if questions and not self._child_waits else "child"
-            note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": self.wanted or waits})
+            facts = {"reason": self.wanted or waits}
+            if self.wanted is None:
+                facts |= self._facts_of_pause()
+            note = self.recorder.note(Kind.PAUSE, Status.PAUSED, facts)
             await self.recorder.save_and_announce([note], urgent=True)
             self._paused = True
             self._listen()
             if self.wanted == "cancel" or (self.wanted is None and self._answered()):
                 return
-        self.emit(ev.RunPaused(self.run_id, questions))
-        paused = RunPausedError(self.run_id, questions)
+        self._stop(questions, None if self.wanted else self._due_by())
+
+    async def _park(self, due: int) -> None:
+        """Leave a run that only waits for a timer: it is continued when that is due."""
+        due = min(due, self._due_by() or due)
+        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": TIMER, "due": due})
+        await self.recorder.save_and_announce([note], urgent=True)
+        self._paused = True
+        self._listen()
+        if self.wanted is None and not self._answered():
+            self._stop(tuple(self.program.questions()), due)
+
+    def _stop(self, questions: tuple[str, ...], due: int | None) -> NoReturn:
+        until = None if due is None else to_datetime(due)
+        self.emit(ev.RunPaused(self.run_id, questions, until))
+        paused = RunPausedError(self.run_id, questions, until)
         paused.state = self.program.state
         self.recorder.tell_if_unsaved(paused)
         raise paused
+
+    def _facts_of_pause(self) -> dict[str, Any]:
+        """What the entry says by which the run stops: when somebody should look at it again."""
+        due = self._due_by()
+        return {} if due is None else {"due": due}
+
+    def _due_by(self) -> int | None:
+        """When the run is to be continued if no answer comes: at a deadline, or for a child run."""
+        waits = [self._deadlines[key] for key in self.program.questions() if key in self._deadlines]
+        return min((*waits, *self._child_due), default=None)
+
+    def _note_deadline(self, record: Record) -> None:
+        asked = record.value
+        if "deadline" in asked:
+            self._deadlines[record.step] = asked["deadline"]
+        elif "within" in asked:
+            within = round(asked["within"] * 1e6)
+            self._deadlines[record.step] = self.core.journals.clock.now() + within
 
     # --- requests and answers
 

@@ -7,7 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from holdfast.codec.meta import CALLED_WITH, CHILD, EVIDENCE, dump_meta, may_claim, with_arguments
+from holdfast.codec.meta import (
+    CALLED_WITH,
+    CHILD,
+    DUE,
+    EVIDENCE,
+    dump_meta,
+    may_claim,
+    with_arguments,
+)
 from holdfast.engine import events as ev
 from holdfast.engine.options import Options
 from holdfast.engine.program import FlowInfo, Record
@@ -21,7 +29,7 @@ from holdfast.store import Work
 log = logging.getLogger("holdfast")
 
 _MAX_METAS: Final = 10_000
-_OF_ONE_RUN: Final = (CHILD, CALLED_WITH)  # in `meta`: hardly ever the same in another
+_OF_ONE_RUN: Final = (CHILD, CALLED_WITH, DUE)  # in `meta`: hardly ever the same in another
 
 
 class Recorder:

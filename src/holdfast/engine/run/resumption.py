@@ -17,6 +17,8 @@ class Resumption(NamedTuple):
     deaths: int = 0
     failed_attempts: Mapping[str, int] = _NONE
     cut_short: Mapping[str, int] = _NONE  # attempts that began and were dropped, by step
+    due: Mapping[str, int] = _NONE  # when steps that wait are to continue, in microseconds
+    deadlines: Mapping[str, int] = _NONE  # of open questions
     answers: Mapping[str, Any] = _NONE
     wanted: str | None = None
     waits: bool = False  # for answers that have not come

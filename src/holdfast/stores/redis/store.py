@@ -68,7 +68,7 @@ log: Final = logging.getLogger("holdfast")
 FORMAT: Final = b"1"
 SHARDS: Final = 64
 _WIDTH: Final = 19  # digits of a seq
-_LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value)
+_LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value, Status.SUBMITTED.value)
 _TRIES: Final = 100
 _VERDICTS: Final = verdict_journal("")
 

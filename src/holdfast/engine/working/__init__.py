@@ -1,0 +1,1 @@
+"""Workers: processes that execute runs which others submitted, left, or put to sleep."""
