@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
 
@@ -16,7 +17,7 @@ from holdfast.engine.blocking import (
 )
 from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, check_store, open_checkpointer
 from holdfast.engine.effects import Call
-from holdfast.engine.flow import Flow, Registry
+from holdfast.engine.flow import Flow, Registry, as_flow
 from holdfast.engine.handle import EventLog, RunHandle, Started
 from holdfast.engine.holding.slots import BEATS, DEAD_AFTER
 from holdfast.engine.launcher import Launcher, take
@@ -30,6 +31,10 @@ from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
+from holdfast.engine.timers import moment_of
+from holdfast.engine.working.listing import WorkerInfo, list_workers
+from holdfast.engine.working.signals import stopping
+from holdfast.engine.working.worker import Listener, Worker, WorkOptions, flows_of
 from holdfast.errors import CheckpointNotFoundError, RunStoppedError
 from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
@@ -206,6 +211,63 @@ class Engine(Door):
                 progress=progress,
             )
 
+    # --- workers
+
+    @shows(NewRun)
+    async def submit(
+        self,
+        call: Call[R],
+        *,
+        delay: timedelta | float | None = None,
+        at: datetime | None = None,
+        **options: Unpack[NewRun],
+    ) -> RunHandle[R]:
+        """Record a run for a worker to execute, after a `delay` or `at` a moment if given.
+
+        Returns when that is durable. Awaiting the handle waits for a worker. Submitting the same
+        call under the same `run_id` again changes nothing. Raises `RunExistsError` if the id is
+        taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
+        """
+        take("submit", call, options)
+        due = moment_of(delay, at)
+        with self._opened.use() as core:
+            run_id = await self._launcher.submit(core, call, options, due)
+        return RunHandle(self, run_id, call.flow.name, None)
+
+    async def work(
+        self,
+        *flows: Flow[Any],
+        at_once: int = 10,
+        per_flow: Mapping[str, int] | None = None,
+        drain: float = 30.0,
+        until_idle: bool = False,
+        stop: asyncio.Event | None = None,
+        listener: Listener | None = None,
+    ) -> int:
+        """Execute the runs of these flows, or of all that this engine knows, that nobody executes.
+
+        Those are runs that were submitted, whose sleep or deadline is over, that were answered, and
+        that a process left or died with. Up to `at_once` are executed here, and of each flow in
+        `per_flow` so many by all workers of the store together. It ends when `stop` is set; without
+        one, at SIGTERM or Ctrl-C in the main thread; with `until_idle`, when nothing is left to
+        do. Then runs may finish for `drain` seconds, and the rest is left to other workers.
+
+        Returns how many runs it has executed. `listener` is told of each.
+        """
+        limits = WorkOptions(at_once, per_flow or {}, drain, until_idle).check()
+        for flow in flows:
+            self._launcher.flows.add(as_flow(flow))
+        names = tuple(flow.name for flow in flows) or flows_of(self._launcher)
+        with self._opened.use() as core, stopping(stop) as told:
+            worker = Worker(core, self._launcher, names, limits, listener)
+            await worker.run(told)
+            return worker.done
+
+    async def workers(self) -> list[WorkerInfo]:
+        """The processes that execute runs of this store, or would: alive, as far as is known."""
+        with self._opened.use() as core:
+            return await core.off_loop(partial(list_workers, core))
+
     # --- runs by their ids
 
     @overload
@@ -334,6 +396,9 @@ class Engine(Door):
     stream_sync = blocking_iterator(stream)
     resume_stream_sync = blocking_iterator(resume_stream)
     recover_sync = blocking(recover)
+    submit_sync = blocking(submit)
+    work_sync = blocking(work)
+    workers_sync = blocking(workers)
     status_sync = blocking(status)
     outcome_sync = blocking(outcome)
     cancel_sync = blocking(cancel)

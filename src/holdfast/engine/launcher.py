@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -133,6 +134,7 @@ class Launcher:
         given: Resume,
         *,
         listening: bool = False,
+        parks: bool = False,
     ) -> Prepared | Recorded:
         """Resume a run, from another point or with another state if wanted."""
         if isinstance(run_id, Call):
@@ -148,6 +150,7 @@ class Launcher:
             self.flows.add(as_flow(flow))
         said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
+        how = replace(how, parks=parks)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()

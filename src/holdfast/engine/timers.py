@@ -81,6 +81,17 @@ async def until(clock: Clock, due: int, within: float | None = None) -> None:
         await asyncio.sleep(min(left, _LOOK))
 
 
+def moment_of(delay: timedelta | float | None, at: datetime | None) -> int | None:
+    """When something that is delayed is due, in microseconds since the epoch; None: now."""
+    if delay is not None and at is not None:
+        raise TypeError("give a delay, or at= a moment, not both")
+    if at is not None:
+        return Sleep(until=at).wakes_at(0)
+    if delay is None:
+        return None
+    return SYSTEM_CLOCK.now() + round(seconds_of("delay", delay) * 1e6)
+
+
 def seconds_of(what: str, duration: timedelta | float) -> float:
     """A duration in seconds. Raises `TypeError` and `ValueError` for what is none."""
     given: object = duration

@@ -1,0 +1,266 @@
+"""A worker: executes what nobody else does, within its limits, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Final, NamedTuple
+
+from holdfast.engine import launch
+from holdfast.engine.holding.presence import Duty, Presence
+from holdfast.engine.launcher import Launcher
+from holdfast.engine.working.candidates import Candidate, Finder
+from holdfast.engine.working.permits import Permit, Permits, check_limits
+from holdfast.errors import (
+    HoldfastError,
+    RunActiveError,
+    RunCancelledError,
+    RunError,
+    RunFinishedError,
+    RunPausedError,
+    StoreError,
+)
+from holdfast.kernel.core import Core
+
+log = logging.getLogger("holdfast")
+
+MOST_AT_ONCE: Final = 10_000
+_POLL: Final = 1.0  # seconds between two looks for runs
+_FIRST_PAUSE: Final = 1.0  # seconds, until a run that could not be claimed is tried again
+_LONGEST_PAUSE: Final = 60.0
+
+
+class WorkOptions(NamedTuple):
+    """The limits of a worker."""
+
+    at_once: int = 10
+    per_flow: Mapping[str, int] = {}
+    drain: float = 30.0
+    until_idle: bool = False
+
+    def check(self) -> WorkOptions:
+        """Raise `TypeError` or `ValueError` for limits that can't be."""
+        at_once: object = self.at_once
+        if isinstance(at_once, bool) or not isinstance(at_once, int):
+            raise TypeError(f"at_once is a number of runs, not {at_once!r}")
+        if not 1 <= at_once <= MOST_AT_ONCE:
+            raise ValueError(f"at_once must be between 1 and {MOST_AT_ONCE:,}, not {at_once}")
+        drain: object = self.drain
+        if isinstance(drain, bool) or not isinstance(drain, int | float):
+            raise TypeError(f"drain is a number of seconds, not {drain!r}")
+        if not 0 <= drain < math.inf:
+            raise ValueError(f"drain must be 0 seconds or more, not {drain}")
+        return self._replace(per_flow=check_limits(self.per_flow))
+
+
+class Work(NamedTuple):
+    """Something that a worker did: what its listener is told."""
+
+    what: str  # "began", "completed", "failed", "cancelled", "paused", "left" or "refused"
+    run_id: str
+    flow: str
+    seconds: float = 0.0
+    detail: str = ""
+
+
+Listener = Callable[[Work], object]
+
+
+class Worker:
+    """Executes the runs of some flows on this event loop."""
+
+    def __init__(
+        self,
+        core: Core,
+        launcher: Launcher,
+        flows: tuple[str, ...],
+        options: WorkOptions,
+        listener: Listener | None = None,
+    ) -> None:
+        self._core = core
+        self._launcher = launcher
+        self._duty = Duty(tuple(sorted(flows)), options.at_once)
+        self._options = options
+        self._listener = listener
+        self._finder = Finder(core, frozenset(flows))
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
+        self._not_before: dict[str, float] = {}  # runs that could not be claimed: when to try again
+        self._pauses: dict[str, float] = {}
+        self._bell = asyncio.Event()
+        self.done = 0  # runs that it has executed until they stopped
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop` is set, or until nothing is left if that was asked for; then drain."""
+        presence = await launch.presence_in(self._core, "", self._launcher.options(None, {}))
+        permits = Permits(self._core, presence, self._options.per_flow)
+        ringing = asyncio.create_task(self._ring_at(stop))
+        try:
+            with presence.on_duty(self._duty):
+                while not stop.is_set():
+                    self._bell.clear()
+                    found = await self._look(presence, permits)
+                    if self._options.until_idle and not self._tasks and not found:
+                        return
+                    await self._wait(found)
+                await self._drain()
+        finally:
+            ringing.cancel()
+            await self._leave()
+
+    async def _ring_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._bell.set()
+
+    async def _look(self, presence: Presence, permits: Permits) -> int:
+        """Begin what there is room for; returns how many runs were found."""
+        room = self._options.at_once - len(self._tasks)
+        if room <= 0:
+            return 0
+        try:
+            if presence.lease_at_hand(self._core) is None:
+                dead_after = self._launcher.dead_after
+                await self._core.off_loop(partial(presence.lease, self._core, dead_after))
+            found = await self._core.off_loop(self._finder.find)
+        except StoreError as error:
+            log.warning("the worker can't look for runs: %s", error)
+            return 1
+        ready = [one for one in found if self._may_try(one.run_id)]
+        share = min(room, math.ceil(len(ready) / self._finder.workers))
+        for one in ready[:share]:
+            task = asyncio.create_task(self._execute(one, presence, permits))
+            self._tasks[one.run_id] = task
+            task.add_done_callback(partial(self._over, one.run_id))
+        return sum(1 for one in found if one.run_id not in self._pauses)
+
+    def _may_try(self, run_id: str) -> bool:
+        return run_id not in self._tasks and monotonic() >= self._not_before.get(run_id, 0.0)
+
+    def _over(self, run_id: str, task: asyncio.Task[None]) -> None:
+        self._tasks.pop(run_id, None)
+        self._finder.taken(run_id)
+        self._bell.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the worker failed in run %s", run_id, exc_info=error)
+
+    async def _wait(self, found: int) -> None:
+        """Until a run has stopped, or it is time to look again."""
+        full = len(self._tasks) >= self._options.at_once
+        seconds = None if full else min(_POLL * _jitter(), self._finder.due_in)
+        if not full and found > len(self._tasks):
+            seconds = 0.05  # others look, too: leave them some
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._bell.wait()
+
+    # --- one run
+
+    async def _execute(self, one: Candidate, presence: Presence, permits: Permits) -> None:
+        permit = None
+        if permits.limits(one.flow):
+            permit = await self._permit(one, presence, permits)
+            if permit is None:
+                self._try_again_later(one.run_id, _POLL)
+                return
+        try:
+            await self._claim_and_execute(one)
+        finally:
+            if permit is not None:
+                await asyncio.shield(self._core.off_loop(partial(permits.give_back, permit)))
+
+    async def _permit(self, one: Candidate, presence: Presence, permits: Permits) -> Permit | None:
+        holder = presence.holder(presence.lease_at_hand(self._core))
+        try:
+            return await self._core.off_loop(partial(permits.take, one.flow, holder))
+        except StoreError:
+            return None
+
+    async def _claim_and_execute(self, one: Candidate) -> None:
+        began = monotonic()
+        try:
+            ready = await self._launcher.resume(
+                self._core, one.run_id, None, {"wait": False}, parks=True
+            )
+        except (RunActiveError, RunFinishedError):
+            self._try_again_later(one.run_id, _POLL)  # another process was faster
+            return
+        except HoldfastError as error:
+            self._refused(one, error)
+            return
+        self._tell("began", one, began)
+        try:
+            await launch.execute(ready)
+        except asyncio.CancelledError:
+            self._tell("left", one, began)
+            raise
+        except RunPausedError as paused:
+            until = "" if paused.until is None else paused.until.isoformat(timespec="seconds")
+            self._tell("paused", one, began, until)
+        except RunCancelledError:
+            self._tell("cancelled", one, began)
+        except RunError as error:
+            self._tell("failed", one, began, str(error))
+        except HoldfastError as error:
+            self._refused(one, error)
+            return
+        except Exception as error:
+            self._tell("failed", one, began, f"{type(error).__name__}: {error}")
+        else:
+            self._tell("completed", one, began)
+        self.done += 1
+        self._pauses.pop(one.run_id, None)
+        self._try_again_later(one.run_id, _POLL)  # the index may lag behind
+
+    def _refused(self, one: Candidate, error: HoldfastError) -> None:
+        """A run could not be claimed or saved: leave it to others for a while."""
+        pause = self._pauses.get(one.run_id, _FIRST_PAUSE)
+        self._pauses[one.run_id] = min(2 * pause, _LONGEST_PAUSE)
+        if pause == _FIRST_PAUSE:
+            log.warning("run %s is left alone for now: %s", one.run_id, error)
+        self._try_again_later(one.run_id, pause)
+        self._tell("refused", one, monotonic(), str(error))
+
+    def _try_again_later(self, run_id: str, seconds: float) -> None:
+        now = monotonic()
+        if len(self._not_before) > 10_000:
+            self._not_before = {run: at for run, at in self._not_before.items() if at > now}
+        self._not_before[run_id] = now + seconds
+
+    def _tell(self, what: str, one: Candidate, began: float, detail: str = "") -> None:
+        if self._listener is not None:
+            try:
+                self._listener(Work(what, one.run_id, one.flow, monotonic() - began, detail))
+            except Exception:
+                log.exception("the listener of a worker failed")
+
+    # --- the end
+
+    async def _drain(self) -> None:
+        """Let the runs that are under way finish, for as long as that may take."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=self._options.drain)
+
+    async def _leave(self) -> None:
+        """Stop executing what is still under way, and leave it to others."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def flows_of(launcher: Launcher) -> tuple[str, ...]:
+    """The names of the flows that a worker of this engine executes. Raises `TypeError` for none."""
+    names: tuple[str, ...] = tuple(launcher.flows.names)
+    if not names:
+        raise TypeError("a worker needs flows: work(digest, ...), or Engine(store, flows=[digest])")
+    return names
+
+
+def _jitter() -> float:
+    """So that workers that were started together do not look together for ever."""
+    return random.uniform(0.8, 1.2)  # noqa: S311 - nothing secret
