@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+from datetime import UTC
 from typing import Any
 
 from hypothesis import given
@@ -49,6 +50,7 @@ def made(kind: type[Event], data: st.DataObject) -> Event:
         "float | None": st.none() | st.floats(0, 1),
         "Any": values() | st.builds(Awkward) | st.builds(Awkward, st.just("repr")),
         "BaseException": st.builds(ValueError, text) | st.builds(SilentError),
+        "datetime | None": st.none() | st.datetimes(timezones=st.just(UTC)),
         "tuple[str, ...]": st.lists(text).map(tuple),
         "dict[str, str]": st.dictionaries(text, text),
     }

@@ -26,7 +26,7 @@ from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
 from holdfast.engine.picture import picture
 from holdfast.engine.resume import recovery
-from holdfast.engine.resume.activity import activity_of
+from holdfast.engine.resume.activity import activity_of, is_for_workers
 from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
@@ -292,7 +292,8 @@ class Engine(Door):
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Any:
         """Wait for the end of a run that others execute; returns its result, or raises its error.
 
-        Raises `RunPausedError` if it is paused, `RunStoppedError` if nobody executes it, and
+        A run that was submitted is waited for until a worker has executed it. Raises
+        `RunPausedError` if it is paused, `RunStoppedError` if nobody executes it, and
         `TimeoutError` after `timeout` seconds.
         """
 
@@ -300,6 +301,8 @@ class Engine(Door):
             known = reading.run(core, run_id)
             if known is None:
                 raise CheckpointNotFoundError(run_id)
+            if is_for_workers(core, run_id):
+                return True
             activity = activity_of(core, known)
             if known.status == Status.OPEN or activity.orphaned or activity.answered:
                 raise RunStoppedError(run_id)

@@ -228,7 +228,7 @@ class Presence:
                 core.at_close.append(self.part_from)
             lease = self._lease
             if lease is not None and not lease.lost:
-                self._write(core, lease, lease.beat)
+                self._write(core, lease, self._shown(lease.beat))
             if lease is None or lease.lost:
                 lease = self._lease = self._take(core, dead_after)
             self._idle_since = None
@@ -241,7 +241,7 @@ class Presence:
         """Beat now; whether the lease is fresh. Blocks; raises `StoreError`."""
         with self._slot:
             if not lease.is_fresh and not lease.lost:
-                self._write(core, lease, lease.beat)
+                self._write(core, lease, self._shown(lease.beat))
         return lease.is_fresh
 
     def _take(self, core: Core, dead_after: float) -> Lease:

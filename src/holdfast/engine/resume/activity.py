@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.checkpoint import RunInfo
+from holdfast.codec.meta import Meta
 from holdfast.engine.holding.observing import standing
+from holdfast.engine.resume.history import TIMER
 from holdfast.kernel.core import Core
 from holdfast.model import Status
 
@@ -16,6 +18,19 @@ class Activity(NamedTuple):
     holder: str | None  # host and pid, dead or alive; None if none is known
     orphaned: bool  # the run is under way, and nobody executes it
     answered: bool  # it paused for an answer, which has come: it waits to be resumed
+
+
+def is_for_workers(core: Core, run_id: str) -> bool:
+    """Whether a worker is to continue a run that has not stopped for people. Blocks."""
+    head = core.journals.head(run_id)
+    if head is None:
+        return False
+    if head.status == Status.PAUSED:
+        return Meta(head).due is not None and Meta(head).reason in (TIMER, "child")
+    if head.status == Status.RUNNING:
+        opening = core.journals.opening(run_id)
+        return opening is not None and opening.status == Status.SUBMITTED
+    return head.status == Status.SUBMITTED
 
 
 def activity_of(core: Core, run: RunInfo) -> Activity:

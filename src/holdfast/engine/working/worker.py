@@ -92,7 +92,9 @@ class Worker:
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
         self._not_before: dict[str, float] = {}  # runs that could not be claimed: when to try again
         self._pauses: dict[str, float] = {}
+        self._full: dict[str, float] = {}  # flows all of whose permits are taken: until when
         self._bell = asyncio.Event()
+        self._shown = False  # others see in our slot what we do
         self.done = 0  # runs that it has executed until they stopped
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -123,14 +125,15 @@ class Worker:
         if room <= 0:
             return 0
         try:
-            if presence.lease_at_hand(self._core) is None:
+            if not self._shown or presence.lease_at_hand(self._core) is None:
                 dead_after = self._launcher.dead_after
                 await self._core.off_loop(partial(presence.lease, self._core, dead_after))
+                self._shown = True
             found = await self._core.off_loop(self._finder.find)
         except StoreError as error:
             log.warning("the worker can't look for runs: %s", error)
             return 1
-        ready = [one for one in found if self._may_try(one.run_id)]
+        ready = [one for one in found if self._may_try(one)]
         share = min(room, math.ceil(len(ready) / self._finder.workers))
         for one in ready[:share]:
             task = asyncio.create_task(self._execute(one, presence, permits))
@@ -138,8 +141,9 @@ class Worker:
             task.add_done_callback(partial(self._over, one.run_id))
         return sum(1 for one in found if one.run_id not in self._pauses)
 
-    def _may_try(self, run_id: str) -> bool:
-        return run_id not in self._tasks and monotonic() >= self._not_before.get(run_id, 0.0)
+    def _may_try(self, one: Candidate) -> bool:
+        not_before = max(self._not_before.get(one.run_id, 0.0), self._full.get(one.flow, 0.0))
+        return one.run_id not in self._tasks and monotonic() >= not_before
 
     def _over(self, run_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(run_id, None)
@@ -165,13 +169,14 @@ class Worker:
         if permits.limits(one.flow):
             permit = await self._permit(one, presence, permits)
             if permit is None:
-                self._try_again_later(one.run_id, _POLL)
+                self._full[one.flow] = monotonic() + _POLL
                 return
         try:
             await self._claim_and_execute(one)
         finally:
             if permit is not None:
                 await asyncio.shield(self._core.off_loop(partial(permits.give_back, permit)))
+                self._full.pop(one.flow, None)
 
     async def _permit(self, one: Candidate, presence: Presence, permits: Permits) -> Permit | None:
         holder = presence.holder(presence.lease_at_hand(self._core))
