@@ -31,7 +31,7 @@ from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
-from holdfast.engine.timers import moment_of
+from holdfast.engine.timers import pause_before
 from holdfast.engine.working.listing import WorkerInfo, list_workers
 from holdfast.engine.working.signals import stopping
 from holdfast.engine.working.worker import Listener, Worker, WorkOptions, flows_of
@@ -229,9 +229,9 @@ class Engine(Door):
         taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
         """
         take("submit", call, options)
-        due = moment_of(delay, at)
+        first = pause_before(delay, at)
         with self._opened.use() as core:
-            run_id = await self._launcher.submit(core, call, options, due)
+            run_id = await self._launcher.submit(core, call, options, first)
         return RunHandle(self, run_id, call.flow.name, None)
 
     async def work(

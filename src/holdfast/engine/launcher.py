@@ -24,6 +24,7 @@ from holdfast.engine.launch import Link, Prepared, Recorded
 from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import look_at
+from holdfast.engine.timers import Sleep
 from holdfast.errors import (
     CheckpointNotFoundError,
     RunActiveError,
@@ -117,11 +118,11 @@ class Launcher:
                 if not resume:
                     raise  # otherwise someone else has just opened it: resume it, or wait for it
 
-    async def submit(self, core: Core, call: Call[Any], given: NewRun, due: int | None) -> str:
-        """Open the run of a call for a worker, to be executed from a moment on; returns its id."""
+    async def submit(self, core: Core, call: Call[Any], given: NewRun, first: Sleep) -> str:
+        """Open the run of a call for a worker, to be executed after a pause; returns its id."""
         self.flows.add(call.flow)
         how, run_id = self.options(call.flow, given), given.get("run_id") or new_id()
-        due = core.journals.clock.now() if due is None else due
+        due = first.wakes_at(core.journals.clock.now())
         make, link = call.flow.program, _link(call, given)
         await launch.submit(core, make, run_id, call.inputs, how, link, due)
         return run_id

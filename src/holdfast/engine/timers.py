@@ -81,15 +81,13 @@ async def until(clock: Clock, due: int, within: float | None = None) -> None:
         await asyncio.sleep(min(left, _LOOK))
 
 
-def moment_of(delay: timedelta | float | None, at: datetime | None) -> int | None:
-    """When something that is delayed is due, in microseconds since the epoch; None: now."""
+def pause_before(delay: timedelta | float | None, at: datetime | None) -> Sleep:
+    """How long something that is delayed waits, or until when. Raises what `Sleep` does."""
     if delay is not None and at is not None:
         raise TypeError("give a delay, or at= a moment, not both")
     if at is not None:
-        return Sleep(until=at).wakes_at(0)
-    if delay is None:
-        return None
-    return SYSTEM_CLOCK.now() + round(seconds_of("delay", delay) * 1e6)
+        return Sleep(until=at)
+    return Sleep(0.0 if delay is None else seconds_of("delay", delay))
 
 
 def seconds_of(what: str, duration: timedelta | float) -> float:

@@ -1,0 +1,403 @@
+"""Sleeps, pauses before another attempt and deadlines: they outlive processes and clock changes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.checkpoint import to_datetime, to_micros
+from holdfast.graph import END, Graph
+from holdfast.model import Kind
+from holdfast.pipeline import Pipeline, SleepStep
+from holdfast.workflow import Retry, ask, parallel, sleep, step, workflow
+from tests.faults import FakeClock
+from tests.holders import dying
+
+MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+DAY = 86_400.0
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(to_micros(MONDAY))
+
+
+@pytest.fixture
+def engine(url: str, clock: FakeClock) -> hf.Engine:
+    """An engine whose time stands still."""
+    return hf.Engine(hf.Checkpointer(url, clock=clock))
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch, clock: FakeClock) -> list[float]:
+    """What was slept: the clock moves on at once."""
+    found: list[float] = []
+    real = asyncio.sleep
+
+    async def jump(seconds: float, result: Any = None) -> Any:
+        if seconds > 1:
+            found.append(seconds)
+            clock.advance(seconds)
+        await real(0)
+        return result
+
+    monkeypatch.setattr(asyncio, "sleep", jump)
+    return found
+
+
+def _kinds(engine: hf.Engine, run_id: str) -> list[str]:
+    journals = engine.checkpointer.core.journals
+    return [entry.kind for entry in journals.entries(run_id)]
+
+
+calls: list[str] = []
+
+
+@step
+def work(name: str) -> str:
+    calls.append(name)
+    return name
+
+
+@workflow
+async def patient(days: float) -> str:
+    before = await work("before")
+    await sleep(days=days)
+    return before + await work("after")
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    calls.clear()
+
+
+def test_a_workflow_sleeps_and_continues(engine: hf.Engine, slept: list[float]) -> None:
+    async def main() -> None:
+        assert await engine.run(patient(0.5), run_id="r") == "beforeafter"
+        assert sum(slept) == pytest.approx(DAY / 2, abs=1)
+        assert await engine.run(patient(0.5), run_id="r", resume=True) == "beforeafter"
+
+    asyncio.run(main())
+    assert calls == ["before", "after"]
+
+
+def test_a_resumed_run_sleeps_only_for_the_rest(
+    engine: hf.Engine, clock: FakeClock, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        real = asyncio.sleep
+
+        async def crash(seconds: float) -> None:
+            if seconds > 1:
+                raise SystemExit
+            await real(seconds)
+
+        with dying(engine.checkpointer.core), monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", crash)
+            with pytest.raises(SystemExit):
+                await engine.run(patient(3), run_id="r")
+        clock.advance(2 * DAY)
+        slept.clear()
+        assert await engine.run(patient(3), run_id="r", resume=True) == "beforeafter"
+        assert sum(slept) == pytest.approx(DAY, abs=1)
+        assert _kinds(engine, "r").count(Kind.SLEEP) == 1
+
+    asyncio.run(main())
+    assert calls == ["before", "after"]
+
+
+def test_an_hour_takes_an_hour_though_the_clock_is_set_back(
+    engine: hf.Engine, clock: FakeClock, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of the event loop goes on; the wall clock jumps back by a day."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        began, real = loop.time(), loop.time
+        monkeypatch.setattr(loop, "time", lambda: began + clock.monotonic() + (real() - began))
+        jump = asyncio.sleep
+
+        async def set_back(seconds: float) -> None:
+            if len(slept) == 1:
+                clock.step(-DAY)
+            await jump(seconds)
+
+        monkeypatch.setattr(asyncio, "sleep", set_back)
+        await engine.run(patient(1 / 24), run_id="r")
+        assert sum(slept) == pytest.approx(3600, abs=1)
+
+    asyncio.run(main())
+
+
+def test_until_is_a_moment_of_the_wall_clock(
+    engine: hf.Engine, clock: FakeClock, slept: list[float]
+) -> None:
+    @workflow
+    async def evening() -> str:
+        await hf.sleep(until=MONDAY + timedelta(hours=9))
+        return "done"
+
+    async def main() -> None:
+        await engine.run(evening(), run_id="r")
+        assert to_datetime(clock.now()) == MONDAY + timedelta(hours=9)
+        slept.clear()
+        await engine.run(evening(), run_id="past")
+
+    asyncio.run(main())
+    assert slept == []
+
+
+def test_a_graph_sleeps_between_nodes(engine: hf.Engine, slept: list[float]) -> None:
+    graph = Graph(dict, name="g")
+    graph.add_node("a", lambda state: {"n": 1})
+    graph.add_sleep("wait", hours=1)
+    graph.add_node("b", lambda state: {"n": state["n"] + 1})
+    graph.add_edge("a", "wait").add_edge("wait", "b").add_edge("b", END).set_entry("a")
+    app = graph.compile()
+    result = asyncio.run(engine.run(app({}), run_id="r"))
+    assert result == {"n": 2}
+    assert sum(slept) == pytest.approx(3600, abs=1)
+
+
+def test_a_pipeline_sleeps_and_passes_its_data_on(engine: hf.Engine, slept: list[float]) -> None:
+    definition = {
+        "name": "p",
+        "steps": [
+            {"id": "a", "function": "double"},
+            {"id": "wait", "type": "sleep", "minutes": 30},
+            {"id": "b", "function": "double"},
+        ],
+        "flow": {
+            "start_at": "a",
+            "paths": [
+                {"from": "a", "to": "wait"},
+                {"from": "wait", "to": "b"},
+                {"from": "b", "to": "end"},
+            ],
+        },
+    }
+    pipeline = Pipeline.from_dict(definition, registry={"double": lambda data: data * 2})
+    result = asyncio.run(engine.run(pipeline(3), run_id="r"))
+    assert result.output == 12
+    assert sum(slept) == pytest.approx(1800, abs=1)
+    assert pipeline.to_dict()["steps"][1] == {"id": "wait", "type": "sleep", "minutes": 30}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "needs a duration"),
+        ({"hours": -1}, "between now and 100 years"),
+        ({"hours": 1, "until": "2026-01-01"}, "needs a duration"),
+        ({"until": "tomorrow"}, "Invalid isoformat"),
+        ({"hours": "1"}, "must be a number"),
+    ],
+)
+def test_a_pipelines_sleep_says_what_is_wrong_with_it(settings: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        SleepStep("wait", **settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ((), {}, "needs a duration"),
+        ((1,), {"until": MONDAY}, "needs a duration"),
+        ((1,), {"hours": 2}, "one duration"),
+        (("1",), {}, "timedelta or a number"),
+        ((True,), {}, "timedelta or a number"),
+        ((float("nan"),), {}, "between now"),
+        ((-1,), {}, "between now"),
+        ((), {"days": 40_000}, "between now"),
+        ((), {"day": 1}, "did you mean 'days'"),
+        ((), {"until": "monday"}, "a datetime"),
+    ],
+)
+def test_a_sleep_says_what_is_wrong_with_it(arguments: Any, options: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        sleep(*arguments, **options)
+
+
+def test_a_sleep_outside_of_a_flow_just_sleeps() -> None:
+    async def main() -> None:
+        await sleep(0.01)
+
+    asyncio.run(main())
+    sleep(0.01).result()
+
+
+def test_a_worker_leaves_a_run_that_sleeps_for_long_and_continues_it_when_it_is_due(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    async def main() -> None:
+        handle = await engine.submit(patient(3), run_id="r")
+        assert await engine.work(patient, until_idle=True) == 1
+        assert await handle.status() == hf.Status.PAUSED
+        clock.advance(2 * DAY)
+        assert await engine.work(patient, until_idle=True) == 0
+        clock.advance(DAY)
+        assert await engine.work(patient, until_idle=True) == 1
+        assert await handle == "beforeafter"
+
+    asyncio.run(main())
+    assert calls == ["before", "after"]
+
+
+def test_a_sleeping_child_run_is_left_with_its_parent_and_both_continue(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    @workflow
+    async def parent() -> str:
+        first, second = await parallel(patient(1), patient(2))
+        return first + second
+
+    async def main() -> None:
+        handle = await engine.submit(parent(), run_id="r")
+        for _ in range(3):
+            await engine.work(parent, until_idle=True)
+            clock.advance(DAY)
+        assert await handle.status() == hf.Status.COMPLETED
+
+    asyncio.run(main())
+    assert sorted(calls) == ["after", "after", "before", "before"]
+
+
+def test_a_pause_before_another_attempt_outlives_the_process(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    tries: list[int] = []
+
+    @step(retry=Retry(3, backoff=3600, longest=3600, jitter=0))
+    def flaky() -> str:
+        tries.append(clock.now())
+        if len(tries) < 3:
+            raise OSError("not yet")
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        return await flaky()
+
+    async def main() -> None:
+        handle = await engine.submit(flow(), run_id="r")
+        for expected in (1, 1, 2, 2, 3):
+            await engine.work(flow, until_idle=True)
+            assert len(tries) == expected
+            clock.advance(1801)
+        assert await handle == "done"
+
+    asyncio.run(main())
+
+
+def test_a_crash_while_a_retry_waits_does_not_shorten_the_wait(
+    engine: hf.Engine, clock: FakeClock, slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+
+    @step(retry=Retry(2, backoff=50, jitter=0))
+    async def flaky() -> str:
+        tries.append(clock.now())
+        if len(tries) < 2:
+            raise OSError("not yet")
+        return "done"
+
+    @workflow
+    async def flow() -> str:
+        return await flaky()
+
+    async def main() -> None:
+        async def crash(seconds: float) -> None:
+            raise SystemExit
+
+        with dying(engine.checkpointer.core), monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", crash)
+            with pytest.raises(SystemExit):
+                await engine.run(flow(), run_id="r")
+        clock.advance(20)
+        assert await engine.run(flow(), run_id="r", resume=True) == "done"
+        assert sum(slept) == pytest.approx(30, abs=1)
+
+    asyncio.run(main())
+    assert len(tries) == 2
+
+
+def test_a_worker_answers_what_nobody_answered_in_time(engine: hf.Engine, clock: FakeClock) -> None:
+    @workflow
+    async def flow() -> str:
+        return await ask("Well?", returns=str, deadline=DAY, default="never mind")
+
+    async def main() -> None:
+        handle = await engine.submit(flow(), run_id="r")
+        await engine.work(flow, until_idle=True)
+        with pytest.raises(hf.RunPausedError):
+            await handle
+        clock.advance(DAY + 1)
+        await engine.work(flow, until_idle=True)
+        assert await handle == "never mind"
+
+    asyncio.run(main())
+
+
+def test_a_worker_continues_a_run_that_was_answered_also_in_a_child(engine: hf.Engine) -> None:
+    @workflow
+    async def child() -> str:
+        return await ask("Well?", returns=str)
+
+    @workflow
+    async def parent() -> str:
+        return "said " + await child()
+
+    async def main() -> None:
+        handle = await engine.submit(parent(), run_id="r")
+        await engine.work(parent, until_idle=True)
+        (question,) = [q async for q in engine.questions()]
+        await engine.answer(question.run_id, "yes")
+        await engine.work(parent, until_idle=True)
+        assert await handle == "said yes"
+
+    asyncio.run(main())
+
+
+def test_a_run_that_asks_while_it_sleeps_is_continued_by_whichever_comes_first(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    @workflow
+    async def flow() -> str:
+        answer, _ = await parallel(ask("Well?", returns=str), sleep(days=1))
+        return answer
+
+    async def main() -> None:
+        for run_id, early in (("early", True), ("late", False)):
+            handle = await engine.submit(flow(), run_id=run_id)
+            await engine.work(flow, until_idle=True)
+            if early:
+                await engine.answer(run_id, "yes")
+                await engine.work(flow, until_idle=True)
+                assert await handle.status() == hf.Status.PAUSED
+            clock.advance(DAY + 1)
+            await engine.work(flow, until_idle=True)
+            if not early:
+                await engine.answer(run_id, "yes")
+                await engine.work(flow, until_idle=True)
+            assert await handle == "yes"
+
+    asyncio.run(main())
+
+
+def test_a_sleeping_run_can_be_paused_and_cancelled(engine: hf.Engine, clock: FakeClock) -> None:
+    async def main() -> None:
+        for run_id in ("pause", "cancel"):
+            await engine.submit(patient(1), run_id=run_id)
+        await engine.work(patient, until_idle=True)
+        await engine.pause("pause")
+        await engine.cancel("cancel")
+        clock.advance(2 * DAY)
+        assert await engine.work(patient, until_idle=True) == 0
+        assert await engine.status("cancel") == hf.Status.CANCELLED
+        assert await engine.resume("pause") == "beforeafter"
+
+    asyncio.run(main())
