@@ -25,6 +25,7 @@ from holdfast.errors import *  # noqa: F403 - the error tree, which has an __all
 from holdfast.errors import __all__ as _errors
 
 if TYPE_CHECKING:
+    from holdfast.changes import Change
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
@@ -52,6 +53,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Call",
+    "Change",
     "Checkpoint",
     "CheckpointInfo",
     "CheckpointManager",
@@ -89,6 +91,7 @@ __all__ = [
 ]
 
 _WHERE: Final = {
+    "changes": ("Change",),
     "checkpoint": ("Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
     "checkpointer": ("Checkpointer", "SyncCheckpointer"),
     "engine.effects": ("Call",),

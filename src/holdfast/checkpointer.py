@@ -23,6 +23,8 @@ from holdfast.kernel.core import (
 )
 from holdfast.kernel.journal import CACHE_BYTES, Journals
 from holdfast.kernel.methods import Awaits, Blocks, HasOperations, Iteration, Operation, reads
+from holdfast.kernel.watcher import EVERY
+from holdfast.kernel.watching import Changes, SyncChanges, stop_watching
 from holdfast.kernel.writer import writer_for
 from holdfast.model import Retention
 from holdfast.operations import (
@@ -204,6 +206,16 @@ class Checkpointer(_Operations, Awaits):
         def iter_states(self, run_id: str, **which: Any) -> Any:
             """Iterate over the run's checkpoints with their states, oldest first, in one pass."""
 
+    def watch(self, run_id: str | None = None, *, every: float = EVERY) -> Changes:
+        """Watch one run, or all: `async for change in cp.watch("run")`, or `await watch.wait(5)`.
+
+        Includes what other processes do, except on stores for one process. PostgreSQL and Redis
+        notify of changes; other stores are asked every so many seconds. What changed between two
+        looks is one change. The first is what there is already, so that nothing is missed: see
+        `Changes.wait`. After an outage it connects again.
+        """
+        return Changes(self._core.ready(), run_id, every=every)
+
     async def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
         await self._core.drive_async(_close(self._core, self._owns_store))
@@ -264,6 +276,16 @@ class SyncCheckpointer(_Operations, Blocks):
         def iter_states(self, run_id: str, **which: Any) -> Any:
             """Iterate over the run's checkpoints with their states, oldest first, in one pass."""
 
+    def watch(self, run_id: str | None = None, *, every: float = EVERY) -> SyncChanges:
+        """Watch one run, or all: `for change in cp.watch("run")`, or `watch.wait(5)`.
+
+        Includes what other processes do, except on stores for one process. PostgreSQL and Redis
+        notify of changes; other stores are asked every so many seconds. What changed between two
+        looks is one change. The first is what there is already, so that nothing is missed: see
+        `SyncChanges.wait`. After an outage it connects again.
+        """
+        return SyncChanges(self._core.ready(), run_id, every=every)
+
     def close(self) -> None:
         """Make everything durable and release it. A second call does nothing."""
         self._core.drive(_close(self._core, self._owns_store))
@@ -286,6 +308,8 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
     if not core.closed:
         core.closed = True
         try:
+            if core.watching:
+                yield partial(stop_watching, core)
             for call in core.at_close:
                 yield partial(call, core)
             yield from backlog.flush(core)

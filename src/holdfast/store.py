@@ -12,12 +12,12 @@ from typing import (
     Literal,
     NamedTuple,
     Protocol,
-    Self,
     get_args,
     runtime_checkable,
 )
 
 from holdfast import scanning
+from holdfast.changes import Change, poll_heads
 from holdfast.errors import DurabilityError, HoldfastError
 from holdfast.heads import HOUR, Position, RunHead, Tally
 from holdfast.model import HIDDEN, Entry, follows, stub
@@ -267,6 +267,15 @@ class Store(ABC):
         """
         return 0
 
+    def poll(self, mark: object = None) -> tuple[object, list[Change]]:
+        """What may have changed since the call that returned this mark, without hidden journals.
+
+        Without a mark, nothing; the mark returned is the next call's. `Checkpointer.watch` calls
+        this about once a second, so it must be cheap. By default it looks at one page of heads at
+        a time: with more than `PAGE` runs, a change is found some calls later.
+        """
+        return poll_heads(self, mark)
+
     @abstractmethod
     def survives(self) -> Survives:
         """What an acknowledged append survives, as found out by asking the store itself."""
@@ -358,39 +367,6 @@ class Transactional(Protocol):
 
         Raises `WorkFailedError` with what `work` raised, or `StoreError`, when nothing was
         written; `OutcomeUnknownError` when all of it may have been.
-        """
-
-
-class Watch(Protocol):
-    """Waits for runs to grow. A context manager."""
-
-    def wait(self, seconds: float) -> set[str]:
-        """Block until runs may have new entries, or until the timeout; return these runs.
-
-        Includes what was appended since the last call. These are hints: some come for nothing and
-        some are missed, so read after a timeout as well. Raises `StoreUnavailableError` when
-        the connection is lost; watch again, then read.
-        """
-
-    def close(self) -> None:
-        """Stop watching. Closing twice is fine."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-@runtime_checkable
-class Notifying(Protocol):
-    """A store whose server notifies of appends by any process."""
-
-    def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all, for what is appended after this returns.
-
-        Read after calling this, not before, or you miss what is appended in between. Hidden
-        journals are not among them: some change every few seconds.
         """
 
 

@@ -1,9 +1,7 @@
 """`holdfast watch`: what happens in a run, as it happens."""
 
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -16,9 +14,8 @@ from holdfast.cli._runs import doing, find_run, nobody, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.cli.show import what
 from holdfast.operations.timeline import Moment
-from holdfast.store import Notifying, Store
 
-_TOLD: Final = 5.0  # seconds between looks at a store that tells of news
+_LOOK: Final = 5.0  # seconds after which to look whether its process is alive
 _ENDS: Final = {"completed": Exit.OK, "failed": Exit.FAILED, "cancelled": Exit.FAILED}
 
 
@@ -39,7 +36,7 @@ def command(session: Session, run: str, interval: float) -> None:
     """
     with session.opened() as cp, suppress(KeyboardInterrupt):
         run_id = find_run(cp, run).run_id
-        with _waiting(cp.store, run_id) as wait:
+        with cp.watch(run_id, every=interval) as changes:
             seen: int | None = None
             while True:
                 for moment in cp.timeline(run_id, after=seen):
@@ -48,7 +45,7 @@ def command(session: Session, run: str, interval: float) -> None:
                 if status in _ENDS:
                     raise SystemExit(_ENDS[status])
                 _refuse_orphan(cp, run_id)
-                wait(interval)
+                changes.wait(_LOOK)
 
 
 def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
@@ -57,16 +54,6 @@ def _refuse_orphan(cp: SyncCheckpointer, run_id: str) -> None:
     facts = {} if info is None else doing(cp, info)[1]
     if facts.get("orphaned"):
         raise FailedError(f"{nobody(facts['holder'])}; continue it with: holdfast recover")
-
-
-@contextmanager
-def _waiting(store: Store, run_id: str) -> Iterator[Callable[[float], object]]:
-    """Waits for changes: by notification if the store has them, else by polling."""
-    if isinstance(store, Notifying):
-        with store.watch(run_id) as watch:
-            yield lambda interval: watch.wait(max(interval, _TOLD))
-    else:
-        yield time.sleep
 
 
 def _print(session: Session, moment: Moment) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -74,6 +75,7 @@ class Core:
         self.degraded: HoldfastError | None = None
         self.closed = False
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed
+        self.watching: weakref.WeakSet[Any] = weakref.WeakSet()  # what `watch` returned
         self._reset()
         on_fork(self._reset)
 

@@ -7,7 +7,7 @@ everything else queued on it fails until its owner has read the head again and d
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -92,7 +92,7 @@ class Ticket:
         if self.done and not future.done():
             future.set_result(None)
         elif not self.entries:
-            loop.call_later(_PLACEHOLDER_SECONDS, _finish, [future])
+            loop.call_later(_PLACEHOLDER_SECONDS, finish, [future])
         return future
 
     def resolve(self, error: HoldfastError | None) -> None:
@@ -113,16 +113,20 @@ def digests_behind(tickets: Sequence[Ticket]) -> dict[str, bytes]:
 
 def wake(tickets: Sequence[Ticket]) -> None:
     """Wake the waiters of all tickets that are done, each event loop once."""
+    wake_waiters(waiter for ticket in tickets if ticket.done for waiter in ticket.waiters)
+
+
+def wake_waiters(waiters: Iterable[Waiter]) -> None:
+    """Wake these, each event loop once."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for ticket in tickets:
-        for waiter in ticket.waiters if ticket.done else ():
-            if isinstance(waiter, threading.Event):
-                waiter.set()
-            else:
-                loops.setdefault(waiter.get_loop(), []).append(waiter)
+    for waiter in waiters:
+        if isinstance(waiter, threading.Event):
+            waiter.set()
+        else:
+            loops.setdefault(waiter.get_loop(), []).append(waiter)
     for loop, futures in loops.items():
         with suppress(RuntimeError):  # the loop is closed: nobody waits there any more
-            loop.call_soon_threadsafe(_finish, futures)
+            loop.call_soon_threadsafe(finish, futures)
 
 
 def fail_all(tickets: Sequence[Ticket], error: OutcomeUnknownError) -> None:
@@ -133,7 +137,8 @@ def fail_all(tickets: Sequence[Ticket], error: OutcomeUnknownError) -> None:
         ticket.resolve(own)
 
 
-def _finish(futures: list[asyncio.Future[None]]) -> None:
+def finish(futures: list[asyncio.Future[None]]) -> None:
+    """Set the results of those that have none; on their own loop."""
     for future in futures:
         if not future.done():
             future.set_result(None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 from operator import attrgetter
 from threading import Lock
 from typing import ClassVar
 
+from holdfast.changes import Notifying, Watch
 from holdfast.errors import StoreClosedError
 from holdfast.heads import Position, RunHead, Tally, change_of, changes, fold
 from holdfast.model import HIDDEN, Entry, follows
@@ -25,12 +27,13 @@ from holdfast.store import (
     trimmed,
 )
 from holdfast.stores._shared.journals import page_of, totals
+from holdfast.stores._shared.local_watch import LocalWatches
 from holdfast.stores._shared.rows import Rows
 
 _seq = attrgetter("seq")
 
 
-class MemoryStore(Store):
+class MemoryStore(Store, Notifying):
     """Survives nothing. Closing it forgets everything.
 
     Entries are immutable, so they are kept as they come; lists are never shared with callers.
@@ -41,6 +44,7 @@ class MemoryStore(Store):
     url = "memory://"
 
     def __init__(self) -> None:
+        self._watches = LocalWatches()
         self._renew_lock()
         on_fork(self._renew_lock)  # another thread may have held it at the fork
         self._closed = False
@@ -52,7 +56,10 @@ class MemoryStore(Store):
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         with self._lock:
             self._check_open()
-            return outcomes(entries, self._append, runs_beaten(behind, self._digest))
+            won = outcomes(entries, self._append, runs_beaten(behind, self._digest))
+        if self._watches:
+            self._watches.tell(compress(entries, won))
+        return won
 
     def read(
         self,
@@ -91,7 +98,8 @@ class MemoryStore(Store):
             for place, entry in enumerate(journal[:-1]):
                 if entry.seq in changes:
                     journal[place] = trimmed(entry, changes[entry.seq])
-            return True
+        self._watches.tell([marker])
+        return True
 
     def erase(self, tombstone: Entry) -> bool:
         with self._lock:
@@ -99,7 +107,8 @@ class MemoryStore(Store):
             if not self._append(tombstone):
                 return False
             self._journals[tombstone.run] = [tombstone]
-            return True
+        self._watches.tell([tombstone])
+        return True
 
     def stats(self, run: str | None = None) -> StoreStats:
         with self._lock:
@@ -158,6 +167,11 @@ class MemoryStore(Store):
     def survives(self) -> Survives:
         self._check_open()
         return "nothing"
+
+    def watch(self) -> Watch:
+        """Watch all runs."""
+        self._check_open()
+        return self._watches.open()
 
     def close(self) -> None:
         with self._lock:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
 
@@ -18,10 +17,11 @@ except ImportError as error:  # also if psycopg finds no libpq
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from holdfast.changes import Notifying, Watch
 from holdfast.errors import HoldfastError
 from holdfast.model import HIDDEN, Entry
 from holdfast.seams import fault
-from holdfast.store import ANY_HEAD, PAGE, Behind, Notifying, RunFilter, Survives, Watch, Work
+from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Survives, Work
 from holdfast.stores._shared.connections import Lender
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
@@ -30,6 +30,7 @@ from holdfast.stores._shared.work import Rules, WorkCursor, run_work
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores.postgres.connections import Connection, Connections, Cursor, patient
 from holdfast.stores.postgres.schema import prepare, version_of
+from holdfast.stores.postgres.watch import PostgresWatch
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints)"?'
@@ -78,7 +79,6 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         quoted = f'"{schema}"'
         self._name = schema
         self._entries = f"{quoted}.entries"
-        self._watchers = f"{quoted}.watchers"
         self._append_sql = _APPEND.format(schema=quoted)
         self._runs_sql = partial(_RUNS.format, schema=quoted)
         self._work_seconds = work_seconds
@@ -112,9 +112,9 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         with self._db.session(prepared=False) as cursor:
             return version_of(cursor, self._name, self.url) > 0
 
-    def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all. Opens a connection of its own."""
-        return PostgresWatch(self._db, self._watchers, self._channel, run)
+    def watch(self) -> Watch:
+        """Watch all runs. Opens a connection of its own."""
+        return PostgresWatch(self._db, self._name, self._channel)
 
     def close(self) -> None:
         self._db.close()
@@ -180,44 +180,3 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             with suppress(HoldfastError):
                 names = "SELECT pg_notify(%s, run) FROM unnest(%s::text[]) AS run"
                 self._rows(names, (self._channel, shown))
-
-
-class PostgresWatch(Watch):
-    """Waits by LISTEN. Its row in `watchers` makes writers notify."""
-
-    def __init__(self, db: Connections, watchers: str, channel: str, run: str | None) -> None:
-        self._db = db
-        self._watchers = watchers
-        self._run = run
-        self._stack = ExitStack()
-        with ExitStack() as stack:
-            self._cursor = stack.enter_context(db.alone())
-            self._cursor.execute(f'LISTEN "{channel}"')
-            self._cursor.execute(
-                f"DELETE FROM {watchers} WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"  # noqa: S608
-            )
-            self._cursor.execute(
-                f"INSERT INTO {watchers} VALUES (pg_backend_pid()) ON CONFLICT DO NOTHING"  # noqa: S608
-            )
-            stack.callback(self._leave)
-            self._stack = stack.pop_all()
-
-    def wait(self, seconds: float) -> set[str]:
-        """Block until runs may have new entries, or until the timeout; return these runs."""
-        found: set[str] = set()
-        until = time.monotonic() + seconds
-        with self._db.translated:
-            while not found and (left := until - time.monotonic()) > 0:
-                for notification in self._cursor.connection.notifies(timeout=left, stop_after=1):
-                    if self._run in (None, notification.payload):
-                        found.add(notification.payload)
-        return found
-
-    def close(self) -> None:
-        """Stop watching."""
-        self._stack.close()
-
-    def _leave(self) -> None:
-        with suppress(psycopg.Error):
-            self._cursor.execute(f"DELETE FROM {self._watchers} WHERE pid = pg_backend_pid()")  # noqa: S608
-            self._cursor.execute("UNLISTEN *")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,7 +17,6 @@ from redis.retry import Retry
 
 from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError, StoreError
 from holdfast.seams import on_fork
-from holdfast.store import Watch
 from holdfast.stores._shared.pool import Limits
 from holdfast.stores.redis.errors import translate
 from holdfast.stores.redis.scripts import Script
@@ -194,9 +192,11 @@ class Link:
             return [client]
         return [client.get_redis_connection(node) for node in client.get_primaries()]
 
-    def watch(self, channel: bytes, run: str | None) -> RedisWatch:
-        """Subscribe, on a connection of its own."""
-        return RedisWatch(self._client, self, channel, run)
+    def subscription(self) -> Any:
+        """What subscribes to channels, on one of the connections."""
+        client = self._client
+        with self.translated():
+            return client.pubsub()
 
     def close(self, *, owned: bool) -> None:
         """Close every connection, if they are ours."""
@@ -224,44 +224,6 @@ class Link:
             raise translate(error, self.url, clustered=self.clustered) from error
         except (TypeError, ValueError) as error:  # an option or a value that the driver refuses
             raise StoreError(f"{self.url}: {error}") from error
-
-
-class RedisWatch(Watch):
-    """Waits by SUBSCRIBE."""
-
-    def __init__(self, client: Any, link: Link, channel: bytes, run: str | None) -> None:
-        self._link = link
-        self._run = run
-        with link.translated():
-            self._subscription = client.pubsub()
-            try:
-                self._subscription.subscribe(channel)
-                self._subscription.get_message(timeout=ANSWER_SECONDS)  # the confirmation
-            except BaseException:
-                self._subscription.close()
-                raise
-
-    def wait(self, seconds: float) -> set[str]:
-        """Block until runs may have new entries, or until the timeout; return these runs."""
-        until = time.monotonic() + seconds
-        found: set[str] = set()
-        with self._link.translated():
-            while not found and (left := until - time.monotonic()) > 0:
-                message = self._subscription.get_message(
-                    ignore_subscribe_messages=True, timeout=left
-                )
-                while message is not None:
-                    data = message["data"]
-                    run = data.decode() if isinstance(data, bytes) else data
-                    if self._run in (None, run):
-                        found.add(run)
-                    message = self._subscription.get_message(ignore_subscribe_messages=True)
-        return found
-
-    def close(self) -> None:
-        """Stop watching."""
-        with self._link.translated():
-            self._subscription.close()
 
 
 def _packed(command: Sequence[object]) -> bytes:

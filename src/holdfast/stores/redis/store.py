@@ -29,6 +29,7 @@ from contextlib import suppress
 from typing import Any, Final
 from zlib import crc32
 
+from holdfast.changes import Notifying, Watch
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -41,12 +42,10 @@ from holdfast.store import (
     ANY_HEAD,
     PAGE,
     Behind,
-    Notifying,
     RunFilter,
     Store,
     StoreStats,
     Survives,
-    Watch,
     trimmed,
 )
 from holdfast.stores._shared.address import missing_extra
@@ -62,6 +61,7 @@ from holdfast.stores.redis import scripts
 from holdfast.stores.redis.durability import probe
 from holdfast.stores.redis.link import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Link, connect
 from holdfast.stores.redis.url import Client, check, shown
+from holdfast.stores.redis.watch import RedisWatch
 
 log: Final = logging.getLogger("holdfast")
 
@@ -245,9 +245,9 @@ class RedisStore(Store, Notifying):
     def exists(self) -> bool:
         return self._link.glance("GET", self._prefix + b":format") is not None
 
-    def watch(self, run: str | None = None) -> Watch:
-        """Watch one run, or all. Uses one of the store's connections."""
-        return self._link.watch(self._channel, run)
+    def watch(self) -> Watch:
+        """Watch all runs. Uses one of the store's connections."""
+        return RedisWatch(self._link, self._channel)
 
     def close(self) -> None:
         self._link.close(owned=self._owned)

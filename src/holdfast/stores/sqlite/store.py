@@ -8,8 +8,10 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
 
+from holdfast.changes import ANY_RUN
+from holdfast.changes import Change as RunChange
 from holdfast.errors import HoldfastError
-from holdfast.model import Entry, follows
+from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
     ANY_HEAD,
@@ -80,6 +82,11 @@ _RUNS: Final = f"""
         AND (:owner IS NULL OR e.owner = :owner) AND (:type IS NULL OR e.type = :type)
     LIMIT :limit
 """  # noqa: S608 - constants only
+
+# Rows are numbered in the order of their commits, and none is deleted before a newer one is there.
+_NEW: Final = (
+    "SELECT run, max(seq), status FROM entries WHERE rowid > ? AND rowid <= ? GROUP BY run"
+)
 
 
 class SQLiteStore(TableStore, Transactional):
@@ -203,6 +210,15 @@ class SQLiteStore(TableStore, Transactional):
                 db.executemany(statement, rows)
         self._give_back()
         return True
+
+    def poll(self, mark: object = None) -> tuple[object, list[RunChange]]:
+        newest = self._rows("SELECT coalesce(max(rowid), 0) FROM entries", ())[0][0]
+        if not isinstance(mark, int) or newest == mark:
+            return newest, []
+        if newest < mark:  # VACUUM numbered the rows anew, or the file was replaced
+            return newest, [ANY_RUN]
+        found = self._rows(_NEW, (mark, newest))
+        return newest, [RunChange(*row) for row in found if not row[0].startswith(HIDDEN)]
 
     def survives(self) -> Survives:
         with self._db.write_lock, self._db.translated:
