@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.store import Store
     from holdfast.urls import open_store, register_store
     from holdfast.workflow.combinators import sleep
+    from holdfast.workflow.durable import durable
 
 __version__ = "0.1.0"
 
@@ -79,6 +80,7 @@ __all__ = [
     "SyncCheckpointer",
     "VerificationStatus",
     "current_step",
+    "durable",
     "new_id",
     "now",
     "open_store",
@@ -114,6 +116,7 @@ _WHERE: Final = {
     "store": ("Store",),
     "urls": ("open_store", "register_store"),
     "workflow.combinators": ("sleep",),
+    "workflow.durable": ("durable",),
 }
 _MODULES: Final = {name: module for module, names in _WHERE.items() for name in names}
 

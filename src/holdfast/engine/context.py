@@ -143,6 +143,9 @@ class Deciding(Protocol):
     task: asyncio.Task[Any] | None  # the one it runs in
     pending: Pending  # the effects that it has made and not used
 
+    def future_of(self, effect: Effect[T]) -> asyncio.Future[T] | None:
+        """Its result, where any task may await it; None where only the flow's own code may."""
+
     def wait_for(self, effect: Effect[T]) -> T:
         """Block until it is done. Raises `RuntimeError` in a flow that awaits or yields."""
 

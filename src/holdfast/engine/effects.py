@@ -139,11 +139,17 @@ class Effect(Generic[R_co]):
             self.use()
             value: R_co = yield from self._alone().__await__()
             return value
+        future = flow.future_of(self)
+        if future is not None:
+            self.use()
+            value = yield from future
+            return value
         if flow.task is not asyncio.current_task():
             self.use()
             raise RuntimeError(
                 "a step was awaited in a task of its own; await parallel(...) or for_each(...) "
-                "instead of asyncio.gather or create_task: their results are recorded one by one"
+                "instead of asyncio.gather or create_task, or do it all in a coroutine that you "
+                "give to hf.durable(...)"
             )
         value = yield self
         return value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -119,6 +120,8 @@ class Task:
     child_id: str | None = None  # of the child run that it waits for, once known
     arguments: str | None = None  # a short digest of them, made before it could change them
     body: bool = False  # the function for an item of a `for_each`: it may return a step
+    context: Context | None = None  # to run in; that of the run unless given
+    abandoned: bool = False  # nobody waits for it any more
 
     @property
     def is_async(self) -> bool:
@@ -198,6 +201,8 @@ class Program(ABC):
     clock: Clock = SYSTEM_CLOCK
     stored_form: Callable[[Any], Any] = staticmethod(stored_form)  # of a value that is recorded
     strict: bool = False  # recorded steps must be called with the arguments they had
+    abandon: Callable[[str], bool] = staticmethod(lambda _: True)
+    """Stop a task whose outcome the flow has no use for; False if it will come all the same."""
 
     @abstractmethod
     def check(self, history: History) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.errors import StepFailedError
 from holdfast.workflow.keys import Scope
+
+if TYPE_CHECKING:
+    from holdfast.workflow.durable_body import Request
 
 
 class Outcome(NamedTuple):
@@ -26,13 +29,27 @@ class Frame(NamedTuple):
 class Fiber:
     """A sequence of things to do: the workflow itself, or a part of a group."""
 
-    __slots__ = ("frames", "group", "index", "outcome")
+    __slots__ = ("frames", "group", "index", "outcome", "request")
 
-    def __init__(self, frame: Frame, group: Group | None = None, index: int = 0) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        group: Group | None = None,
+        index: int = 0,
+        request: Request | None = None,
+    ) -> None:
         self.frames = [frame]
         self.group = group
         self.index = index
         self.outcome = Outcome()  # of what it waited for
+        if group is not None and group.parent is not None:
+            request = group.parent.request
+        self.request: Request | None = request  # of a task in `durable`, which it belongs to
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the task that it works for was cancelled."""
+        return self.request is not None and not self.request.wanted()
 
 
 class Group:
@@ -92,14 +109,14 @@ class Group:
         if self._active or self._has_more:
             return None
         if self._errors:
-            return Outcome(error=_together([self._errors[i] for i in sorted(self._errors)]))
+            return Outcome(error=together([self._errors[i] for i in sorted(self._errors)]))
         values = (self._values[index] for index in range(len(self._starts)))
         if self._names is None:
             return Outcome(self._kind(values))
         return Outcome(dict(zip(self._names, values, strict=True)))
 
 
-def _together(errors: list[Exception]) -> Exception:
+def together(errors: list[Exception]) -> Exception:
     """The first of several failures, which names the others: a resume tries all of them again."""
     first, *others = errors
     if isinstance(first, StepFailedError):

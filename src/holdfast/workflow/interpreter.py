@@ -9,14 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.codec.revive import revive
 from holdfast.engine.claims import inputs_of
 from holdfast.engine.effects import Call, Effect, Pending
-from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Child, Record, StaleStepError, Task, stored_form
-from holdfast.errors import FlowChangedError, ReviveError, SerializeError, UnansweredError
+from holdfast.errors import FlowChangedError, ReviveError, SerializeError
 from holdfast.model import Kind
+from holdfast.workflow.asking import Questions
 from holdfast.workflow.combinators import Ask, Branch, ForEach, Parallel
+from holdfast.workflow.deliveries import NOT_RECORDED, Deliveries
+from holdfast.workflow.durable import Durable
+from holdfast.workflow.durable_body import Timer
 from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.groups import group_of_items, group_of_parts
 from holdfast.workflow.keys import Mismatch, Scope
@@ -31,7 +33,7 @@ from holdfast.workflow.parts import (
     typed,
 )
 from holdfast.workflow.plain import Decide, PlainBody
-from holdfast.workflow.replay import BODY, DECISION, QUESTION, Recorded, Replay
+from holdfast.workflow.replay import BODY, DECISION, Recorded, Replay
 from holdfast.workflow.step import Step
 
 _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
@@ -54,6 +56,7 @@ class Interpreter:
         self.wary = False  # recorded steps with claims must be called as they were
         self.strict = False  # and so must all others
         self.stored_form: Callable[[Any], Any] = stored_form  # of a value that is recorded
+        self.abandon: Callable[[str], bool] = lambda _: True  # stop a task that nobody waits for
         self.task: asyncio.Task[Any] | None = None  # the one that the flow's code runs in
         self.replay = Replay()
         self.outcome: Outcome | None = None  # of the whole flow
@@ -64,8 +67,8 @@ class Interpreter:
         self.skipped: list[tuple[str, str, str]] = []  # steps: key, name and why
         self.changed: list[tuple[str, str]] = []  # called with other arguments: key and name
         self.waiting: dict[str, tuple[Fiber, Step[Any] | None]] = {}  # for the task of this key
-        self.questions: dict[str, tuple[Fiber, Ask[Any]]] = {}
-        self._answers: dict[str, Any] = {}
+        self.deliveries = Deliveries(self)
+        self.questions = Questions(self)
         self._runnable: deque[Fiber] = deque()
         self.bodies: set[str] = set()  # items whose body was called as a step: it may return one
         self.built: set[str] = set()  # and those where it did
@@ -83,9 +86,15 @@ class Interpreter:
         if start is not None:
             code = start()
             self._body = code if isinstance(code, PlainBody) else None
-            self._runnable.append(Fiber(Frame(code, self._scope(""))))
-        while self._runnable:
-            self._advance(self._runnable.popleft())
+            self.start(Fiber(Frame(code, self._scope(""))))
+        while self._runnable or self.deliveries.turn():
+            if self._runnable:
+                self._advance(self._runnable.popleft())
+        self.tasks = [task for task in self.tasks if task.key in self.waiting]
+
+    def start(self, fiber: Fiber) -> None:
+        """Begin to run a fiber."""
+        self._runnable.append(fiber)
 
     def unfolds(self, key: str, value: Any) -> bool:
         """Whether the body of a for_each returned more to do, rather than a result."""
@@ -106,20 +115,15 @@ class Interpreter:
         elif outcome.error is None and task.recorded:
             self.replay.last += 1
             self.note(task.key, step, outcome.value, self.replay.last)
-        self._resume(fiber, outcome)
-
-    def answer(self, key: str, value: Any) -> None:
-        """Hand an answer to the fiber that waits for it, now or later."""
-        self._answers[key] = value
-        if key in self.questions:
-            fiber, asked = self.questions.pop(key)
-            self._resume(fiber, self._answered(asked, key))
+        self.deliveries.finish(task, fiber, outcome)
 
     # --- the flow's own code
 
     def _advance(self, fiber: Fiber) -> None:
         """Run a fiber until it waits for something, or ends."""
         outcome = fiber.outcome
+        if fiber.abandoned:
+            return
         while fiber.frames:
             frame = fiber.frames[-1]
             self._here = frame
@@ -154,13 +158,17 @@ class Interpreter:
             if result is None:
                 return
             outcome = result
-        if fiber.group is None:
-            self.outcome = outcome
-        else:
+        if fiber.group is not None:
             self._finish_part(fiber, outcome)
+        elif fiber.request is not None:
+            fiber.request.hand_over(outcome)
+        else:
+            self.outcome = outcome
 
     def _ended(self, fiber: Fiber, scope: Scope, outcome: Outcome) -> Outcome:
         """The outcome of a fiber. An item's `async def` without a step is recorded as one."""
+        if fiber.group is None and fiber.request is not None:
+            return outcome
         scope.end()
         self.pending.check(at_end=fiber.group is None)
         body = None if fiber.group is None else fiber.group.body
@@ -197,7 +205,11 @@ class Interpreter:
         if isinstance(effect, ForEach):
             return self._spawn(fiber, group_of_items(self, scope, effect))
         if isinstance(effect, Ask):
-            return self._ask(fiber, scope, effect)
+            return self.questions.ask(fiber, scope, effect)
+        if isinstance(effect, Durable):
+            return self.deliveries.begin(fiber, scope, effect)
+        if isinstance(effect, Timer):
+            return self.deliveries.time(fiber, scope, effect)
         if isinstance(effect, Decide):
             return Outcome(self.decide(effect.name, effect.make))
         if effect is None:
@@ -221,17 +233,8 @@ class Interpreter:
         kind = "subworkflow" if step.call is not None else "python"
         known = self.known(key, kind)
         if known is not None:
-            if known.outcome.error is not None:
-                return known.outcome
-            if self.wary and known.called_with is not None:
-                asked = Task(key, step.name, step.fn, step.args, step.kwargs)
-                if inputs_of(asked) != known.called_with:
-                    raise StaleStepError(key, known.order)
-            if known.arguments not in (None, arguments_of(step)):
-                self._differs(key, step.name)
-            value = typed(step, key, known.outcome.value)
-            self.note(key, step, value, known.order, copied=known.copied)
-            return Outcome(value)
+            outcome = self._recorded(fiber, key, step, known)
+            return self.deliveries.recall(fiber, known.order, outcome)
         refuse_steps(step)
         child = None
         if step.call is not None:
@@ -242,9 +245,32 @@ class Interpreter:
             )
         task = Task(key, step.name, step.fn, step.args, step.kwargs, step.policy, kind, child)
         task.arguments, task.body = arguments_of(step), key in self.bodies
+        return self.wait(fiber, task, step)
+
+    def wait(self, fiber: Fiber, task: Task, step: Step[Any] | None = None) -> Outcome | None:
+        """The fiber waits for a task that is to be executed."""
+        if fiber.request is not None:
+            fiber.request.keys.add(task.key)
+            task.context = fiber.request.context
         self.tasks.append(task)
-        self.waiting[key] = (fiber, step)
+        self.waiting[task.key] = (fiber, step)
         return None
+
+    def _recorded(self, fiber: Fiber, key: str, step: Step[Any], known: Recorded) -> Outcome:
+        """The recorded outcome of a step."""
+        if known.outcome.error is not None:
+            return known.outcome
+        if self.wary and known.called_with is not None:
+            asked = Task(key, step.name, step.fn, step.args, step.kwargs)
+            if inputs_of(asked) != known.called_with:
+                raise StaleStepError(key, known.order)
+        if known.arguments not in (None, given := arguments_of(step)):
+            if fiber.request is not None:
+                self.replay.refuse_others(key, given)
+            self._differs(key, step.name)
+        value = typed(step, key, known.outcome.value)
+        self.note(key, step, value, known.order, copied=known.copied)
+        return Outcome(value)
 
     def _differs(self, key: str, name: str) -> None:
         """A recorded step is called with other arguments now."""
@@ -280,7 +306,10 @@ class Interpreter:
     def decide(self, name: str, make: Callable[[], Any]) -> Any:
         """The value that was recorded here, or a new one that will be, before anything else is done."""
         assert self._here is not None, "only a flow's own code decides"
-        scope = self._here.scope
+        return self.decide_in(self._here.scope, name, make)
+
+    def decide_in(self, scope: Scope, name: str, make: Callable[[], Any]) -> Any:
+        """The same, in a scope."""
         key = scope.key(name)
         scope.decisions += 1
         scope.expect([key])
@@ -298,33 +327,14 @@ class Interpreter:
             "generator"
         )
 
+    def future_of(self, _: Effect[Any]) -> None:
+        """A flow's own code has no tasks: it yields what it waits for."""
+
     def close(self) -> None:
         """The run stops here."""
+        self.deliveries.close()
         if self._body is not None:
             self._body.close()
-
-    def _ask(self, fiber: Fiber, scope: Scope, effect: Ask[Any]) -> Outcome | None:
-        key = scope.key(effect.name)
-        scope.expect([key])
-        self.known(key, QUESTION)
-        if key in self._answers:
-            return self._answered(effect, key)
-        if key not in self.replay.found:
-            self.notes.append(effect.inquiry.record(key, effect.name))
-        self.questions[key] = (fiber, effect)
-        return None
-
-    def _answered(self, effect: Ask[Any], key: str) -> Outcome:
-        value = self._answers[key]
-        if value is FAIL:
-            return Outcome(error=UnansweredError(self.run_id, key))
-        try:
-            if effect.returns is not None:
-                value = revive(value, effect.returns, root=f"answer to {key}")
-        except Exception as error:  # noqa: BLE001 - the flow hears of it
-            return Outcome(error=error)
-        self.results[key] = value
-        return Outcome(value)
 
     def _await(self, fiber: Fiber, scope: Scope, future: asyncio.Future[Any]) -> Outcome | None:
         """An asyncio future that an `async def` awaits: waited for, and not recorded."""
@@ -333,10 +343,10 @@ class Interpreter:
         async def wait() -> None:
             await asyncio.wait([future])
 
+        if fiber.request is not None:
+            return Outcome(error=RuntimeError(NOT_RECORDED.format(future)))
         key = Scope(f"{scope.path}/await").key(str(id(future)))
-        self.tasks.append(Task(key, "await", wait, kind="await", recorded=False))
-        self.waiting[key] = (fiber, None)
-        return None
+        return self.wait(fiber, Task(key, "await", wait, kind="await", recorded=False))
 
     # --- several at once
 
@@ -363,7 +373,7 @@ class Interpreter:
         self._feed(group)
         result = group.outcome()
         if result is not None:
-            self._resume(group.parent, result)
+            self.resume(group.parent, result)
 
     # --- what is known
 
@@ -385,6 +395,7 @@ class Interpreter:
         if step is not None and step.undo is not None and not copied:
             self.to_undo[key] = (order, step, copy.deepcopy(value))  # the flow may change its own
 
-    def _resume(self, fiber: Fiber, outcome: Outcome) -> None:
+    def resume(self, fiber: Fiber, outcome: Outcome) -> None:
+        """Continue a fiber with the outcome of what it waited for."""
         fiber.outcome = outcome
         self._runnable.append(fiber)

@@ -68,6 +68,29 @@ class Scope:
             raise Mismatch(self._pending[0], "its end")
 
 
+class Unordered(Scope):
+    """A scope in which tasks ask for things side by side: what was recorded may come in any order."""
+
+    def __init__(self, path: str, recorded: Iterable[str] = ()) -> None:
+        super().__init__(path)
+        self._left = dict.fromkeys(recorded)
+
+    @property
+    def left(self) -> str | None:
+        """The first key that was recorded here and not asked for again."""
+        return next((f"{self.path}/{name}" for name in self._left), None)
+
+    def expect(self, keys: Collection[str]) -> None:
+        """The flow now asks for these."""
+        for key in keys:
+            self._left.pop(key.removeprefix(f"{self.path}/"), None)
+
+    def end(self) -> None:
+        """The flow asks for nothing more here. Raises `Mismatch` where something was recorded."""
+        if self.left is not None:
+            raise Mismatch(self.left, "its end")
+
+
 def orders(keys: Iterable[str]) -> dict[str, list[str]]:
     """For each scope the names recorded in it, in the order they first appear."""
     found: dict[str, dict[str, None]] = {}

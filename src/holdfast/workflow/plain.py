@@ -55,6 +55,9 @@ class _Channel:
 
     # --- in the body's thread
 
+    def future_of(self, _: Effect[Any]) -> None:
+        """Nothing can be awaited in the thread."""
+
     def wait_for(self, effect: Effect[T]) -> T:
         """Hand over what the body asks for, and block until it is done."""
         value: T = self._ask(effect)

@@ -11,11 +11,12 @@ from holdfast.engine.run.failures import failure_in
 from holdfast.errors import StepNotAwaitedError
 from holdfast.model import Entry, Kind
 from holdfast.workflow.fibers import Outcome
-from holdfast.workflow.keys import orders
+from holdfast.workflow.keys import Mismatch, orders
 
 DECISION: Final = "decision"
 QUESTION: Final = "question"
 BODY: Final = "body"  # of an item of a `for_each`: an `async def` without steps
+_COUNT: Final = re.compile(r"#\d+$")
 _CHECKED: Final = re.compile(r"(check|fix|again)(#\d+)?")
 
 Migrations = Mapping[str, Callable[[dict[str, Any]], dict[str, Any]] | None]
@@ -67,6 +68,13 @@ class Replay:
         """What is recorded under a key, if anything."""
         self._migrated.discard(key)
         return self.found.get(key)
+
+    def refuse_others(self, key: str, arguments: str) -> None:
+        """Raise `Mismatch` if these are the arguments of another step of this name: in another task."""
+        name = _COUNT.sub("", key)
+        for other, known in self.found.items():
+            if known.arguments == arguments and _COUNT.sub("", other) == name:
+                raise Mismatch(key, f"{key} with the arguments of {other}")
 
     def unused(self) -> list[str]:
         """The steps whose result a migration returned and the flow has not asked for."""

@@ -26,6 +26,7 @@ class WorkflowProgram(Program):
     def __init__(self, flow: Workflow[Any, Any]) -> None:
         self._flow = flow
         self._code = Interpreter(flow.name)
+        self._code.abandon = lambda key: self.abandon(key)
         self.flow = flow.info
         self._code_changed = False
 
@@ -141,10 +142,10 @@ class WorkflowProgram(Program):
         return dict(self._code.results)
 
     def questions(self) -> list[str]:
-        return list(self._code.questions)
+        return self._code.questions.open
 
     def answer(self, key: str, value: Any) -> None:
-        self._code.answer(key, value)
+        self._code.questions.answer(key, value)
 
     def at_failure(self, task: Task | None) -> list[Record]:
         notes, self._code.notes = self._code.notes, []

@@ -74,7 +74,6 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
     """Undo the finished steps that say how, record the failure and raise it."""
     if isinstance(error, RunError) and error.state is None:
         error.state = run.program.state
-    failed = error if isinstance(error, StepFailedError) else None
     step = error.step if isinstance(error, StepFailedError | UnansweredError) else None
     step = step if task is None else task.key
     drafts = []
@@ -83,9 +82,7 @@ async def fail(run: Run, error: BaseException, task: Task | None = None) -> Any:
     try:
         forgotten = isinstance(error, StepNotAwaitedError)  # to be corrected, and resumed
         undone = None if forgotten else await roll_back(run, error)
-        others = [other.step for other in failed.others] or None if failed else None
-        facts = {"of": "run", "step": step, "others": others, "rolled_back": undone}
-        facts["cause"] = _step_behind(error)
+        facts = {"of": "run", "step": step, "rolled_back": undone, **_steps_behind(error)}
         end = run.recorder.note(Kind.FAIL, Status.FAILED, facts, value=describe(error), step=step)
         await run.recorder.save_and_announce([*drafts, end], urgent=True)
     except CheckpointSaveError as unsaved:
@@ -134,10 +131,18 @@ async def roll_back(run: Run, error: BaseException) -> list[str] | None:
     return [task.key for task in tasks]
 
 
-def _step_behind(error: BaseException) -> str | None:
-    """The step whose failure the flow turned into an error of its own."""
-    behind = error.__cause__ or error.__context__
-    known = (StepFailedError, UnansweredError)
-    if isinstance(error, known) or not isinstance(behind, known):
-        return None
-    return behind.step
+def _steps_behind(error: BaseException) -> dict[str, Any]:
+    """The steps whose failure the error tells about, or the flow turned into an error of its own."""
+    steps = _steps_in(error)
+    if steps and not isinstance(error, BaseExceptionGroup):
+        return {"others": steps[1:] or None}
+    behind = steps or _steps_in(error.__cause__ or error.__context__)
+    return {"cause": behind[0], "others": behind[1:] or None} if behind else {}
+
+
+def _steps_in(error: BaseException | None) -> list[str]:
+    if isinstance(error, BaseExceptionGroup):
+        return [step for one in error.exceptions for step in _steps_in(one)]
+    if isinstance(error, StepFailedError):
+        return [error.step, *(other.step for other in error.others)]
+    return [error.step] if isinstance(error, UnansweredError) else []

@@ -117,7 +117,8 @@ class Steps:
             done = await self._execute(tasks[0], here=True)
             return [] if done is None else [done]
         for task in tasks:
-            spawned = asyncio.create_task(self._execute(task, here=False))
+            working = self._execute(task, here=False)
+            spawned = asyncio.create_task(working, context=task.context)
             spawned.add_done_callback(self._ring)
             self._running[spawned] = task
         while True:
@@ -186,6 +187,29 @@ class Steps:
         if self._here is not None and self._here is not _current_task():
             self._here.cancel()
 
+    def abandon(self, key: str) -> bool:
+        """Stop a step that the flow has no use for any more, as `interrupt` does.
+
+        Returns False if its outcome will come nevertheless: a child run is cancelled, and ends.
+        """
+        found = next((item for item in self._running.items() if item[1].key == key), None)
+        if found is None:
+            return True
+        spawned, task = found
+        if task.child is not None:
+            task.abandoned = True
+            for child in tuple(self._run.children):
+                if child.run_id == task.child_id:
+                    child.ask("cancel")
+        if task.child is not None or spawned.done():
+            return False
+        spawned.cancel()
+        spawned.add_done_callback(_retrieve)
+        del self._running[spawned]
+        self.under_way.discard(key)
+        self.outlived([spawned])
+        return True
+
     def calm_down(self) -> None:
         """Execute again after an interruption: steps are to be undone.
 
@@ -227,6 +251,8 @@ class Steps:
         policy = task.policy
         if self._run.options.parks and (isinstance(task.fn, Sleep) or policy.retry is not None):
             return False  # the run may be left while it waits
+        if task.context is not None:
+            return False
         return (
             task.child is not None
             or policy.inline
@@ -319,7 +345,7 @@ class Steps:
                     raise
                 failures += 1
                 self.under_way.discard(task.key)
-                if retry is None or not retry.allows(raised, failures):
+                if retry is None or task.abandoned or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
                 why = raised
@@ -504,6 +530,12 @@ class Steps:
         if here and self._may_block:
             return fn(*args)
         return await threads().call(partial(carried, fn, *args))
+
+
+def _retrieve(spawned: asyncio.Task[Any]) -> None:
+    """Nobody else looks at the outcome."""
+    if not spawned.cancelled():
+        spawned.exception()
 
 
 def _current_task() -> asyncio.Task[Any] | None:

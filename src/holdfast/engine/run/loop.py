@@ -77,6 +77,7 @@ class Run:
         self.children: set[Run] = set()  # under way
         self.recorder = Recorder(hold, program.flow, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind)
+        program.abandon = self.steps.abandon
         self._parent = parent
         self._paused = behind.waits  # the journal says so already
         self._stale = False  # the lease could not be renewed: nothing more may begin
