@@ -39,7 +39,6 @@ from holdfast.workflow.step import Step
 _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
 """What no flow may catch: it ends the execution."""
 
-
 _OPTIONS_OF_NO_WORK: Final = (
     "{!r} returned a step instead of doing the work: say .retry(...), .timeout(...) and "
     ".run_on(...) there, not in for_each"

@@ -51,6 +51,12 @@ def risky(n: int) -> str:
     return str(n)
 
 
+async def in_tasks(place: str) -> tuple[list[float], int]:
+    levels, length = await asyncio.gather(fetch(place), publish("x"))
+    assert_type(levels, list[float])
+    return levels, length
+
+
 class Mailer:
     @step(name="send")
     def send(self, to: str) -> bool:
@@ -78,6 +84,9 @@ async def report(place: str) -> str:
         await parallel(fetch("a"), publish("b"), flaky(1)), tuple[list[float], int, str | None]
     )
     assert_type(await parallel(*[fetch(p) for p in "ab"]), tuple[list[float], ...])
+    assert_type(await hf.durable(in_tasks(place)), tuple[list[float], int])
+    assert_type(await hf.durable(in_tasks(place), name="tasks"), tuple[list[float], int])
+    hf.durable(in_tasks)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     assert_type(await parallel(a=fetch("a"), b=fetch("b")), dict[str, list[float]])
     assert_type(await for_each(["a", "b"], fetch), list[list[float]])
     assert_type(await for_each(["a", "b"], summary), list[str])
