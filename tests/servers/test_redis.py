@@ -375,7 +375,7 @@ def test_keys_of_another_program_are_refused_also_if_the_format_is_one_of_them(
 
 def test_a_format_from_the_future_is_refused(admin: Admin) -> None:
     url = new_url()
-    admin.set(url.partition("prefix=")[2] + ":format", "2")
+    admin.set(url.partition("prefix=")[2] + ":format", "3")
     with closing(hf.open_store(url)) as store, pytest.raises(hf.SchemaError, match="upgrade"):
         store.append([entry("run", 0)])
 
@@ -386,12 +386,12 @@ def test_a_program_that_runs_while_a_newer_one_changes_the_format_stops(admin: A
     with closing(hf.open_store(url)) as store:
         store.append([entry("run", 0)])
         (index,) = admin.keys(f"{prefix}:*:r")
-        admin.set(f"{prefix}:format", "2")
+        admin.set(f"{prefix}:format", "3")
         admin.delete(index)
         admin.set(index, "see format")
         calls = (lambda: store.append([entry("run", 1)]), lambda: store.erase(tombstone("run", 1)))
         for call in (*calls, store.runs):
-            with pytest.raises(hf.SchemaError, match=r"format b'2'; upgrade"):
+            with pytest.raises(hf.SchemaError, match=r"format b'3'; upgrade"):
                 call()
         (entries,) = admin.keys(f"{prefix}:*:e:run")
         assert admin.zcard(entries) == 1

@@ -55,7 +55,8 @@ def connect(url: str, limits: Limits, options: Mapping[str, Any], *, cluster: bo
 class Link:
     """A client that always knows whether a write may have happened.
 
-    The client is made on first use, and `first_use` then checks the server.
+    The client is made on first use, and `first_use` then checks the server. `then` may use this
+    link to bring the store up to date.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Link:
         clustered: bool,
         replicas: int,
         first_use: Callable[[Any], None],
+        then: Callable[[], None] = lambda: None,
     ) -> None:
         self.url = url
         self.clustered = clustered
@@ -73,6 +75,7 @@ class Link:
         self._connect = connect
         self._replicas = replicas
         self._first_use = first_use
+        self._then = then
         self._made: Any = None  # redis-py's annotations mix sync and async
         self._fits = False
         self._renew_lock()
@@ -88,6 +91,11 @@ class Link:
             with self._lock, self.translated():
                 self._first_use(self._connected())
                 self._fits = True
+            try:
+                self._then()
+            except BaseException:
+                self._fits = False
+                raise
         return self._made
 
     def _connected(self) -> Any:

@@ -7,6 +7,11 @@ hash tag, so a cluster keeps them in one slot, and what concerns a run is done b
     PREFIX:{SHARD}:e:RUN   sorted set of a run's entries: seq in 19 digits, the digest behind its
                            length in 4 hexadecimal digits, then the other index fields
     PREFIX:{SHARD}:b:RUN   hash from a seq to its body
+    PREFIX:{SHARD}:h       hash from a run to its row of the heads index
+    PREFIX:{SHARD}:i       sorted set of the places of these rows: a letter for the kind of
+                           question, a text, when the run was opened, and its id
+    PREFIX:{SHARD}:c       hash from flow and status to the number of runs
+    PREFIX:hour:HOUR       hash of statistics; PREFIX:hours is a sorted set of the hours
     PREFIX:format          the version of all this
 
 The list of runs is spread over the shards so that it always agrees with the data: a script can't
@@ -24,32 +29,28 @@ second of two shards, is an `OutcomeUnknownError`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
-from zlib import crc32
 
 from holdfast.changes import Notifying, Watch
 from holdfast.errors import (
-    CheckpointCorruptedError,
     HoldfastError,
     SchemaError,
     StoreError,
     StoreUnavailableError,
 )
-from holdfast.model import HIDDEN, Entry, Status, follows, verdict_journal
+from holdfast.model import HIDDEN, Entry, Status, follows
 from holdfast.store import (
     ANY_HEAD,
     PAGE,
     Behind,
     RunFilter,
-    Store,
     StoreStats,
     Survives,
     trimmed,
 )
 from holdfast.stores._shared.address import missing_extra
-from holdfast.stores._shared.fields import digits, pack, unpack
 from holdfast.stores._shared.journals import append_in_parts, totals
 from holdfast.stores._shared.pool import Limits
 
@@ -59,21 +60,29 @@ except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
 from holdfast.stores.redis import scripts
 from holdfast.stores.redis.durability import probe
+from holdfast.stores.redis.index import TRIES, Found, IndexedStore, packed_change, row_of
+from holdfast.stores.redis.keys import (
+    SHARDS,
+    VERDICTS,
+    WIDTH,
+    Keys,
+    packed,
+    seq_text,
+    together,
+    unpacked,
+)
 from holdfast.stores.redis.link import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Link, connect
 from holdfast.stores.redis.url import Client, check, shown
 from holdfast.stores.redis.watch import RedisWatch
 
 log: Final = logging.getLogger("holdfast")
 
-FORMAT: Final = b"1"
-SHARDS: Final = 64
-_WIDTH: Final = 19  # digits of a seq
+FORMAT: Final = b"2"
+_WITHOUT_INDEX: Final = b"1"
 _LASTING: Final = (Status.PAUSED.value, Status.RUNNING.value, Status.SUBMITTED.value)
-_TRIES: Final = 100
-_VERDICTS: Final = verdict_journal("")
 
 
-class RedisStore(Store, Notifying):
+class RedisStore(IndexedStore, Notifying):
     """Journals on a Redis or Valkey server, for any number of threads, processes and machines.
 
     Give it a URL (`redis://`, `rediss://`, `valkey://`, `valkeys://`, `redis+unix:///path`), or a
@@ -108,8 +117,7 @@ class RedisStore(Store, Notifying):
             raise ValueError(
                 "prefix must not be empty or contain braces, which choose cluster slots"
             )
-        self._prefix = prefix.encode()
-        self._channel = self._prefix + b":new"
+        self._keys = Keys(prefix.encode())
         self._ttl = 0 if ttl is None else int(float(ttl) * 1000)
         if ttl is not None and self._ttl <= 0:
             raise ValueError(
@@ -136,29 +144,35 @@ class RedisStore(Store, Notifying):
             clustered=clustered,
             replicas=replicas,
             first_use=self._check_format,
+            then=self._complete,
         )
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         self._link.check_open()
-        parts = self._together([entry.run for entry in entries])
+        parts = together([entry.run for entry in entries], clustered=self._link.clustered)
         return append_in_parts(entries, behind, parts, self._append)
 
     def _append(self, entries: Sequence[Entry], behind: Behind) -> list[bool]:
         runs: dict[str, int] = {}  # and the place of its first key
         for entry in entries:
             runs.setdefault(entry.run, len(runs) * scripts.KEYS_OF_A_RUN + 1)
-        arguments: list[object] = [self._channel, self._ttl]
+        arguments: list[object] = [self._keys.channel, self._ttl]
         for run in runs:
             arguments += (run.encode(), b"=" + behind[run] if run in behind else b"*")
         for entry in entries:
-            arguments += (runs[entry.run], *self._packed(entry), self._fate(entry))
-            arguments += (_digits(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
-        keys = [key for run in runs for key in self._keys(run)]
-        won = self._link.write(scripts.APPEND, keys, arguments, entries[0].run)
-        if isinstance(won, bytes):
+            arguments += (runs[entry.run], *packed(entry), self._fate(entry))
+            arguments += (seq_text(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
+            arguments.append(packed_change(entry))
+        keys = [key for run in runs for key in self._keys.of_run(run)]
+        reply = self._link.write(scripts.APPEND, keys, arguments, entries[0].run)
+        if isinstance(reply, bytes):
             raise StoreError(
-                f"{self.url}: run {won.decode()!r} has expired; start a new run under another id"
+                f"{self.url}: run {reply.decode()!r} has expired; start a new run under another id"
             )
+        won, before = reply
+        for place, row in zip(before[::2], before[1::2], strict=True):
+            its = [e for e, wins in zip(entries, won, strict=True) if wins and runs[e.run] == place]
+            self._count(its, row)
         if not self._probed:
             self._probed = True
             self._warn_of_loss()
@@ -174,11 +188,11 @@ class RedisStore(Store, Notifying):
         bodies: bool = True,
     ) -> list[Entry]:
         if newest_first:
-            bounds = (b"+" if after is None else b"(" + _digits(after), b"-")
+            bounds = (b"+" if after is None else b"(" + seq_text(after), b"-")
         else:
-            bounds = (b"-" if after is None else b"[" + _digits(after + 1), b"+")
+            bounds = (b"-" if after is None else b"[" + seq_text(after + 1), b"+")
         name = "ZREVRANGEBYLEX" if newest_first else "ZRANGEBYLEX"
-        _, entries, its_bodies = self._keys(run)[:3]
+        _, entries, its_bodies = self._keys.of_run(run)[:3]
         if not bodies:
             found = self._link.command(name, entries, *bounds, "LIMIT", 0, limit)
             return [self._entry(run, member)[0] for member in found]
@@ -193,7 +207,7 @@ class RedisStore(Store, Notifying):
     ) -> list[Entry]:
         found: list[Entry] = []
         for names in self._names(where.prefix, after, limit) if limit > 0 else ():
-            found += [head for head in self._heads(names) if where.matches(head)]
+            found += [head for head, _ in self._look(names) if where.matches(head)]
             if len(found) >= limit:
                 break
         else:
@@ -202,28 +216,37 @@ class RedisStore(Store, Notifying):
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         run = marker.run
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             # Every change of a run gives it a new head, so this is valid while the head is the same.
             head = self.read(run, newest_first=True, limit=1, bodies=False)
             if not follows(marker, head[0].seq if head else -1):
                 return False
-            arguments = [self._channel, self._ttl, run.encode(), self._fate(marker)]
-            arguments += [_digits(head[0].seq) if head else b"", *self._packed(marker)]
+            arguments = [*self._told(marker), seq_text(head[0].seq) if head else b""]
             seqs = sorted(seq for seq in changes if seq < marker.seq)
             for seq, found in zip(seqs, self._at(run, seqs), strict=True):
                 for member in found:
                     entry, _ = self._entry(run, member)
-                    arguments += self._packed(trimmed(entry, changes[seq]))
-            done = self._link.write(scripts.TRIM, self._keys(run), arguments, run)
-            if done >= 0:
-                return bool(done)
+                    arguments += packed(trimmed(entry, changes[seq]))
+            done = self._link.write(scripts.TRIM, self._keys.of_run(run), arguments, run)
+            if done != -1:
+                return self._counted(marker, done)
         raise StoreUnavailableError(f"{self.url}: other writers kept getting ahead on run {run!r}")
 
     def erase(self, tombstone: Entry) -> bool:
         run = tombstone.run
-        arguments = [self._channel, self._ttl, run.encode(), self._fate(tombstone)]
-        arguments += self._packed(tombstone)
-        return bool(self._link.write(scripts.ERASE, self._keys(run), arguments, run))
+        done = self._link.write(scripts.ERASE, self._keys.of_run(run), self._told(tombstone), run)
+        return self._counted(tombstone, done)
+
+    def _told(self, marker: Entry) -> list[object]:
+        """What the scripts that append a marker are told of it."""
+        change = packed_change(marker)
+        known = [self._keys.channel, self._ttl, marker.run.encode(), self._fate(marker), change]
+        return [*known, *packed(marker)]
+
+    def _counted(self, marker: Entry, done: Any) -> bool:
+        if done:
+            self._count([marker], done[1])
+        return bool(done)
 
     def stats(self, run: str | None = None) -> StoreStats:
         if run is not None:
@@ -243,11 +266,11 @@ class RedisStore(Store, Notifying):
                 )  # fmt: skip
 
     def exists(self) -> bool:
-        return self._link.glance("GET", self._prefix + b":format") is not None
+        return self._link.glance("GET", self._keys.format) is not None
 
     def watch(self) -> Watch:
         """Watch all runs. Uses one of the store's connections."""
-        return RedisWatch(self._link, self._channel)
+        return RedisWatch(self._link, self._keys.channel)
 
     def close(self) -> None:
         self._link.close(owned=self._owned)
@@ -268,7 +291,7 @@ class RedisStore(Store, Notifying):
         while True:
             ranges = self._link.commands(
                 [
-                    ("ZRANGEBYLEX", self._index(n), low, high, "LIMIT", 0, chunk)
+                    ("ZRANGEBYLEX", self._keys.of_shard(n, b"r"), low, high, "LIMIT", 0, chunk)
                     for n in range(SHARDS)
                 ]
             )
@@ -281,107 +304,68 @@ class RedisStore(Store, Notifying):
                 return
             low = b"(" + reached
 
-    def _heads(self, names: Sequence[str]) -> list[Entry]:
-        """The heads of the runs that have not expired, in the order of their names."""
-        heads: dict[int, Entry] = {}
-        for places in self._together(names):
-            keys = [key for place in places for key in self._keys(names[place])[:2]]
-            members = self._link.ask(
-                scripts.HEADS, keys, [names[place].encode() for place in places]
-            )
-            for place, member in zip(places, members, strict=True):
+    def _look(self, names: Sequence[str]) -> list[Found]:
+        found: dict[int, Found] = {}
+        for places in together(names, clustered=self._link.clustered):
+            keys = [key for place in places for key in self._keys.of_run(names[place])]
+            reply = self._link.ask(scripts.HEADS, keys, [names[place].encode() for place in places])
+            for place, member, row in zip(places, reply[::2], reply[1::2], strict=True):
                 if member is not None:
-                    heads[place] = self._entry(names[place], member)[0]
-        return [heads[place] for place in sorted(heads)]
+                    run = names[place]
+                    head, _ = self._entry(run, member)
+                    found[place] = head, None if row is None else row_of(run, row)
+        return [found[place] for place in sorted(found)]
 
     def _sizes(self, names: Sequence[str]) -> Iterator[Iterator[tuple[Entry, int]]]:
-        """For each run, its entries and the lengths of their bodies."""
         first = self._link.commands([self._range(name, 0) for name in names])
         return (self._pages(name, page) for name, page in zip(names, first, strict=True))
 
     def _at(self, run: str, seqs: Sequence[int]) -> list[list[bytes]]:
         """The entries at these seqs, in one round trip."""
-        key = self._keys(run)[1]
-        bounds = [(b"[" + _digits(seq), b"(" + _digits(seq) + b"\xff") for seq in seqs]
+        key = self._keys.of_run(run)[1]
+        bounds = [(b"[" + seq_text(seq), b"(" + seq_text(seq) + b"\xff") for seq in seqs]
         return self._link.commands([("ZRANGEBYLEX", key, *both) for both in bounds])
 
     def _pages(self, run: str, page: list[bytes]) -> Iterator[tuple[Entry, int]]:
         while page:
             yield from (self._entry(run, member) for member in page)
-            after = int(page[-1][:_WIDTH])
+            after = int(page[-1][:WIDTH])
             page = self._link.command(*self._range(run, after + 1)) if len(page) == PAGE else []
 
     def _range(self, run: str, seq: int) -> tuple[object, ...]:
-        return ("ZRANGEBYLEX", self._keys(run)[1], b"[" + _digits(seq), b"+", "LIMIT", 0, PAGE)
-
-    # keys and values
-
-    def _together(self, runs: Sequence[str]) -> Iterable[list[int]]:
-        """Places in `runs` that one script can handle: on a cluster, those of one shard."""
-        shards: dict[int, list[int]] = {}
-        for place, run in enumerate(runs):
-            shard = _shard(run) if self._link.clustered else 0
-            shards.setdefault(shard, []).append(place)
-        return shards.values()
-
-    def _index(self, shard: int) -> bytes:
-        return b"%s:{%02d}:r" % (self._prefix, shard)
-
-    def _keys(self, run: str) -> list[bytes]:
-        """In the order that scripts expect. Only runs and their verdicts have a companion."""
-        companion = run
-        if run.startswith(_VERDICTS):
-            companion = run.removeprefix(_VERDICTS)
-        elif not run.startswith(HIDDEN):
-            companion = verdict_journal(run)
-        shard = _shard(run)
-        base = b"%s:{%02d}:" % (self._prefix, shard)
-        return [
-            self._index(shard),
-            *(base + kind + name.encode() for name in (run, companion) for kind in (b"e:", b"b:")),
-        ]
+        return (
+            "ZRANGEBYLEX",
+            self._keys.of_run(run)[1],
+            b"[" + seq_text(seq),
+            b"+",
+            "LIMIT",
+            0,
+            PAGE,
+        )
 
     def _fate(self, entry: Entry) -> bytes:
-        if entry.run.startswith(_VERDICTS):
+        if entry.run.startswith(VERDICTS):
             return scripts.FOLLOWS
         lasting = not self._ttl or entry.run.startswith(HIDDEN) or entry.status in _LASTING
         return scripts.STAYS if lasting else scripts.EXPIRES
 
-    def _packed(self, entry: Entry) -> tuple[bytes, bytes, bytes]:
-        """The entry's seq, member and body."""
-        seq, digest = _digits(entry.seq), entry.digest
-        fields = pack(entry._replace(digest=b""), len(entry.body))
-        return seq, b"%s%04x%s%s" % (seq, len(digest), digest, fields), entry.body
-
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
-        """The entry and the length of its body."""
-        if not member[:_WIDTH].isdigit():
-            raise CheckpointCorruptedError(run, None, f"{self.url}: an entry has no number")
-        begin = _WIDTH + 4
-        try:
-            end = begin + int(member[_WIDTH:begin], 16)
-        except ValueError:
-            raise CheckpointCorruptedError(
-                run, int(member[:_WIDTH]), f"{self.url}: it has no digest"
-            ) from None
-        entry, length = unpack(run, int(member[:_WIDTH]), member[end:], body)
-        return entry._replace(digest=member[begin:end]), length
+        return unpacked(self.url, run, member, body)
 
     def _check_format(self, client: Any) -> None:
-        key = self._prefix + b":format"
+        key = self._keys.format
         found = client.execute_command("GET", key, NEVER_DECODE=True)
         if found is None:
             client.execute_command("SET", key, FORMAT, "NX")
             found = client.execute_command("GET", key, NEVER_DECODE=True)
-        if found != FORMAT:
+        self._complete_index = found == _WITHOUT_INDEX
+        if found not in (_WITHOUT_INDEX, FORMAT):
             raise SchemaError(
                 self.url, f"its keys have the unknown format {found!r}; upgrade holdfast"
             )
 
-
-def _shard(run: str) -> int:
-    return crc32(run.removeprefix(_VERDICTS).encode()) % SHARDS
-
-
-def _digits(seq: int) -> bytes:
-    return digits(seq).encode()
+    def _complete(self) -> None:
+        """Make the index of a store that has none. Several may do so at once."""
+        if self._complete_index:
+            self.rebuild()
+            self._link.command("SET", self._keys.format, FORMAT)
