@@ -17,12 +17,12 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.model import Entry
-from holdfast.store import Store
+from holdfast.store import RunFilter, Store
 from holdfast.stores.sqlite import schema
 from holdfast.stores.sqlite import store as sqlite
 from holdfast.stores.sqlite.store import SQLiteStore
 from holdfast.testing.contract import PersistentStoreContract, TransactionalContract, entry
-from holdfast.testing.invariants import tombstone
+from holdfast.testing.invariants import check_store, tombstone
 from holdfast.testing.machine import make_store_machine
 from tests.effort import examples
 
@@ -175,5 +175,48 @@ def test_ctrl_c_behind_an_insert_leaves_no_wrong_head_in_memory(
         store.append([entry("run", 0), entry("run", 1)])
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(sqlite, "_insert_next", strike)
-            store.append([entry("run", 2)])
+            store.append([entry("run", 2, term=1)])
         assert store.append([entry("run", 2), entry("run", 3)]) == [False, False]
+
+
+def test_a_file_without_the_index_gets_it_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SQLiteStore(path)) as store:
+        facts = '{"labels":{"team":"blue"},"due":7}'
+        store.append([entry("a", 0, kind="open", status="running", flow="f", meta=facts)])
+        store.append([entry("a", 1, b"x", term=0, status="running", flow="f")])
+        store.append([entry("b", 0), entry("b", 1, status="failed"), entry("gone", 0)])
+        store.erase(tombstone("gone", 1))
+        store.trim(entry("b", 2, kind="trim", term=1, status="failed"), {1: None})
+        expected = store.listed(), store.counts(), store.due(9), store.tally(0, 1 << 62)
+    with closing(sqlite3.connect(path)) as db:
+        for name in ("run_heads", "run_labels", "run_tally"):
+            db.execute(f"DROP TABLE {name}")
+        db.execute("PRAGMA user_version = 2")
+    with closing(SQLiteStore(path)) as store:
+        assert (store.listed(), store.counts(), store.due(9)) == expected[:3]
+        assert {each.what for each in store.tally(0, 1 << 62)} == {"started", "saves"}
+        assert store.rebuild() == 0
+        assert check_store(store) == []
+
+
+def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with closing(SQLiteStore(path)) as store:
+        store.append(
+            [entry(f"r{n}", 0, kind="open", meta='{"labels":{"a":"b"}}') for n in range(9)]
+        )
+        expected = store.listed()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM run_heads WHERE run = 'r1'")
+        db.execute("DELETE FROM run_labels WHERE run = 'r1'")
+        db.execute("UPDATE run_heads SET status = 'failed', labels = '[]' WHERE run = 'r2'")
+        db.execute("UPDATE run_heads SET run = 'nobody' WHERE run = 'r3'")
+        db.execute("UPDATE run_tally SET n = 77 WHERE hour = -1")
+    with closing(SQLiteStore(path)) as store:
+        assert store.rebuild(write=False) > 4
+        assert store.listed() != expected
+        assert store.rebuild() > 4
+        assert store.rebuild() == 0
+        assert store.listed() == expected == store.listed(RunFilter(labels=("a=b",)))
+        assert store.counts() == {"open": 9}

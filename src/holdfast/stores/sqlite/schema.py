@@ -11,10 +11,15 @@ from holdfast.errors import SchemaError, StoreError
 from holdfast.seams import fault
 from holdfast.stores._shared.disk import make_directories, sync_directory
 from holdfast.stores._shared.schema import refuse_newer
+from holdfast.stores.sqlite import index
 
 _WAL_KEPT: Final = 8 << 20  # bytes of the log that are used again, rather than cut off
 APPLICATION_ID: Final = 0x686F6C64  # "hold"
-NAMES: Final = ("entries", "checkpoints")  # what is ours in the file; all else is the user's
+NAMES: Final = (
+    "entries",
+    "checkpoints",
+    *index.TABLES,
+)  # what is ours in the file; all else is the user's
 
 _VIEW: Final = """
     CREATE VIEW checkpoints AS SELECT
@@ -46,7 +51,10 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     + _VIEW.format(kinds="'checkpoint'"),
     # 2: what a step of a workflow left is a checkpoint, too
     "DROP VIEW checkpoints;" + _VIEW.format(kinds="'checkpoint', 'result'"),
+    # 3: the heads index
+    index.SCHEMA,
 )
+_INDEXED: Final = 3
 
 
 def make_file(path: Path) -> None:
@@ -91,6 +99,8 @@ def prepare(db: sqlite3.Connection, url: str, synchronous: str) -> None:
         for statement in script.split(";"):
             db.execute(statement)
             fault("schema.migrate")
+        if number == _INDEXED:
+            index.build(db)
         db.execute(f"PRAGMA user_version = {number}")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute("COMMIT")

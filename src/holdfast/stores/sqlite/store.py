@@ -11,6 +11,7 @@ from typing import Final, Literal
 from holdfast.changes import ANY_RUN
 from holdfast.changes import Change as RunChange
 from holdfast.errors import HoldfastError
+from holdfast.heads import changes, changes_of
 from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
@@ -27,16 +28,17 @@ from holdfast.store import (
     outcomes_by_heads,
 )
 from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores._shared.index import IndexedTableStore
 from holdfast.stores._shared.table import (
     COLUMNS,
     NO_BODY,
     Change,
     Parameters,
     Row,
-    TableStore,
     bounds,
     fields_of,
 )
+from holdfast.stores.sqlite import index
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
 
@@ -89,7 +91,7 @@ _NEW: Final = (
 )
 
 
-class SQLiteStore(TableStore, Transactional):
+class SQLiteStore(IndexedTableStore, Transactional):
     """Journals in one SQLite file, for one machine; any number of threads and processes.
 
     `survives="power-loss"` (the default) waits for the disk on every commit;
@@ -100,6 +102,7 @@ class SQLiteStore(TableStore, Transactional):
 
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
+    _hints = True
 
     def __init__(
         self,
@@ -120,7 +123,8 @@ class SQLiteStore(TableStore, Transactional):
 
     def append(self, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> list[bool]:
         if len(entries) == 1:
-            return [self._append_one(entries[0], behind)]
+            append = self._append_and_index if changes(entries[0]) else self._append_one
+            return [append(entries[0], behind)]
         with self._db.transaction(entries[0].run if entries else "") as db:
             won = self._outcomes(db, entries, behind)
             winners = list(compress(entries, won))
@@ -129,6 +133,7 @@ class SQLiteStore(TableStore, Transactional):
                 while len(winners) - at >= rows:
                     db.execute(_INSERT[rows], list(chain.from_iterable(winners[at : at + rows])))
                     at += rows
+            index.change(db, changes_of(winners))
             return won
 
     def append_with(
@@ -140,6 +145,7 @@ class SQLiteStore(TableStore, Transactional):
                 self._heads.pop(entry.run, None)
             place = lambda entry: _insert_next(db, entry, heads.pop(entry.run, None))  # noqa: E731
             if all(outcomes(entries, place)):
+                index.change(db, changes_of(entries))
                 run_guarded(db, work, self._work_seconds)
                 return [True] * len(entries)
             db.execute("ROLLBACK")
@@ -166,6 +172,15 @@ class SQLiteStore(TableStore, Transactional):
                 self._heads[entry.run] = entry.seq, entry.digest
             fault("sqlite.commit.after")
             return won
+
+    def _append_and_index(self, entry: Entry, behind: Behind) -> bool:
+        """One that changes its run's row in the index, too."""
+        with self._db.transaction(entry.run) as db:
+            self._heads.pop(entry.run, None)
+            won = _insert_next(db, entry, behind.get(entry.run))
+            if won:
+                index.change_by(db, entry)
+        return won
 
     def _outcomes(
         self, db: sqlite3.Connection, entries: Sequence[Entry], behind: Behind
@@ -200,14 +215,15 @@ class SQLiteStore(TableStore, Transactional):
     def erase(self, tombstone: Entry) -> bool:
         return self._mark_and(tombstone, "sqlite.erase.marked", [self._erasing(tombstone)])
 
-    def _mark_and(self, marker: Entry, point: str, changes: Iterable[Change]) -> bool:
+    def _mark_and(self, marker: Entry, point: str, statements: Iterable[Change]) -> bool:
         with self._db.transaction(marker.run) as db:
             self._heads.pop(marker.run, None)
             if not _insert_next(db, marker):
                 return False
             fault(point)
-            for statement, rows in changes:
+            for statement, rows in statements:
                 db.executemany(statement, rows)
+            index.change_by(db, marker)
         self._give_back()
         return True
 
@@ -219,6 +235,20 @@ class SQLiteStore(TableStore, Transactional):
             return newest, [ANY_RUN]
         found = self._rows(_NEW, (mark, newest))
         return newest, [RunChange(*row) for row in found if not row[0].startswith(HIDDEN)]
+
+    def rebuild(self, *, write: bool = True) -> int:
+        with self._db.reader() as db:
+            db.execute("BEGIN")  # one snapshot of journals and rows
+            try:
+                wrong = index.wrong_runs(db)
+                counts = index.wrong_counts(db)
+            finally:
+                db.execute("COMMIT")
+        if write and (wrong or counts):
+            for at in range(0, max(1, len(wrong)), PAGE):
+                with self._db.transaction("") as db:
+                    index.correct(db, wrong[at : at + PAGE])
+        return len(wrong) + counts
 
     def survives(self) -> Survives:
         with self._db.write_lock, self._db.translated:
