@@ -11,7 +11,7 @@ from holdfast.heads import (
     HOUR,
     NOW,
     TOUCH,
-    Change,
+    RowChange,
     Tally,
     after,
     applied,
@@ -139,7 +139,7 @@ def test_statistics_count_what_happened_in_each_hour() -> None:
         Tally(3, "f", "saves", 0, 2, 0),
     ]
     row = fold(journal)
-    assert list(differences(row, Change("run", removes=True))) == [
+    assert list(differences(row, RowChange("run", removes=True))) == [
         Tally(NOW, "f", "completed", 0, -1, 0)
     ]
 

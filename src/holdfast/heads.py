@@ -59,7 +59,7 @@ class RunHead(NamedTuple):
         return self.opened, self.run
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """What entries of one run do to its row: an upsert that needs no look at the row before."""
 
     run: str
@@ -94,25 +94,25 @@ def changes(entry: Entry) -> bool:
     ) and not entry.run.startswith(HIDDEN)
 
 
-def change_of(entries: Iterable[Entry]) -> Change | None:
+def change_of(entries: Iterable[Entry]) -> RowChange | None:
     """What entries of one run, in the order of their seqs, do to its row; None if nothing."""
-    found: Change | None = None
+    found: RowChange | None = None
     for entry in entries:
         if changes(entry):
             found = _joined(found, _change(entry))
     return found
 
 
-def changes_of(entries: Iterable[Entry]) -> list[Change]:
+def changes_of(entries: Iterable[Entry]) -> list[RowChange]:
     """What entries of any runs do to their rows: at most one change for each run, sorted by run."""
-    found: dict[str, Change] = {}
+    found: dict[str, RowChange] = {}
     for entry in entries:
         if changes(entry):
             found[entry.run] = _joined(found.get(entry.run), _change(entry))
     return [found[run] for run in sorted(found)]
 
 
-def applied(row: RunHead | None, change: Change) -> RunHead | None:
+def applied(row: RunHead | None, change: RowChange) -> RunHead | None:
     """The row after a change."""
     made = change.makes
     if made is None or row is None or change.removes:
@@ -159,7 +159,7 @@ def fold(journal: Iterable[Entry]) -> RunHead | None:
     return None if unsure else row
 
 
-def differences(before: RunHead | None, change: Change) -> Iterator[Tally]:
+def differences(before: RunHead | None, change: RowChange) -> Iterator[Tally]:
     """What a change of a row adds to the statistics."""
     row = applied(before, change)
     if before is not None and (change.removes or row is None):
@@ -192,10 +192,10 @@ def _erases(entry: Entry) -> bool:
     return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
 
 
-def _change(entry: Entry) -> Change:
+def _change(entry: Entry) -> RowChange:
     """What one entry does to its run's row."""
     if _erases(entry):
-        return Change(entry.run, True)
+        return RowChange(entry.run, True)
     facts = _facts(entry)
     begins = entry.term == entry.seq
     held = begins and entry.kind in _OPENS and entry.status == Status.RUNNING
@@ -217,7 +217,7 @@ def _change(entry: Entry) -> Change:
         labels=_labels(facts.get("labels")) if opens else (),
         seq=entry.seq,
     )
-    return Change(
+    return RowChange(
         entry.run,
         False,
         row,
@@ -228,13 +228,13 @@ def _change(entry: Entry) -> Change:
     )
 
 
-def _joined(first: Change | None, then: Change) -> Change:
+def _joined(first: RowChange | None, then: RowChange) -> RowChange:
     """Two changes of one row as one."""
     if first is None or then.makes is None:
         return then
     if first.makes is None:
         return then._replace(removes=True)
-    return Change(
+    return RowChange(
         then.run,
         first.removes,
         applied(first.makes, then),

@@ -67,20 +67,22 @@ class IndexedTableStore(TableStore):
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
-        wanted = None if flows is None else sorted(set(flows))
-        if wanted == []:
-            return []
         mark = self._mark
-        of_flow = "" if wanted is None else f"h.flow = {mark} AND "
-        part = (
-            f"SELECT {_ROW} FROM {self._index}run_heads AS h "  # noqa: S608
-            f"WHERE {of_flow}h.due <= {mark} ORDER BY h.due, h.run LIMIT {mark}"
-        )
-        each = [(now, limit)] if wanted is None else [(flow, now, limit) for flow in wanted]
-        query = united(
-            [Query(part, list(own)) for own in each], "ORDER BY h.due, h.run", mark, limit
-        )
-        return [as_head(row) for row in self._rows(*query)]
+        chosen = [Query("", [])]
+        if flows is not None:  # child runs are due for workers of every flow
+            of_flow = f"h.parent IS NULL AND h.flow = {mark} AND "
+            chosen = [Query("h.parent IS NOT NULL AND ", [])]
+            chosen += [Query(of_flow, [flow]) for flow in sorted(set(flows))]
+        order = "ORDER BY h.due, h.run"
+        parts = [
+            Query(
+                f"SELECT {_ROW} FROM {self._index}run_heads AS h "  # noqa: S608
+                f"WHERE {each.text}h.due <= {mark} {order} LIMIT {mark}",
+                [*each.parameters, now, limit],
+            )
+            for each in chosen
+        ]
+        return [as_head(row) for row in self._rows(*united(parts, order, mark, limit))]
 
     def holders(self) -> dict[str, int]:
         query = (

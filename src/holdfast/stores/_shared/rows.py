@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from heapq import nsmallest
 
-from holdfast.heads import NOW, Change, Position, RunHead, Tally, applied, differences
+from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences
 from holdfast.model import Entry
 from holdfast.scanning import due_among, due_order, summed
 from holdfast.store import RunFilter, hours
@@ -23,8 +23,8 @@ class Rows:
         self._numbers: Counter[tuple[int, str, str, int]] = Counter()
         self._totals: Counter[tuple[int, str, str, int]] = Counter()
 
-    def change(self, change: Change) -> None:
-        """Change a row, and the statistics."""
+    def change(self, change: RowChange) -> None:
+        """RowChange a row, and the statistics."""
         before = self._rows.get(change.run)
         for each in differences(before, change):
             self._numbers[each[:4]] += each.n

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from holdfast.heads import NOW, Change, RunHead, Tally, applied, change_of, differences, fold
+from holdfast.heads import NOW, RowChange, RunHead, Tally, applied, change_of, differences, fold
 from holdfast.model import Entry
 from holdfast.scanning import summed, tallied
 from holdfast.stores._shared.index import HEAD_COLUMNS, as_head, as_row, labels_text
@@ -28,7 +28,10 @@ SCHEMA: Final = """
     CREATE INDEX run_heads_thread ON run_heads (thread, opened, run) WHERE thread IS NOT NULL;
     CREATE INDEX run_heads_holder ON run_heads (holder, opened, run) WHERE holder IS NOT NULL;
     CREATE INDEX run_heads_due ON run_heads (due, run) WHERE due IS NOT NULL;
-    CREATE INDEX run_heads_flow_due ON run_heads (flow, due, run) WHERE due IS NOT NULL;
+    CREATE INDEX run_heads_due_of_flow ON run_heads (flow, due, run)
+        WHERE due IS NOT NULL AND parent IS NULL;
+    CREATE INDEX run_heads_due_child ON run_heads (due, run)
+        WHERE due IS NOT NULL AND parent IS NOT NULL;
     CREATE INDEX run_heads_asking ON run_heads (opened, run) WHERE questions > 0;
     CREATE INDEX run_heads_roots ON run_heads (opened, run) WHERE parent IS NULL;
     CREATE TABLE run_labels (
@@ -61,8 +64,8 @@ _NOW: Final = (
 )
 
 
-def change(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """Change rows and statistics, in the transaction that appends what changes them."""
+def change(db: sqlite3.Connection, changes: Sequence[RowChange]) -> None:
+    """RowChange rows and statistics, in the transaction that appends what changes them."""
     counted: list[Tally] = []
     for each in changes:
         before = _find(db, each.run)
@@ -72,7 +75,7 @@ def change(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
 
 
 def change_by(db: sqlite3.Connection, entry: Entry) -> None:
-    """Change the row of one entry's run."""
+    """RowChange the row of one entry's run."""
     found = change_of([entry])
     if found is not None:
         change(db, [found])
