@@ -12,7 +12,7 @@ from typing import Any, Final
 import holdfast as hf
 from holdfast.graph import END, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.workflow import Retry, ask, for_each, parallel, step, workflow
+from holdfast.workflow import Retry, ask, for_each, parallel, sleep, step, workflow
 from tests.crash.holders.oracle import note
 
 FOREVER: Final = 600.0
@@ -222,6 +222,16 @@ async def mixed(n: int) -> int:
     return int(total + kid + answer + await does("after", n))
 
 
+@workflow
+async def worked(n: int) -> int:
+    """What workers continue: child runs, a question that nobody answers, a sleep."""
+    total = await does("before", n)
+    total += await step("kid").subworkflow(chain(n))
+    total += await ask("How large?", name="size", returns=int, deadline=0.5, default=n)
+    await sleep(0.7)
+    return int(total + await does("after", n))
+
+
 def comes_to(flow: str, n: int) -> Any:
     """What a run of the flow returns, whatever happens to it."""
     of_chain = 3 * n + 3
@@ -230,6 +240,7 @@ def comes_to(flow: str, n: int) -> Any:
         "family": n + of_chain + of_chain + (of_chain + 3) + n,
         "mixed": n + (of_chain + of_chain + 3) + of_chain + n + n,
         "asking_family": 3 * n,
+        "worked": 3 * n + of_chain,
     }[flow]
 
 
@@ -237,6 +248,6 @@ WORKFLOWS: Final = {
     flow.name: flow
     for flow in (
         chain, fragile, endless, family, asks, asking_family, doomed, tolerant, long_child,
-        patient, mixed,
+        patient, mixed, worked,
     )
 }  # fmt: skip

@@ -107,6 +107,10 @@ class Worker:
         self._world.notes.write("continued", self.name)
         self._signal(signal.SIGCONT)
 
+    def drain(self) -> None:
+        """SIGTERM: it finishes what it does, and ends."""
+        self._signal(signal.SIGTERM)
+
     def interrupt(self) -> None:
         """SIGINT, as Ctrl-C does."""
         self._signal(signal.SIGINT)

@@ -13,9 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import holdfast as hf
 from holdfast.engine.effects import Call
+from holdfast.engine.run import execute as run_execute
+from holdfast.engine.working.worker import Work
 from tests import faults
 from tests.crash.holders import flows, storm
 from tests.crash.holders.oracle import note
@@ -142,6 +145,27 @@ async def cancel(engine: hf.Engine, *, run: str) -> None:
     note("cancelling", run)
     await engine.cancel(run)
     note("cancelled", run)
+
+
+@in_loop
+async def submit(engine: hf.Engine, *, flow: str, runs: dict[str, Sequence[Any]]) -> None:
+    """Submit all these runs, by their ids and inputs."""
+    for run, inputs in runs.items():
+        await engine.submit(call_of(flow, inputs), run_id=run)
+    note("submitted", runs=sorted(runs))
+
+
+@in_loop
+async def work(engine: hf.Engine, *, park_after: float = 10.0, **options: Any) -> None:
+    """A worker, until SIGTERM."""
+
+    def told(work: Work) -> None:
+        note(work.what, work.run_id, flow=work.flow, detail=work.detail)
+
+    with mock.patch.object(run_execute, "PARK_AFTER", park_after):
+        note("works")
+        await engine.work(listener=told, **options)
+    note("drained")
 
 
 # --- at a certain point
