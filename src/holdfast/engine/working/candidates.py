@@ -11,7 +11,7 @@ from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import look_again_within, standing_of
-from holdfast.engine.timers import PARK_AFTER
+from holdfast.engine.holding.slots import Slot
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
 from holdfast.operations.children import root_of
@@ -19,8 +19,9 @@ from holdfast.store import RunFilter
 
 log = logging.getLogger("holdfast")
 
-LOOK: Final = 10.0  # seconds between two looks at the processes that hold runs
-_AHEAD: Final = PARK_AFTER * 1e6  # microseconds: what is due by then is known, and waited for
+_LOOKS: Final = 3  # at the processes that hold runs, in the time after which one counts as dead
+_AT_NEWS: Final = 0.4  # so much of that time passes between two looks while others change runs
+_AHEAD: Final = 10.0  # seconds: what is due by then is known, and waited for
 _MOST: Final = 200  # runs that one look finds
 
 
@@ -29,61 +30,82 @@ class Candidate(NamedTuple):
 
     run_id: str
     flow: str
+    orphaned: bool = False  # its process is dead
 
 
 class Finder:
     """Looks for runs of some flows that nobody executes. Everything here blocks."""
 
-    def __init__(self, core: Core, flows: Collection[str]) -> None:
+    def __init__(self, core: Core, flows: Collection[str], dead_after: float) -> None:
         self._core = core
         self._flows = flows
+        self.every = dead_after / _LOOKS  # seconds between two looks at the processes, at most
+        self.at_news = self.every * _AT_NEWS  # and while others change runs
         self._orphaned: dict[str, Candidate] = {}
-        self._look_at = 0.0  # by the monotonic clock: when to look at other processes
-        self.due_in = PARK_AFTER  # seconds until the next run is due, at most so many
+        self._looked_at: float | None = None  # at the processes, by the monotonic clock
+        self._seen: dict[int, Slot] = {}  # by number
+        self._near: list[Holder] = []  # processes of this machine that were alive then
+        self.due_in = _AHEAD  # seconds until the next run is due, if that is soon
         self.workers = 1  # how many there are, as far as is known
 
-    def find(self) -> list[Candidate]:
-        """What may be executed now, in no order. Raises `StoreError`."""
+    def find(self, *, news: bool) -> list[Candidate]:
+        """What may be executed now, in no order. Raises `StoreError`.
+
+        `news`: others have changed runs since the last look.
+        """
         clock = self._core.journals.clock
-        if clock.monotonic() >= self._look_at:
-            self._find_orphans()
-            self._look_at = clock.monotonic() + min(LOOK, look_again_within(self._core))
+        if self._looked_at is None or self.somebody_died() or self._is_time(news):
+            self._look_at_processes()
+            self._looked_at = clock.monotonic()
         now = clock.now()
         found = dict(self._orphaned)
-        self.due_in = PARK_AFTER
+        self.due_in = _AHEAD
         store = self._core.journals.store
-        for row in store.due(now + int(_AHEAD), flows=self._flows, limit=_MOST):
-            assert row.due is not None
-            if row.due > now:
+        for row in store.due(now + round(_AHEAD * 1e6), flows=self._flows, limit=_MOST):
+            if row.due is not None and row.due > now:
                 self.due_in = (row.due - now) / 1e6
                 break
-            one = Candidate(row.run, row.flow or "")
-            if row.parent is not None:
-                root = self._root(row.run)
-                if root is None:
-                    continue
-                one = root
-            found.setdefault(one.run_id, one)
+            child = row.parent is not None
+            one = self._root(row.run) if child else Candidate(row.run, row.flow or "")
+            if one is not None:
+                found.setdefault(one.run_id, one)
         shuffled = list(found.values())
         random.shuffle(shuffled)  # workers seldom want the same one
         return shuffled
+
+    def somebody_died(self) -> bool:
+        """Whether a process of this machine is gone that held runs. Asks no store."""
+        place = process_of(self._core).identity.place
+        return any(holder.process.lives(place) is False for holder in self._near)
 
     def taken(self, run_id: str) -> None:
         """Somebody executes the run now, or it needs nobody."""
         self._orphaned.pop(run_id, None)
 
-    def _find_orphans(self) -> None:
+    def _is_time(self, news: bool) -> bool:
+        assert self._looked_at is not None
+        pause = min(self.at_news if news else self.every, look_again_within(self._core))
+        return self._core.journals.clock.monotonic() - self._looked_at >= pause
+
+    def _look_at_processes(self) -> None:
         """Look at every process that holds runs; those of the dead are orphans."""
-        self._orphaned.clear()
         core = self._core
+        before, self._seen = self._seen, slots.glance(core)
+        self.workers = max(1, sum(map(_works, self._seen.values())))
+        self._orphaned.clear()
+        self._near = []
         presence = process_of(core).known_presence(core)
+        place = process_of(core).identity.place
         for text in core.journals.store.holders():
             holder = Holder.parse(text)
             if holder is not None and presence is not None and presence.had(holder.nonce):
                 continue
+            if holder is not None and _has_moved(holder, before, self._seen):
+                continue
             if standing_of(core, holder, "").why is not None:
                 self._add_runs_of(text)
-        self.workers = max(1, sum(1 for slot in slots.every_slot(core) if _works(slot)))
+            elif holder is not None and holder.process.lives(place):
+                self._near.append(holder)
 
     def _add_runs_of(self, holder: str) -> None:
         before = None
@@ -93,7 +115,7 @@ class Finder:
             for row, _ in page:
                 before = row.position
                 if row.flow in self._flows:
-                    self._orphaned[row.run] = Candidate(row.run, row.flow or "")
+                    self._orphaned[row.run] = Candidate(row.run, row.flow or "", orphaned=True)
             if len(page) < _MOST:
                 return
 
@@ -109,5 +131,13 @@ class Finder:
         return Candidate(root.run, root.flow or "")
 
 
-def _works(slot: slots.Slot) -> bool:
+def _works(slot: Slot) -> bool:
     return slot.beat is not None and slot.beat.state == "alive" and slot.beat.at_once > 0
+
+
+def _has_moved(holder: Holder, before: dict[int, Slot], now: dict[int, Slot]) -> bool:
+    """Whether a process elsewhere gave a sign of life between two looks."""
+    then, here = before.get(holder.slot), now.get(holder.slot)
+    if then is None or here is None or here.beat is None or here.beat.nonce != holder.nonce:
+        return False
+    return here.beat.state == "alive" and here.seq > then.seq

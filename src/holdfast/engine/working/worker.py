@@ -12,6 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Final, NamedTuple
 
+from holdfast.changes import Change
 from holdfast.engine import launch
 from holdfast.engine.holding.presence import Duty, Presence
 from holdfast.engine.launcher import Launcher
@@ -27,11 +28,17 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.watching import Changes
+from holdfast.model import Status
 
 log = logging.getLogger("holdfast")
 
 MOST_AT_ONCE: Final = 10_000
-_POLL: Final = 1.0  # seconds between two looks for runs
+_POLL: Final = 1.0  # seconds, until what could not be begun is looked at again
+_AT_NEWS: Final = 2.0  # seconds between two looks while others change runs, at most
+_AT_LEAST: Final = 0.02  # seconds between any two
+_LISTEN: Final = 1.5  # seconds between two polls of a store that does not notify
+_MOST_HEARD: Final = 10_000
 _FIRST_PAUSE: Final = 1.0  # seconds, until a run that could not be claimed is tried again
 _LONGEST_PAUSE: Final = 60.0
 
@@ -88,58 +95,127 @@ class Worker:
         self._duty = Duty(tuple(sorted(flows)), options.at_once)
         self._options = options
         self._listener = listener
-        self._finder = Finder(core, frozenset(flows))
+        self._finder = Finder(core, frozenset(flows), launcher.dead_after)
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
         self._not_before: dict[str, float] = {}  # runs that could not be claimed: when to try again
         self._pauses: dict[str, float] = {}
         self._full: dict[str, float] = {}  # flows all of whose permits are taken: until when
         self._bell = asyncio.Event()
         self._shown = False  # others see in our slot what we do
+        self._heard: dict[str, None] = {}  # runs that changed, the newest last
+        self._news = False  # others have changed runs since the last look
+        self._soon = True  # and one of them is new
+        self._more = False  # the last look found more than was begun
+        self._looked = 0.0  # by the monotonic clock, like the following
+        self._look_by = 0.0
+        self._not_now = 0.0  # others are to have their share first
         self.done = 0  # runs that it has executed until they stopped
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or until nothing is left if that was asked for; then drain."""
         presence = await launch.presence_in(self._core, "", self._launcher.options(None, {}))
         permits = Permits(self._core, presence, self._options.per_flow)
-        ringing = asyncio.create_task(self._ring_at(stop))
+        aside = [asyncio.create_task(self._ring_at(stop)), asyncio.create_task(self._listen())]
         try:
             with presence.on_duty(self._duty):
                 while not stop.is_set():
                     self._bell.clear()
-                    found = await self._look(presence, permits)
-                    if self._options.until_idle and not self._tasks and not found:
-                        return
-                    await self._wait(found)
+                    if self._wants_to_look():
+                        found = await self._look(presence, permits)
+                        if self._options.until_idle and not self._tasks and not found:
+                            return
+                    await self._wait()
                 await self._drain()
         finally:
-            ringing.cancel()
+            for task in aside:
+                task.cancel()
             await self._leave()
+
+    # --- when to look for runs
 
     async def _ring_at(self, stop: asyncio.Event) -> None:
         await stop.wait()
         self._bell.set()
 
+    async def _listen(self) -> None:
+        """Hear what others do to runs."""
+        changes = Changes(self._core, every=_LISTEN)
+        try:
+            while True:
+                for change in await changes.wait():
+                    self._hear(change)
+        except StoreError as error:
+            log.warning(
+                "the worker can't watch the store, and looks for runs now and then: %s", error
+            )
+        finally:
+            changes.close()
+
+    def _hear(self, change: Change) -> None:
+        run_id = change.run_id
+        if run_id in self._tasks:
+            return
+        self._news = True
+        if change.status == Status.SUBMITTED or (
+            change.status is None and run_id not in self._heard
+        ):
+            self._soon = True
+            self._bell.set()
+        if run_id is not None:
+            self._heard[run_id] = None
+            if len(self._heard) > _MOST_HEARD:
+                del self._heard[next(iter(self._heard))]
+
+    def _wants_to_look(self) -> bool:
+        now = monotonic()
+        if len(self._tasks) >= self._options.at_once or now < self._not_now:
+            return False
+        if self._soon or self._more or now >= self._look_by or self._finder.somebody_died():
+            return True
+        return self._news and now >= self._looked + min(_AT_NEWS, self._finder.at_news)
+
+    async def _wait(self) -> None:
+        """Until a run has stopped, there is something new, or it is time to look again."""
+        full = len(self._tasks) >= self._options.at_once
+        due = max(self._look_by, self._not_now) - monotonic()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if full else max(_AT_LEAST, min(due, _POLL))):
+                await self._bell.wait()
+
     async def _look(self, presence: Presence, permits: Permits) -> int:
         """Begin what there is room for; returns how many runs were found."""
         room = self._options.at_once - len(self._tasks)
-        if room <= 0:
-            return 0
+        news, self._news, self._soon, self._more = self._news, False, False, False
+        self._looked = monotonic()
         try:
             if not self._shown or presence.lease_at_hand(self._core) is None:
                 dead_after = self._launcher.dead_after
                 await self._core.off_loop(partial(presence.lease, self._core, dead_after))
                 self._shown = True
-            found = await self._core.off_loop(self._finder.find)
+            found = await self._core.off_loop(partial(self._finder.find, news=news))
         except StoreError as error:
             log.warning("the worker can't look for runs: %s", error)
+            self._look_by = monotonic() + _POLL
             return 1
+        self._look_by = self._looked + min(self._finder.every * _jitter(), self._finder.due_in)
         ready = [one for one in found if self._may_try(one)]
         share = min(room, math.ceil(len(ready) / self._finder.workers))
         for one in ready[:share]:
             task = asyncio.create_task(self._execute(one, presence, permits))
             self._tasks[one.run_id] = task
             task.add_done_callback(partial(self._over, one.run_id))
-        return sum(1 for one in found if one.run_id not in self._pauses)
+        self._leave_others(ready[share:], share < room)
+        waiting = [one for one in found if one.run_id not in self._pauses]
+        if len(waiting) > share:  # some wait for a permit, or were tried just now
+            self._look_by = min(self._look_by, self._looked + _POLL)
+        return len(waiting)
+
+    def _leave_others(self, left: list[Candidate], shared: bool) -> None:
+        """Others should have found what is left by then; if not, it is ours, too."""
+        self._more = bool(left)
+        if left and shared:
+            orphaned = any(one.orphaned for one in left)
+            self._not_now = monotonic() + (1.25 * self._finder.at_news if orphaned else _POLL)
 
     def _may_try(self, one: Candidate) -> bool:
         not_before = max(self._not_before.get(one.run_id, 0.0), self._full.get(one.flow, 0.0))
@@ -149,18 +225,9 @@ class Worker:
         self._tasks.pop(run_id, None)
         self._finder.taken(run_id)
         self._bell.set()
+        self._soon |= self._options.until_idle and not self._tasks
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the worker failed in run %s", run_id, exc_info=error)
-
-    async def _wait(self, found: int) -> None:
-        """Until a run has stopped, or it is time to look again."""
-        full = len(self._tasks) >= self._options.at_once
-        seconds = None if full else min(_POLL * _jitter(), self._finder.due_in)
-        if not full and found > len(self._tasks):
-            seconds = 0.05  # others look, too: leave them some
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._bell.wait()
 
     # --- one run
 
@@ -177,6 +244,7 @@ class Worker:
             if permit is not None:
                 await asyncio.shield(self._core.off_loop(partial(permits.give_back, permit)))
                 self._full.pop(one.flow, None)
+                self._more = True
 
     async def _permit(self, one: Candidate, presence: Presence, permits: Permits) -> Permit | None:
         holder = presence.holder(presence.lease_at_hand(self._core))
