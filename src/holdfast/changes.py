@@ -52,8 +52,8 @@ class Watch(ABC):
 class Notifying(Protocol):
     """A store that notifies of appends, by any process that can use it."""
 
-    def watch(self) -> Watch:
-        """Watch all runs for what is appended after this returns.
+    def watch(self) -> Watch | None:
+        """Watch all runs for what is appended after this returns; None if it can only be polled.
 
         Read after calling this, not before, or you miss what is appended in between. Hidden
         journals are not among them: some change every few seconds.

@@ -308,7 +308,7 @@ def _close(core: Core, owns_store: bool) -> Op[None]:
     if not core.closed:
         core.closed = True
         try:
-            if core.watching:
+            if core.watcher is not None:
                 yield partial(stop_watching, core)
             for call in core.at_close:
                 yield partial(call, core)

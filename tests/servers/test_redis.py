@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import holdfast as hf
-from holdfast.changes import Change, Notifying
+from holdfast.changes import Change, Notifying, Watch
 from holdfast.model import HIDDEN, process_journal, thread_journal, verdict_journal
 from holdfast.store import Store
 from holdfast.stores.redis.store import RedisStore
@@ -237,29 +237,26 @@ def test_a_watcher_hears_of_appends_by_others(clustered: bool) -> None:
     with (
         closing(hf.open_store(url, cluster=clustered)) as store,
         closing(hf.open_store(url, cluster=clustered)) as other,
+        _watch(store) as watch,
     ):
-        assert isinstance(store, Notifying)
-        with store.watch() as watch:
-            assert other.erase(tombstone(process_journal(0), 0))
-            other.append([entry(HIDDEN + "h", 0), entry("a", 0), entry("b", 0)])
-            heard: set[str | None] = set()
-            while heard != {"a", "b"}:
-                more = _runs(watch.wait(60))
-                assert more
-                heard |= more
+        assert other.erase(tombstone(process_journal(0), 0))
+        other.append([entry(HIDDEN + "h", 0), entry("a", 0), entry("b", 0)])
+        heard: set[str | None] = set()
+        while heard != {"a", "b"}:
+            more = _runs(watch.wait(60))
+            assert more
+            heard |= more
 
 
 def test_a_watcher_is_told_when_the_server_is_gone() -> None:
     server = VolatileRedis.shared()
-    with closing(hf.open_store(new_url(server.url))) as store:
-        assert isinstance(store, Notifying)
-        with store.watch() as watch:
-            server.kill()
-            try:
-                with pytest.raises(hf.StoreUnavailableError):
-                    watch.wait(60)
-            finally:
-                server.start()
+    with closing(hf.open_store(new_url(server.url))) as store, _watch(store) as watch:
+        server.kill()
+        try:
+            with pytest.raises(hf.StoreUnavailableError):
+                watch.wait(60)
+        finally:
+            server.start()
 
 
 def test_saving_does_not_depend_on_the_right_to_publish(admin: Admin) -> None:
@@ -419,7 +416,7 @@ def test_a_client_of_ones_own_stays_open_and_may_decode() -> None:
         store.append([entry("run", seq, b"\xff") for seq in range(3)])
         assert [head.run for head in store.runs()] == ["run"]
         assert store.survives() == "power-loss"
-        with store.watch() as watch:
+        with _watch(store) as watch:
             store.append([entry("run", 3)])
             assert _runs(watch.wait(60)) == {"run"}
         assert check_store(store) == []
@@ -442,8 +439,7 @@ def test_a_server_that_forgot_the_scripts_learns_them_again(store: Store, admin:
 
 def test_when_all_connections_are_in_use_the_error_says_so() -> None:
     with closing(hf.open_store(new_url(), connections=1, pool_seconds=0.1)) as store:
-        assert isinstance(store, Notifying)
-        with store.watch(), pytest.raises(hf.StoreUnavailableError, match="connections="):
+        with _watch(store), pytest.raises(hf.StoreUnavailableError, match="connections="):
             store.read("run")
         assert store.read("run") == []
 
@@ -477,9 +473,8 @@ def test_a_unix_socket_is_as_good() -> None:
 
 
 def test_threads_that_watch_and_save_do_not_disturb_each_other(store: Store) -> None:
-    assert isinstance(store, Notifying)
     heard: set[str | None] = set()
-    with store.watch() as watch, ThreadPoolExecutor(8) as pool:
+    with _watch(store) as watch, ThreadPoolExecutor(8) as pool:
         saves = [pool.submit(store.append, [entry(f"run-{n}", 0)]) for n in range(50)]
         while len(heard) < 50:
             more = _runs(watch.wait(60))
@@ -492,9 +487,8 @@ def test_a_user_with_the_rights_that_the_guide_names_can_do_everything(admin: Ad
     grant_what_the_guide_names(admin)
     url = server_url().replace("//", "//holdfast:password@")
     with closing(hf.open_store(url)) as store:
-        assert isinstance(store, Notifying)
         assert store.survives() == "power-loss"
-        with store.watch() as watch:
+        with _watch(store) as watch:
             assert store.append([entry("run", seq, b"x") for seq in range(3)]) == [True] * 3
             assert _runs(watch.wait(60)) == {"run"}
         assert store.trim(entry("run", 3), {1: b"y", 0: None})
@@ -528,6 +522,13 @@ def test_an_outage_of_a_cluster_is_an_outage_and_it_goes_on_afterwards() -> None
         assert store.append([entry("run-1", 1)]) == [True]
         assert len(store.runs()) == 9
         assert check_store(store) == []
+
+
+def _watch(store: Store) -> Watch:
+    assert isinstance(store, Notifying)
+    watch = store.watch()
+    assert watch is not None
+    return watch
 
 
 def _runs(changes: Sequence[Change]) -> set[str | None]:

@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 import holdfast as hf
-from holdfast.changes import Change, Notifying
+from holdfast.changes import Change, Notifying, Watch
 from holdfast.errors import SchemaError, StoreError, StoreURLError
 from holdfast.model import HIDDEN, process_journal
 from holdfast.store import Store, WorkFailedError
@@ -240,8 +240,7 @@ def test_who_may_not_make_tables_uses_those_that_are_there(url: str) -> None:
         for rights in grants:
             sql(url, f"GRANT {rights} SCHEMA {name} TO {role}")
         assert store.append([entry("run", 1)]) == [True]
-        assert isinstance(store, Notifying)
-        with store.watch() as watch:
+        with _watch(store) as watch:
             assert store.append([entry("other", 0)]) == [True]
             assert _runs(watch.wait(10)) == {"other"}
         assert store.erase(tombstone("run", 2))
@@ -429,8 +428,7 @@ def test_a_constraint_of_the_users_that_fails_at_the_end_is_no_other_writer(
 
 
 def test_whoever_watches_is_told_of_appends_by_others(url: str, store: PostgresStore) -> None:
-    assert isinstance(store, Notifying)
-    with store.watch() as watch, closing(open_store(url)) as other:
+    with _watch(store) as watch, closing(open_store(url)) as other:
         assert watch.wait(0) == []
         assert other.erase(tombstone(process_journal(0), 0))
         other.append([entry(HIDDEN + "h", 0), entry("b", 0)])
@@ -450,12 +448,19 @@ def test_a_watcher_that_is_cut_off_is_told_so_and_the_next_one_clears_up_after_i
     url: str, store: PostgresStore
 ) -> None:
     store.append([entry("run", 0)])
-    with store.watch() as cut:
+    with _watch(store) as cut:
         postgres.cut_connections(url)
         with pytest.raises(hf.StoreUnavailableError):
             cut.wait(60)
-    with store.watch():
+    with _watch(store):
         assert len(sql(url, f"SELECT * FROM {split(url)[1]}.watchers")) == 1
+
+
+def _watch(store: Store) -> Watch:
+    assert isinstance(store, Notifying)
+    watch = store.watch()
+    assert watch is not None
+    return watch
 
 
 def _runs(changes: Sequence[Change]) -> set[str | None]:

@@ -76,6 +76,7 @@ class Core:
         self.closed = False
         self.at_close: list[Callable[[Core], None]] = []  # may block; called before it is closed
         self.watching: weakref.WeakSet[Any] = weakref.WeakSet()  # what `watch` returned
+        self.watcher: Any = None  # what they wait for, if there were any
         self._reset()
         on_fork(self._reset)
 

@@ -191,9 +191,8 @@ class Watcher:
                     self._watch = None
 
     def _open(self) -> Watch:
-        if isinstance(self._store, Notifying):
-            return self._store.watch()
-        return _Polling(self._store, self._bell)
+        watch = self._store.watch() if isinstance(self._store, Notifying) else None
+        return watch or _Polling(self._store, self._bell)
 
     def _tell(self, watch: Watch) -> None:
         """Wait once, and put what was found where it belongs."""

@@ -24,7 +24,7 @@ class _Changes:
         if not every > 0:
             raise ValueError(f"every must be a number of seconds above 0, not {every!r}")
         self._subscriber = Subscriber(run_id, every)
-        self._watcher = watcher_for(core.journals.store)
+        self._watcher = core.watcher = watcher_for(core.journals.store)
         self._untold: deque[Change] = deque()  # taken, but not iterated over yet
         core.watching.add(self)
 
@@ -152,9 +152,6 @@ class SyncChanges(_Changes):
 
 def stop_watching(core: Core) -> None:
     """End what watches by this checkpointer. Blocks for a moment."""
-    store = core.journals.store
-    watching = list(core.watching)
-    for changes in watching:
-        changes._end(StoreClosedError(store.url))  # noqa: SLF001
-    if watching:
-        watcher_for(store).join()
+    for changes in list(core.watching):
+        changes._end(StoreClosedError(core.journals.store.url))  # noqa: SLF001
+    core.watcher.join()

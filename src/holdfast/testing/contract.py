@@ -25,6 +25,8 @@ from typing import Final, TypeVar
 
 import pytest
 
+from holdfast.changes import Change
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import Store
@@ -32,6 +34,7 @@ from holdfast.testing._behind import OTHER, BehindContract
 from holdfast.testing._listing import ListingContract
 from holdfast.testing._reading import ReadingContract
 from holdfast.testing._transacting import TransactionalContract
+from holdfast.testing._watching import WatchingContract, told
 from holdfast.testing._writing import WritingContract
 from holdfast.testing.corpus import HOSTILE_IDS, INVALID_IDS
 from holdfast.testing.invariants import check_store, entry, read_all, tombstone
@@ -52,7 +55,9 @@ DEADLINE: Final = 60.0
 _T = TypeVar("_T")
 
 
-class StoreContract(WritingContract, BehindContract, ReadingContract, ListingContract):
+class StoreContract(
+    WritingContract, BehindContract, ReadingContract, ListingContract, WatchingContract
+):
     """Subclass, provide `open_store`, inherit every test. Override none.
 
     Each call of `open_store` opens the same storage anew. A store that keeps nothing may
@@ -197,6 +202,21 @@ class PersistentStoreContract(StoreContract):
             assert one.trim(entry("run", 8), {7: None})
             assert other.read("run", after=6)[0].status == "deleted"
             assert other.append([entry("run", 8)]) == [False]
+
+    def test_what_another_wrote_is_told_to_whoever_watches(
+        self, opener: Callable[[], Store]
+    ) -> None:
+        with (
+            closing(opener()) as store,
+            closing(opener()) as other,
+            SyncCheckpointer(store) as cp,
+            cp.watch(every=0.02) as every,
+            cp.watch("run", every=0.02) as one,
+        ):
+            told(every, {None})
+            assert other.append([entry("run", 0)]) == [True]
+            assert told(every, {"run"}) == {"run"}
+            assert one.wait(DEADLINE) == [Change("run", 0, "open")]
 
     def test_what_another_wrote_counts_for_the_digest_of_the_head(
         self, opener: Callable[[], Store]

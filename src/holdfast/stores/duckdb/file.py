@@ -24,6 +24,7 @@ from holdfast.model import Entry
 from holdfast.seams import fault, on_fork
 from holdfast.store import Head
 from holdfast.stores._shared.errors import Translated
+from holdfast.stores._shared.local_watch import LocalWatches
 from holdfast.stores._shared.schema import refuse_newer
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
@@ -75,6 +76,7 @@ class File:
         self.url = f"duckdb:///{path}"
         self.translated = Translated(self.url, (duckdb.Error, RuntimeError), self._translate)
         self.heads: dict[str, Head] = {}
+        self.watches = LocalWatches()
         self.users = 0
         self._db: Any = None
         self._parsed: Any = None  # texts of statements, to statements of the connection
@@ -233,7 +235,8 @@ class File:
         if "Could not set lock" in said:
             return StoreUnavailableError(
                 f"{self.url}: another process has this file open, and DuckDB allows only one; "
-                f"close it there, or use SQLite or a server ({said})"
+                f"close it there, or use SQLite or a server, which several processes can use, and "
+                f"watch ({said})"
             )
         if "not a valid DuckDB database" in said:
             return SchemaError(self.url, "this is not a DuckDB database; name another file")

@@ -12,6 +12,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from holdfast.changes import Notifying, Watch
 from holdfast.errors import StoreClosedError
 from holdfast.model import Entry
 from holdfast.store import (
@@ -58,11 +59,12 @@ _RUNS: Final = f"""
 """  # noqa: S608 - constants only
 
 
-class DuckDBStore(TableStore):
+class DuckDBStore(TableStore, Notifying):
     """Journals in one DuckDB file that this process has for itself.
 
     Raises `StoreUnavailableError` while another process has the file open. After fork(), the
-    first of the two processes to use the store gets the file.
+    first of the two processes to use the store gets the file. What other processes do to the file,
+    while this one does not have it, can't be watched.
     """
 
     shared: ClassVar[bool] = False
@@ -84,6 +86,7 @@ class DuckDBStore(TableStore):
             if winners:
                 with file.committing(winners[0].run):
                     file.insert(winners)
+        file.watches.tell(winners)
         return outcomes
 
     def _outcomes(
@@ -125,6 +128,7 @@ class DuckDBStore(TableStore):
             ).fetchall()
             if found:
                 file.insert([trimmed(e, changes[e.seq]) for e in map(Entry._make, found)])
+        file.watches.tell([marker])
         return True
 
     def erase(self, tombstone: Entry) -> bool:
@@ -134,7 +138,12 @@ class DuckDBStore(TableStore):
                 return False
             statement, rows = self._erasing(tombstone)
             db.executemany(statement, rows)
+        file.watches.tell([tombstone])
         return True
+
+    def watch(self) -> Watch:
+        """Watch all runs for what this process does: no other can use the file meanwhile."""
+        return self._opened().watches.open()
 
     def survives(self) -> Survives:
         self._opened()

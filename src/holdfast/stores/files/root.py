@@ -1,6 +1,7 @@
 """The directory of a file store: its lock and its temporary files.
 
-    root/.lock               held by the writer; contains the token of the last writer
+    root/.lock               held by the writer; contains the token of the last writer, and how
+                             often runs were changed
     root/.tmp/PID-TOKEN/     temporary files of one open store, locked while its process lives
     root/RUN/                a run
 
@@ -27,6 +28,7 @@ from holdfast.stores._shared.disk import make_directories, sync
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_SLEEP: Final = 0.01
 _TOKEN_BYTES: Final = 16
+_COUNT_BYTES: Final = 8
 
 
 class Root:
@@ -60,11 +62,12 @@ class Root:
             os.close(fd)
 
     @contextmanager
-    def lock(self, *, sign: bool = True) -> Iterator[bool]:
+    def lock(self, *, sign: bool = True, count: bool = False) -> Iterator[bool]:
         """Lock out all other writers, for up to `lock_seconds` of waiting.
 
         Yields whether this root was also the last to hold the lock: then nobody else has changed
-        the store since. Who does not `sign` leaves it to the next one to ask that.
+        the store since. Who does not `sign` leaves it to the next one to ask that. With `count`,
+        those who poll look for changes.
         """
         deadline = time.monotonic() + self._lock_seconds
         with self._mutex:  # threads of one process never hold it for long
@@ -76,7 +79,19 @@ class Root:
                     os.pwrite(fd, self._token, 0)
                 yield unchanged
             finally:
+                if count:
+                    _count(fd)
                 fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def changes(self) -> bytes:
+        """How often runs were changed, as bytes that differ if there are more."""
+        with suppress(FileNotFoundError), self.open() as root:
+            fd = os.open(".lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+            try:
+                return os.pread(fd, _COUNT_BYTES, _TOKEN_BYTES)
+            finally:
+                os.close(fd)
+        return b""
 
     @contextmanager
     def temporary(self) -> Iterator[int]:
@@ -161,6 +176,12 @@ class Root:
                 for name in os.listdir(temps):  # noqa: PTH208 - by handle
                     if name != self._temp_name:
                         _remove_if_abandoned(name, temps)
+
+
+def _count(lock: int) -> None:
+    with suppress(OSError):  # nobody must lose a save because others can't hear of it
+        changes = int.from_bytes(os.pread(lock, _COUNT_BYTES, _TOKEN_BYTES), "big") + 1
+        os.pwrite(lock, changes.to_bytes(_COUNT_BYTES, "big"), _TOKEN_BYTES)
 
 
 def open_directory(name: str, parent: int) -> int:

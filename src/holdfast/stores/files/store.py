@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
+from holdfast.changes import Change
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -28,7 +29,7 @@ from holdfast.errors import (
     StoreUnavailableError,
     SyncFailedError,
 )
-from holdfast.model import Entry, follows
+from holdfast.model import HIDDEN, Entry, follows
 from holdfast.seams import fault
 from holdfast.store import (
     ANY_HEAD,
@@ -46,6 +47,7 @@ from holdfast.store import (
 )
 from holdfast.stores._shared.disk import sync, volatile_file_system
 from holdfast.stores._shared.journals import page_of, totals
+from holdfast.stores.files import changes
 from holdfast.stores.files import format as form
 from holdfast.stores.files import run as journal
 from holdfast.stores.files.root import (
@@ -97,7 +99,7 @@ class FileStore(Store):
                         name = files[entry.run, entry.seq] = os.urandom(8).hex()
                         write_durably(name, form.encode(entry), temp)
                 fault("file.append.temp")
-                with self._locked(), self._root.open() as root:
+                with self._locked(entries), self._root.open() as root:
 
                     def place(entry: Entry) -> bool:
                         won = self._link(entry, files[entry.run, entry.seq], temp, root)
@@ -174,6 +176,11 @@ class FileStore(Store):
                     raise
                 bad.add(error.seq)
 
+    def poll(self, mark: object = None) -> tuple[object, list[Change]]:
+        with self._attempt():
+            self._check_open()
+            return changes.poll(self._root, mark)
+
     def survives(self) -> Survives:
         self._check_open()
         return "process-crash" if volatile_file_system(self.path) else "power-loss"
@@ -201,7 +208,7 @@ class FileStore(Store):
         with (
             self._attempt([marker]) as attempt,
             self._root.temporary() as temp,
-            self._locked(),
+            self._locked([marker]),
             self._root.open() as root,
             self._directory(root, marker.run, make=True) as run,
         ):
@@ -270,8 +277,8 @@ class FileStore(Store):
                     self._settled.clear()
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._root.lock() as unchanged:
+    def _locked(self, entries: Sequence[Entry] = ()) -> Iterator[None]:
+        with self._root.lock(count=any(e.run[:1] != HIDDEN for e in entries)) as unchanged:
             if not unchanged or len(self._heads) > _KNOWN_RUNS:
                 self._heads.clear()
             yield

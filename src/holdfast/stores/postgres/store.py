@@ -112,9 +112,21 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         with self._db.session(prepared=False) as cursor:
             return version_of(cursor, self._name, self.url) > 0
 
-    def watch(self) -> Watch:
-        """Watch all runs. Opens a connection of its own."""
-        return PostgresWatch(self._db, self._name, self._channel)
+    def watch(self) -> Watch | None:
+        """Watch all runs. Opens a connection of its own.
+
+        None if notifications do not reach it: PgBouncer does not forward them.
+        """
+        watch = PostgresWatch(self._db, self._name, self._channel)
+        try:
+            self._rows("SELECT pg_notify(%s, '')", (self._channel,))
+            if watch.hears():
+                return watch
+        except BaseException:
+            watch.close()
+            raise
+        watch.close()
+        return None
 
     def close(self) -> None:
         self._db.close()

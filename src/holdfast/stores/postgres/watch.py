@@ -13,6 +13,7 @@ from holdfast.stores._shared.waking import Interruptible
 from holdfast.stores.postgres.connections import Connections
 
 _SETTLING_SECONDS: Final = 0.02
+_HEARING_SECONDS: Final = 2.0
 # Transactions that write to the journal, by ids that are never used again while their session lives.
 _WRITING: Final = """
     SELECT virtualtransaction, pid FROM pg_locks
@@ -27,6 +28,8 @@ class PostgresWatch(Watch):
         self._db = db
         self._entries = f'"{schema}".entries'
         self._watchers = f'"{schema}".watchers'
+        self._heard = False
+        self._kept: list[Change] = []  # came while `hears` waited
         self._stack = ExitStack()
         with ExitStack() as stack:
             self._waking = Interruptible()
@@ -37,10 +40,10 @@ class PostgresWatch(Watch):
                 f"DELETE FROM {self._watchers} "  # noqa: S608
                 "WHERE pid NOT IN (SELECT pid FROM pg_stat_activity)"
             )
-            self._cursor.execute(
+            self._pid = self._cursor.execute(
                 f"INSERT INTO {self._watchers} VALUES (pg_backend_pid()) "  # noqa: S608
-                "ON CONFLICT DO NOTHING"
-            )
+                "ON CONFLICT (pid) DO UPDATE SET pid = excluded.pid RETURNING pid"
+            ).fetchone()
             stack.callback(self._leave)
             # These may have found that nobody watches, and not be committed yet.
             self._unaware = self._writing()
@@ -53,9 +56,19 @@ class PostgresWatch(Watch):
                 left = until - time.monotonic()
                 pause = min(left, _SETTLING_SECONDS) if self._unaware else left
                 woken = self._waking.wait(self._cursor.connection.fileno(), pause)
-                found = self._missed() + self._notified()
+                found = [*self._kept, *self._missed(), *self._notified()]
+                self._kept.clear()
                 if found or woken or time.monotonic() >= until:
                     return found
+
+    def hears(self) -> bool:
+        """Whether a notification without a run, which was just sent, arrives in time."""
+        until = time.monotonic() + _HEARING_SECONDS
+        with self._db.translated:
+            while not self._heard and (left := until - time.monotonic()) > 0:
+                self._waking.wait(self._cursor.connection.fileno(), left)
+                self._kept += self._notified()
+        return self._heard
 
     def wake(self) -> None:
         self._waking.wake()
@@ -69,7 +82,10 @@ class PostgresWatch(Watch):
         found: dict[str, Change] = {}
         while notification := connection.notifies():
             run = notification.extra.decode()
-            found[run] = Change(run)
+            if run:
+                found[run] = Change(run)
+            else:
+                self._heard = True
         return list(found.values())
 
     def _missed(self) -> list[Change]:
@@ -84,5 +100,5 @@ class PostgresWatch(Watch):
 
     def _leave(self) -> None:
         with suppress(psycopg.Error):
-            self._cursor.execute(f"DELETE FROM {self._watchers} WHERE pid = pg_backend_pid()")  # noqa: S608
+            self._cursor.execute(f"DELETE FROM {self._watchers} WHERE pid = %s", self._pid)  # noqa: S608
             self._cursor.execute("UNLISTEN *")

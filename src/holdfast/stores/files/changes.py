@@ -1,0 +1,78 @@
+"""Which runs of a file store changed, without a look at those that did not."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from holdfast.changes import Change
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import HIDDEN
+from holdfast.stores.files import format as form
+from holdfast.stores.files import run as journal
+from holdfast.stores.files.root import Root, opened
+
+_TICK: Final = 2_000_000_000  # nanoseconds; file systems tell no finer, and some are that coarse
+
+
+class _Stamp(NamedTuple):
+    """When a directory was changed last and, if it may change again at the same time, its files."""
+
+    changed: int
+    files: int | None
+
+
+class _Mark(NamedTuple):
+    """The number of changes, and the directories of all runs as they were then."""
+
+    changes: bytes
+    runs: dict[str, _Stamp]
+
+
+def poll(root: Root, mark: object) -> tuple[object, list[Change]]:
+    """`Store.poll`: if the number of changes is another, find the directories that changed."""
+    before = mark if isinstance(mark, _Mark) else None
+    changes = root.changes()
+    if before is not None and before.changes == changes:
+        return before, []
+    found: list[Change] = []
+    stamps: dict[str, _Stamp] = {}
+    with root.open() as fd:
+        known = before.runs if before is not None else {}
+        for name in _directories(fd):
+            with suppress(FileNotFoundError):
+                stamp = _stamp(name, fd, known.get(name))
+                stamps[name] = stamp
+                if before is not None and stamp != known.get(name):
+                    found += _changes(name, fd)
+                if stamp.files is not None and time.time_ns() - stamp.changed > _TICK:
+                    stamps[name] = stamp._replace(files=None)
+    return _Mark(changes, stamps), found
+
+
+def _directories(root: int) -> list[str]:
+    with os.scandir(root) as places:
+        return [
+            place.name
+            for place in places
+            if not place.name.startswith(".") and place.is_dir(follow_symlinks=False)
+        ]
+
+
+def _stamp(name: str, root: int, known: _Stamp | None) -> _Stamp:
+    changed = os.stat(name, dir_fd=root, follow_symlinks=False).st_mtime_ns
+    recent = time.time_ns() - changed <= _TICK
+    if recent or (known is not None and known.changed == changed and known.files is not None):
+        with opened(name, root) as run:
+            return _Stamp(changed, len(os.listdir(run)))  # noqa: PTH208 - by handle
+    return _Stamp(changed, None)
+
+
+def _changes(name: str, root: int) -> list[Change]:
+    try:
+        run = journal.run_in(name, root) if form.is_cut(name) else form.run_of(name)
+    except CheckpointCorruptedError:
+        return []
+    return [Change(run)] if run and not run.startswith(HIDDEN) else []
