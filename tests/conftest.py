@@ -41,6 +41,7 @@ SLOW = (
     "engine/test_recovering.py",
     "engine/test_schema.py",
     "graph/test_interrupted.py",
+    "integrations/",
     "graph/test_questions.py",
     "manager/test_processes.py",
     "pipeline/test_interrupted.py",

@@ -72,6 +72,22 @@ def check_place(where: str | os.PathLike[str] | None) -> None:
             raise StoreURLError(masked(found.text), str(error)) from None
 
 
+def is_shared(where: str | os.PathLike[str] | None) -> bool | None:
+    """Whether several processes may use this store; None if only opening it would tell.
+
+    Raises `StoreURLError` if it names none.
+    """
+    check_place(where)
+    opener = _found(where).opener
+    if not isinstance(opener, _Opener):
+        return None
+    try:
+        store: type[Store] = getattr(stores, opener.store)
+    except ImportError:  # its driver is not installed here
+        return None
+    return store.shared
+
+
 class _Found(NamedTuple):
     text: str  # as it was given
     url: str

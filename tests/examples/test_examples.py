@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,9 +19,11 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 
+import holdfast as hf
 from holdfast.seams import new_id
 from tests.examples.example import ROOT, Example
 from tests.servers import postgres
+from tests.waiting import bounded, run_process
 
 # Of steps that come one after the other: 1 is in the step after one that was recorded, 2 is when
 # that has returned and nothing is written yet. Side by side, it is in the midst of several.
@@ -130,6 +134,27 @@ def test_the_agent_does_not_pay_when_a_person_says_no(tmp_path: Path) -> None:
     assert example.run() == "waits: Refund 90 EUR for order 8?"
     assert example.run("--answer", "no") == "done: Order 8: a person refused it."
     assert not (tmp_path / "refunds.json").exists()
+
+
+@pytest.mark.parametrize("killed", ["a worker", "the program"])
+def test_the_harbours_are_computed_though_processes_are_killed(
+    tmp_path: Path, killed: str
+) -> None:
+    command = [sys.executable, "-W", "error", str(ROOT / "examples" / "dask_harbours.py")]
+    if killed == "the program":
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as begun:
+            assert begun.stdout is not None
+            with bounded(begun):
+                begun.stdout.readline()
+            begun.kill()
+    more = ["--kill"] if killed == "a worker" else []
+    done = run_process([*command, *more], cwd=tmp_path, capture_output=True, check=True)
+    *lines, last = done.stdout.splitlines()
+    assert last == "done: 9 harbours; the days differ most in Galway, by 4.60 m"
+    assert any(line.startswith("killing worker") for line in lines) is bool(more)
+    with hf.SyncCheckpointer(tmp_path / "harbours.db") as cp:
+        assert [info.status for info in cp.runs()] == ["completed"] * 10
+        assert all(cp.verify(info.run_id).ok for info in cp.runs())
 
 
 def new_database() -> str:

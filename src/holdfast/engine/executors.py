@@ -31,20 +31,24 @@ _TOGETHER: Final = 2  # times that an executor may break under a step before it 
 _LOOK_EVERY: Final = 0.05  # seconds, while another step is tried alone
 
 
+class WorkLostError(BrokenExecutor):
+    """Says by itself that an executor lost a call: nobody knows whether it was finished."""
+
+
 class ExecutorBrokeError(Exception):
     """A factory's executor broke under a step. The step did not fail: it is tried again."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
 
-    def as_failure(self, step: str, times: int, most: int | None) -> ExecutorBrokenError | None:
+    def as_failure(self, times: int, most: int | None) -> ExecutorBrokenError | None:
         """Why the step fails now that this happened so many times; None if it is tried again."""
         if times <= _TOGETHER and (most is None or times <= most):
             return None
         alone = ", the last time with no other step on it" if times > _TOGETHER else ""
         counted = f"it broke {times} times while this step ran{alone}; see whether the step ends "
         return ExecutorBrokenError(
-            step, f"{self.reason}; {counted}its process or needs too much memory, then resume"
+            f"{self.reason}; {counted}its process or needs too much memory, then resume"
         )
 
 
@@ -72,7 +76,6 @@ class Executors:
 
     async def call(
         self,
-        step: str,
         given: RunOn,
         make_call: Callable[[Executor], Callable[[], Any]],
         begun: Callable[[Future[Any]], None],
@@ -94,7 +97,7 @@ class Executors:
             except ExecutorBrokeError as error:
                 advice = "give run_on a function that makes one, lambda: ProcessPoolExecutor(4)"
                 reason = f"{error.reason}; {advice}, and it is made again whenever it breaks"
-                raise ExecutorBrokenError(step, reason) from error.__cause__
+                raise ExecutorBrokenError(reason) from error.__cause__
         factory = cast("ExecutorFactory", given)
         if broken >= _TOGETHER:
             return await self._call_alone(factory, make_call, begun)
@@ -108,7 +111,7 @@ class Executors:
         try:
             return await _result(executor, future)
         except ExecutorBrokeError as error:
-            log.warning("step %s is tried again on a new executor: %s", step, error.reason)
+            log.warning("an executor broke and is made again: %s", error.reason)
             self._drop(factory, executor)
             raise
 
@@ -185,7 +188,7 @@ async def _result(executor: Executor, future: Future[Any]) -> Any:
     try:
         return await asyncio.wrap_future(future)
     except BrokenExecutor as error:
-        if not _is_broken(executor):
+        if not isinstance(error, WorkLostError) and not _is_broken(executor):
             raise  # the step's own function raised it
         raise ExecutorBrokeError(str(error)) from error
 

@@ -33,6 +33,7 @@ HoldfastError
 │   ├── StepNotAwaitedError           a flow made a step and never awaited it
 │   ├── RunStoppedError               nobody executes the run any more; resume it
 │   ├── UnknownFlowError              the engine does not know the run's flow (also a LookupError)
+│   ├── FlowMissingError              the flow's code is not on that machine (also a LookupError)
 │   ├── StepTimeoutError              a step took too long (also a TimeoutError)
 │   ├── CommandFailedError            a command that a step ran failed
 │   ├── ExecutorBrokenError           the executor of a step broke, and can't be used any more
@@ -88,6 +89,7 @@ __all__ = [
     "EvidencePolicyError",
     "ExecutorBrokenError",
     "FlowChangedError",
+    "FlowMissingError",
     "HoldfastError",
     "InputMismatchError",
     "InvalidAnswerError",

@@ -56,9 +56,21 @@ class StepNotAwaitedError(RunError):
 class ExecutorBrokenError(RunError):
     """The executor that a step runs on broke: mostly because one of its processes died."""
 
-    step: str
     reason: str
-    _text = "the executor of step {step!r} broke: {reason}"
+    _text = "its executor broke: {reason}"
+
+
+class FlowMissingError(RunError, LookupError):
+    """A flow's code is not where it is to be executed. Nothing was started or changed there."""
+
+    flow: str
+    source: str  # MODULE:NAME
+    where: str
+    reason: str
+    _text = (
+        "{where} can't execute flow {flow!r}, because {source} can't be imported there: {reason}; "
+        "install the same code on all machines, then submit the run again"
+    )
 
 
 class StepTimeoutError(RunError, TimeoutError):

@@ -326,9 +326,7 @@ class Steps:
                 return Finished(task, None, None, spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
                 times = self._broken[task.key] = self._broken.get(task.key, 0) + 1
-                hopeless = broke.as_failure(
-                    task.key, times, None if retry is None else retry.crashes
-                )
+                hopeless = broke.as_failure(times, None if retry is None else retry.crashes)
                 if hopeless is not None:
                     failed = failure(run.run_id, task, hopeless, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
@@ -460,7 +458,6 @@ class Steps:
             value = await threads().call(self._call_on(None, task, info))
         else:
             value = await self._run.options.executors.call(
-                task.key,
                 task.policy.executor,
                 lambda executor: self._call_on(executor, task, info),
                 self._until_done,

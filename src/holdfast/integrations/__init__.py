@@ -1,0 +1,1 @@
+"""Holdfast with other libraries: one package for each, which needs the extra of its name."""
