@@ -114,7 +114,7 @@ def main() -> None:
             print("done:", compute(client, options.store, options.days, kill=False))
         return
     with (
-        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         print("done:", compute(client, options.store, options.days, options.kill))

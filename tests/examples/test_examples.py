@@ -137,9 +137,7 @@ def test_the_agent_does_not_pay_when_a_person_says_no(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("killed", ["a worker", "the program"])
-def test_the_harbours_are_computed_though_processes_are_killed(
-    tmp_path: Path, killed: str
-) -> None:
+def test_the_harbours_are_computed_though_processes_are_killed(tmp_path: Path, killed: str) -> None:
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "dask_harbours.py")]
     if killed == "the program":
         with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as begun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +61,11 @@ async def killed_between(notes: str, gate: str) -> tuple[str, int]:
 
 
 class OddError(Exception):
-    """Can't be made again from what it was pickled as."""
+    """Can't be pickled."""
 
     def __init__(self, one: int, two: int) -> None:
         super().__init__(f"odd {one} {two}")
+        self.lock = threading.Lock()
 
 
 @step

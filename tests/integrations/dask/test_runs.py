@@ -118,6 +118,7 @@ def test_a_failed_step_is_described_where_its_error_is_unknown(client: Client, u
     with pytest.raises(hf.StepFailedError, match="OddError: odd 1 2") as failed:
         submit(client, flows.failing(), run_id="r", store=url).result()
     assert "raise OddError(1, 2)" in failed.value.trace
+    assert failed.value.__cause__ is None
     with pytest.raises(RuntimeError, match="OddError: odd 3 4"):
         submit(client, flows.failing_itself(), run_id="s", store=url).result()
 

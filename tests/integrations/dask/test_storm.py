@@ -29,7 +29,7 @@ def test_killed_workers_cost_neither_a_result_nor_a_recorded_step(
     killed: set[int] = set()
     results: dict[int, int] = {}
     with (
-        LocalCluster(n_workers=3, threads_per_worker=2, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=3, threads_per_worker=2, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         futures = {

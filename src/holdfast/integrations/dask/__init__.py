@@ -22,7 +22,9 @@ except ImportError as error:
 
 from holdfast.integrations.dask.runs import submit
 from holdfast.integrations.dask.steps import DaskExecutor, OnDask, run_on
+from holdfast.integrations.dask.travel import restore_pickling
 
 __all__ = ["DaskExecutor", "OnDask", "run_on", "submit"]
 
 del _distributed
+restore_pickling()
