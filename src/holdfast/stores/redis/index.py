@@ -1,7 +1,6 @@
 """The heads index on a Redis server or cluster (see `holdfast.heads`).
 
-Scripts keep the rows with the entries that they come from. Statistics are sent after each save that
-changes a row, and a failure to do so is nobody's concern.
+Scripts keep the rows and the statistics with the entries that they come from.
 """
 
 from __future__ import annotations
@@ -9,24 +8,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
 import ormsgpack
 
-from holdfast.errors import HoldfastError
-from holdfast.heads import Position, RunHead, Tally, change_of, differences, fold
+from holdfast.heads import Position, RunHead, Tally, change_of, fold
 from holdfast.model import Entry, Status
 from holdfast.scanning import due_among, summed
 from holdfast.store import PAGE, RunFilter, Store, hours
-from holdfast.stores.redis import scripts
+from holdfast.stores.redis import index_scripts
 from holdfast.stores.redis.keys import SHARDS, Keys, seq_text
 from holdfast.stores.redis.link import Link
 
 _ZERO: Final = 1 << 63
 _DIGITS: Final = 20
-_STATISTICS_SECONDS: Final = 400 * 86_400
 TRIES: Final = 100
 _MOST: Final = (Status.COMPLETED.value,)  # what most runs are, so that others filters come first
 
@@ -107,12 +103,10 @@ class IndexedStore(Store):
                 before = page[-1][0].position
             return dict(counted)
         wanted = where.wanted_statuses
-        for counts in self._link.commands(
-            [("HGETALL", self._keys.of_shard(shard, b"c")) for shard in range(SHARDS)]
-        ):
-            for what, number in _pairs(counts):
-                flow, _, status = what.decode().rpartition("\0")
-                if where.flow is not None and flow != f"={where.flow}":
+        for stored in self._counted():
+            for what, number in stored:
+                flow, is_one, status = what.decode().rpartition("\0")
+                if not is_one or (where.flow is not None and flow != f"={where.flow}"):
                     continue
                 if wanted is None or status in wanted:
                     counted[status] += int(number)
@@ -120,36 +114,16 @@ class IndexedStore(Store):
 
     def tally(self, since: int, until: int) -> list[Tally]:
         first, end = hours(since, until)
-        names = self._link.command("ZRANGEBYSCORE", self._keys.hours, first, f"({end}")
         found: list[Tally] = []
-        for at in range(0, len(names), PAGE):
-            page = [int(name) for name in names[at : at + PAGE]]
-            stored = self._link.commands([("HGETALL", self._keys.of_hour(hour)) for hour in page])
-            for hour, numbers in zip(page, stored, strict=True):
-                found += _tallies(hour, dict(_pairs(numbers)))
-        return summed(found)
-
-    def _count(self, entries: Iterable[Entry], before: bytes) -> None:
-        """Add what entries of one run did to the statistics; `before` is the row they changed."""
-        entries = list(entries)
-        change = change_of(entries)
-        if change is None:
-            return
-        row = row_of(entries[0].run, before) if before else None
-        commands: list[tuple[object, ...]] = []
-        for each in differences(row, change):
-            if each.hour < 0:
-                continue
-            key = self._keys.of_hour(each.hour)
-            what = f"{each.what}\0{each.bucket}\0{each.flow}".encode()
-            commands.append(("HINCRBY", key, b"n" + what, each.n))
-            if each.total:
-                commands.append(("HINCRBY", key, b"t" + what, each.total))
-            commands.append(("EXPIRE", key, _STATISTICS_SECONDS))
-            commands.append(("ZADD", self._keys.hours, each.hour, each.hour))
-        with suppress(HoldfastError):
-            if commands:
-                self._link.commands(list(dict.fromkeys(commands)))
+        for shard, stored in enumerate(self._counted()):
+            # The first entry of a batch may be of the day before the last one's.
+            days = [int(name) for name, _ in stored if name.isdigit()]
+            days = sorted(day for day in days if first // 24 <= day <= end // 24 + 1)
+            for at in range(0, len(days), PAGE):
+                keys = [self._keys.of_shard(shard, b"t:%d" % day) for day in days[at : at + PAGE]]
+                for numbers in self._link.commands([("HGETALL", key) for key in keys]):
+                    found += _tallies(dict(_pairs(numbers)))
+        return summed(each for each in found if first <= each.hour < end)
 
     def rebuild(self, *, write: bool = True) -> int:
         known: set[str] = set()
@@ -165,7 +139,7 @@ class IndexedStore(Store):
             self._look(left)
         for shard in range(SHARDS):
             keys = self._keys.of_shard_alone(shard)
-            wrong += self._link.ask(scripts.TIDY, keys, [int(write)])
+            wrong += self._link.ask(index_scripts.TIDY, keys, [int(write)])
         return wrong + len(left)
 
     def _repair(self, run: str, write: bool) -> bool:
@@ -174,7 +148,7 @@ class IndexedStore(Store):
             journal = [entry for sizes in self._sizes([run]) for entry, _ in sizes]
             head = seq_text(journal[-1].seq) if journal else b""
             arguments = [run.encode(), head, packed_row(fold(journal)), int(write)]
-            done = self._link.ask(scripts.REPAIR, self._keys.of_run(run), arguments)
+            done = self._link.ask(index_scripts.REPAIR, self._keys.of_run(run), arguments)
             if done >= 0:
                 return bool(done)
         return True  # others write to it all the time, and to its row
@@ -223,6 +197,13 @@ class IndexedStore(Store):
             if reached is None:
                 return
             low = b"(" + reached
+
+    def _counted(self) -> list[list[tuple[bytes, bytes]]]:
+        """What each shard counts."""
+        found = self._link.commands(
+            [("HGETALL", self._keys.of_shard(shard, b"c")) for shard in range(SHARDS)]
+        )
+        return [list(_pairs(counts)) for counts in found]
 
     def _sweep(self) -> None:
         """Look at the runs that should have expired by now: those that have leave the index."""
@@ -296,12 +277,12 @@ def _kinds(where: RunFilter) -> list[bytes]:
     return by_status or [b"o"]
 
 
-def _tallies(hour: int, numbers: dict[bytes, bytes]) -> Iterator[Tally]:
+def _tallies(numbers: dict[bytes, bytes]) -> Iterator[Tally]:
     for name, number in numbers.items():
         if name.startswith(b"n"):
-            what, bucket, flow = name[1:].decode().split("\0", 2)
+            hour, what, bucket, flow = name[1:].decode().split("\0", 3)
             total = int(numbers.get(b"t" + name[1:], 0))
-            yield Tally(hour, flow, what, int(bucket), int(number), total)
+            yield Tally(int(hour), flow, what, int(bucket), int(number), total)
 
 
 def _pairs(found: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:

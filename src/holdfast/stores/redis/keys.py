@@ -7,12 +7,14 @@ from typing import Final
 from zlib import crc32
 
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.heads import HOUR
 from holdfast.model import HIDDEN, Entry, verdict_journal
 from holdfast.stores._shared.fields import digits, pack, unpack
 
 SHARDS: Final = 64
 VERDICTS: Final = verdict_journal("")
 WIDTH: Final = 19  # digits of a seq
+_DAY: Final = 24 * HOUR
 _INDEX: Final = (b"h", b"i", b"c")  # rows, places and counts
 
 
@@ -23,7 +25,6 @@ class Keys:
         self.prefix = prefix
         self.channel = prefix + b":new"
         self.format = prefix + b":format"
-        self.hours = prefix + b":hours"
 
     def of_shard(self, shard: int, kind: bytes) -> bytes:
         """A key that all runs of a shard share."""
@@ -48,9 +49,14 @@ class Keys:
         runs = self.of_shard(shard, b"r")
         return [runs] * 5 + [self.of_shard(shard, kind) for kind in _INDEX]
 
-    def of_hour(self, hour: int) -> bytes:
-        """The key of the statistics of an hour."""
-        return b"%s:hour:%d" % (self.prefix, hour)
+    def of_day(self, shard: int, at: int) -> bytes:
+        """The key of a shard's statistics of the day that holds a time."""
+        return self.of_shard(shard, b"t:%d" % day_of(at))
+
+
+def day_of(at: int) -> int:
+    """The days since the epoch."""
+    return max(0, at // _DAY)
 
 
 def shard_of(run: str) -> int:

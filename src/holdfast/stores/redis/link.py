@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError, OutcomeUnknownError, StoreClosedError
 from holdfast.seams import on_fork
 from holdfast.stores._shared.pool import Limits
 from holdfast.stores.redis.errors import translate
-from holdfast.stores.redis.scripts import Script
+from holdfast.stores.redis.script import Script
 from holdfast.stores.redis.url import Client, drivers
 
 CONNECTIONS: Final = 20

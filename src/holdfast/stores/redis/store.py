@@ -10,8 +10,8 @@ hash tag, so a cluster keeps them in one slot, and what concerns a run is done b
     PREFIX:{SHARD}:h       hash from a run to its row of the heads index
     PREFIX:{SHARD}:i       sorted set of the places of these rows: a letter for the kind of
                            question, a text, when the run was opened, and its id
-    PREFIX:{SHARD}:c       hash from flow and status to the number of runs
-    PREFIX:hour:HOUR       hash of statistics; PREFIX:hours is a sorted set of the hours
+    PREFIX:{SHARD}:c       hash from flow and status to the number of runs; and the days
+    PREFIX:{SHARD}:t:DAY   hash of a day's statistics
     PREFIX:format          the version of all this
 
 The list of runs is spread over the shards so that it always agrees with the data: a script can't
@@ -58,7 +58,7 @@ try:
     from redis.cluster import RedisCluster
 except ModuleNotFoundError as error:
     raise missing_extra("redis", error) from error
-from holdfast.stores.redis import scripts
+from holdfast.stores.redis import index_scripts, scripts
 from holdfast.stores.redis.durability import probe
 from holdfast.stores.redis.index import TRIES, Found, IndexedStore, packed_change, row_of
 from holdfast.stores.redis.keys import (
@@ -68,6 +68,7 @@ from holdfast.stores.redis.keys import (
     Keys,
     packed,
     seq_text,
+    shard_of,
     together,
     unpacked,
 )
@@ -156,23 +157,24 @@ class RedisStore(IndexedStore, Notifying):
         runs: dict[str, int] = {}  # and the place of its first key
         for entry in entries:
             runs.setdefault(entry.run, len(runs) * scripts.KEYS_OF_A_RUN + 1)
-        arguments: list[object] = [self._keys.channel, self._ttl]
+        keys = [key for run in runs for key in self._keys.of_run(run)]
+        days: dict[bytes, int] = {}
+        arguments: list[object] = [self._keys.channel, self._ttl, len(runs)]
         for run in runs:
             arguments += (run.encode(), b"=" + behind[run] if run in behind else b"*")
         for entry in entries:
             arguments += (runs[entry.run], *packed(entry), self._fate(entry))
             arguments += (seq_text(entry.seq - 1) if entry.seq else b"", int(follows(entry, -1)))
-            arguments.append(packed_change(entry))
-        keys = [key for run in runs for key in self._keys.of_run(run)]
-        reply = self._link.write(scripts.APPEND, keys, arguments, entries[0].run)
-        if isinstance(reply, bytes):
+            change, day = packed_change(entry), 0
+            if change:
+                key = self._keys.of_day(shard_of(entry.run), entry.at)
+                day = days.setdefault(key, len(keys) + len(days) + 1)
+            arguments += (change, day)
+        won = self._link.write(scripts.APPEND, [*keys, *days], arguments, entries[0].run)
+        if isinstance(won, bytes):
             raise StoreError(
-                f"{self.url}: run {reply.decode()!r} has expired; start a new run under another id"
+                f"{self.url}: run {won.decode()!r} has expired; start a new run under another id"
             )
-        won, before = reply
-        for place, row in zip(before[::2], before[1::2], strict=True):
-            its = [e for e, wins in zip(entries, won, strict=True) if wins and runs[e.run] == place]
-            self._count(its, row)
         if not self._probed:
             self._probed = True
             self._warn_of_loss()
@@ -227,26 +229,24 @@ class RedisStore(IndexedStore, Notifying):
                 for member in found:
                     entry, _ = self._entry(run, member)
                     arguments += packed(trimmed(entry, changes[seq]))
-            done = self._link.write(scripts.TRIM, self._keys.of_run(run), arguments, run)
-            if done != -1:
-                return self._counted(marker, done)
+            done = self._link.write(scripts.TRIM, self._keys_of(marker), arguments, run)
+            if done >= 0:
+                return bool(done)
         raise StoreUnavailableError(f"{self.url}: other writers kept getting ahead on run {run!r}")
 
     def erase(self, tombstone: Entry) -> bool:
-        run = tombstone.run
-        done = self._link.write(scripts.ERASE, self._keys.of_run(run), self._told(tombstone), run)
-        return self._counted(tombstone, done)
+        keys, told = self._keys_of(tombstone), self._told(tombstone)
+        return bool(self._link.write(scripts.ERASE, keys, told, tombstone.run))
+
+    def _keys_of(self, marker: Entry) -> list[bytes]:
+        day = self._keys.of_day(shard_of(marker.run), marker.at)
+        return [*self._keys.of_run(marker.run), day]
 
     def _told(self, marker: Entry) -> list[object]:
         """What the scripts that append a marker are told of it."""
         change = packed_change(marker)
         known = [self._keys.channel, self._ttl, marker.run.encode(), self._fate(marker), change]
         return [*known, *packed(marker)]
-
-    def _counted(self, marker: Entry, done: Any) -> bool:
-        if done:
-            self._count([marker], done[1])
-        return bool(done)
 
     def stats(self, run: str | None = None) -> StoreStats:
         if run is not None:
@@ -308,7 +308,9 @@ class RedisStore(IndexedStore, Notifying):
         found: dict[int, Found] = {}
         for places in together(names, clustered=self._link.clustered):
             keys = [key for place in places for key in self._keys.of_run(names[place])]
-            reply = self._link.ask(scripts.HEADS, keys, [names[place].encode() for place in places])
+            reply = self._link.ask(
+                index_scripts.HEADS, keys, [names[place].encode() for place in places]
+            )
             for place, member, row in zip(places, reply[::2], reply[1::2], strict=True):
                 if member is not None:
                     run = names[place]
