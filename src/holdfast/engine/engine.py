@@ -225,14 +225,15 @@ class Engine(Door):
         """Record a run for a worker to execute, after a `delay` or `at` a moment if given.
 
         Returns when that is durable. Awaiting the handle waits for a worker. Submitting the same
-        call under the same `run_id` again changes nothing. Raises `RunExistsError` if the id is
-        taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
+        call under the same `run_id` again changes nothing, and `new` of the handle is False then.
+        Raises `RunExistsError` if the id is taken by a run of another flow, and
+        `InputMismatchError` if by one with other inputs.
         """
         take("submit", call, options)
         first = pause_before(delay, at)
         with self._opened.use() as core:
-            run_id = await self._launcher.submit(core, call, options, first)
-        return RunHandle(self, run_id, call.flow.name, None)
+            run_id, new = await self._launcher.submit(core, call, options, first)
+        return RunHandle(self, run_id, call.flow.name, None, new=new)
 
     async def work(
         self,

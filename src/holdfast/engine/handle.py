@@ -34,9 +34,18 @@ class RunHandle(Generic[R_co]):
     Dropping the handle changes nothing about the run.
     """
 
-    def __init__(self, engine: Engine, run_id: str, flow: str, started: Started | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        run_id: str,
+        flow: str,
+        started: Started | None,
+        *,
+        new: bool = False,
+    ) -> None:
         self.id = run_id
         self.flow = flow
+        self.new = new  # whether `submit` made it; False if it was there before
         self._engine = engine
         self._started = started
 

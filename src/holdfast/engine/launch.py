@@ -132,10 +132,10 @@ async def start(
 
 async def submit(
     core: Core, make: Make, run_id: str, inputs: Any, options: Options, link: Link, due: int
-) -> None:
+) -> bool:
     """Open a new run that a worker is to execute from this moment on, durably.
 
-    A run of this id that was begun with these inputs will do. Raises `RunExistsError` for one of
+    Returns False if a run of this id was begun with these inputs before: it will do. Raises `RunExistsError` for one of
     another flow, `InputMismatchError`, and `SerializeError` or `ReviveError` for the inputs.
     """
     opening = _Opening(core, make, run_id, inputs, link)
@@ -146,6 +146,8 @@ async def submit(
         if history.opening.flow != opening.program.flow.name:
             raise
         check_begun(opening.program, history, inputs)
+        return False
+    return True
 
 
 class _Opening:

@@ -118,14 +118,19 @@ class Launcher:
                 if not resume:
                     raise  # otherwise someone else has just opened it: resume it, or wait for it
 
-    async def submit(self, core: Core, call: Call[Any], given: NewRun, first: Sleep) -> str:
-        """Open the run of a call for a worker, to be executed after a pause; returns its id."""
+    async def submit(
+        self, core: Core, call: Call[Any], given: NewRun, first: Sleep
+    ) -> tuple[str, bool]:
+        """Open the run of a call for a worker, to be executed after a pause.
+
+        Returns its id, and whether it is new.
+        """
         self.flows.add(call.flow)
-        how, run_id = self.options(call.flow, given), given.get("run_id") or new_id()
+        how, run_id = self.options(call.flow, given), given.get("run_id")
+        run_id = new_id() if run_id is None else run_id
         due = first.wakes_at(core.journals.clock.now())
         make, link = call.flow.program, _link(call, given)
-        await launch.submit(core, make, run_id, call.inputs, how, link, due)
-        return run_id
+        return run_id, await launch.submit(core, make, run_id, call.inputs, how, link, due)
 
     async def resume(
         self,

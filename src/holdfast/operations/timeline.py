@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
@@ -13,6 +13,8 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.reader import state_seq
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id
 from holdfast.operations.reading import outages_named
+
+_WAITS: Final = (Kind.OPEN, Kind.SLEEP, Kind.FAIL, Kind.PAUSE)
 
 
 class Moment(NamedTuple):
@@ -29,6 +31,7 @@ class Moment(NamedTuple):
     current: bool  # False where a rollback left it behind
     child: str | None  # the child run that the step began or executed
     size: int  # bytes of the state or value
+    until: datetime | None = None  # when a step that waits, or the run, is to continue
 
 
 def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Moment]:
@@ -62,7 +65,9 @@ def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
 def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) -> Moment:
     since = 0.0 if before is None else (entry.at - before.at) / 1e6
     info = CheckpointInfo(entry)
+    due = None
     try:
+        due = info.meta.due if entry.kind in _WAITS else None
         step = info.step_name if entry.kind in CARRY_STATE else entry.step
         note, child = _note(core, info), _child(info)
     except CheckpointCorruptedError as error:  # of its metadata: the others are shown
@@ -79,6 +84,7 @@ def _moment(core: Core, entry: Entry, before: Entry | None, branch: set[int]) ->
         entry.kind not in CARRY_STATE or entry.seq in branch,
         child,
         entry.size,
+        None if due is None else to_datetime(due),
     )
 
 

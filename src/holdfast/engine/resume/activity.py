@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from datetime import datetime
+from typing import Final, NamedTuple
 
-from holdfast.checkpoint import RunInfo
+from holdfast.checkpoint import RunInfo, to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.resume.history import TIMER
@@ -18,6 +19,10 @@ class Activity(NamedTuple):
     holder: str | None  # host and pid, dead or alive; None if none is known
     orphaned: bool  # the run is under way, and nobody executes it
     answered: bool  # it paused for an answer, which has come: it waits to be resumed
+    due: datetime | None = None  # from then on workers continue it: it was submitted, or sleeps
+
+
+_STOPPED: Final = (Status.SUBMITTED, Status.PAUSED)
 
 
 def is_for_workers(core: Core, run_id: str) -> bool:
@@ -38,6 +43,8 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
 
     A run that is not under way has no holder.
     """
+    if run.status in _STOPPED:
+        return Activity(None, orphaned=False, answered=False, due=_due(core, run.run_id))
     head = core.journals.head(run.run_id) if run.status == Status.RUNNING else None
     if head is None or head.status != Status.RUNNING:
         return Activity(None, orphaned=False, answered=False)
@@ -45,3 +52,12 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
     holder = None if found.holder is None else found.holder.process.name
     orphaned = found.why is not None and not found.answered
     return Activity(holder, orphaned=orphaned, answered=found.answered)
+
+
+def _due(core: Core, run_id: str) -> datetime | None:
+    """When the entry by which a run stopped says that it is to be continued."""
+    head = core.journals.head(run_id)
+    if head is not None and head.seq != head.term:
+        head = core.journals.entry(run_id, head.term)
+    due = None if head is None else Meta(head).due
+    return None if due is None else to_datetime(due)
