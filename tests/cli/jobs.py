@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import holdfast as hf
 from holdfast.graph import END, Graph
 from holdfast.pipeline import HumanInputStep, Pipeline
 from holdfast.workflow import ask, step, workflow
@@ -91,6 +93,37 @@ def slow(path: str) -> Generator[Any, Any, Any]:
     waited = yield step("wait").python(wait_for, args=(path,))
     yield step("last").python(fetch, args=("tomorrow",))
     return waited
+
+
+@workflow("nap")
+async def nap(seconds: float) -> str:
+    await hf.sleep(seconds)
+    return "awake"
+
+
+def book(cursor: sqlite3.Cursor, done: str) -> None:
+    cursor.execute("INSERT INTO effects VALUES (?)", (done,))
+
+
+@step(commit=book)
+def part(number: int, name: str) -> str:
+    time.sleep(0.05)
+    return f"{number}{name}"
+
+
+@workflow("effects")
+async def effects(number: int) -> list[str]:
+    return [await part(number, name) for name in "abc"]
+
+
+@step
+def speak() -> None:
+    print("I am a step")
+
+
+@workflow("talkative")
+async def talkative() -> None:
+    await speak()
 
 
 @dataclass

@@ -3,10 +3,12 @@
 Written here because the usual library for it, with what it needs, is larger than holdfast itself.
 """
 
+import io
 import os
 import re
 import shutil
 import sys
+import threading
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -23,6 +25,7 @@ _CODES: Final = {
     "magenta": "35",
     "cyan": "36",
 }
+_UP_AND_CLEAR: Final = "\x1b[{}A\x1b[J"
 _CLEAR: Final = "\r\x1b[2K"
 _NARROWEST: Final = 8
 _BETWEEN: Final = "  "
@@ -140,6 +143,70 @@ class LiveLine:
     def _write(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+class LiveBlock:
+    """Lines at the end of a terminal that are drawn again and again, and are gone at the end.
+
+    What is printed meanwhile, in any thread, belongs above them: see `above`.
+    """
+
+    def __init__(self, out: IO[str]) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self._lines: list[str] = []
+
+    @property
+    def room(self) -> int:
+        """How many lines fit on the terminal."""
+        return max(shutil.get_terminal_size().lines - 1, 1)
+
+    def draw(self, lines: Sequence[Text]) -> None:
+        """Show these lines instead; what does not fit on the terminal is cut."""
+        width, color = shutil.get_terminal_size().columns - 1, wants_color(self._out)
+        shown = [next(line.folded(width)).painted(color) for line in lines[-self.room :]]
+        with self._lock:
+            self._replace("", shown)
+
+    def clear(self) -> None:
+        """Remove the lines from the screen."""
+        with self._lock:
+            self._replace("", [])
+
+    def print(self, text: str) -> None:
+        """Print whole lines above the block."""
+        with self._lock:
+            self._replace(text, self._lines)
+
+    def above(self) -> io.TextIOBase:
+        """A stream for others: what is written to it appears above the block, line by line."""
+        return _Above(self)
+
+    def _replace(self, text: str, lines: list[str]) -> None:
+        if text or lines != self._lines:
+            up = _UP_AND_CLEAR.format(len(self._lines)) if self._lines else ""
+            self._lines = lines
+            self._out.write("".join([up, text, *(f"{line}\n" for line in lines)]))
+            self._out.flush()
+
+
+class _Above(io.TextIOBase):
+    """Writes above a block."""
+
+    def __init__(self, block: LiveBlock) -> None:
+        self._block = block
+        self._lock = threading.Lock()
+        self._begun = ""  # a line that has not ended
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        with self._lock:
+            lines, newline, self._begun = (self._begun + text).rpartition("\n")
+        if newline:
+            self._block.print(f"{lines}\n")
+        return len(text)
 
 
 def bar(what: str, done: int, total: int) -> str:

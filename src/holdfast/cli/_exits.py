@@ -29,6 +29,7 @@ class Exit(IntEnum):
     PAUSED = 5, "the run is paused: it waits for an answer, or to be resumed"
     REFUSED = 6, "the run does not allow that now: it is live, finished, or of another flow"
     INTERRUPTED = 130, "interrupted by Ctrl-C; finished steps are saved"
+    TERMINATED = 143, "a worker was ended by a second SIGTERM; finished steps are saved"
 
 
 _ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')

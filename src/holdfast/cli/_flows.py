@@ -103,20 +103,24 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     )
 
 
-def load_all(names: Sequence[str]) -> list[Named]:
-    """The flows that are named here, or else in pyproject.toml."""
+def load_all(names: Sequence[str], *, strict: bool = False) -> list[Named]:
+    """The flows that are named here, or else in pyproject.toml.
+
+    One of the latter that can't be loaded is warned of and left out, unless this is `strict`.
+    """
     if not names:
         project, settings = project_settings()
         if project is not None and str(project.parent) not in sys.path:
             sys.path.insert(0, str(project.parent))
-        return list(_loadable(settings.get("flows", [])))
+        listed = settings.get("flows", [])
+        if not isinstance(listed, list):
+            raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {listed!r}")
+        return [load(str(name)) for name in listed] if strict else list(_loadable(listed))
     return [load(name) for name in names]
 
 
-def _loadable(names: Any) -> Iterator[Named]:
+def _loadable(names: Sequence[object]) -> Iterator[Named]:
     """The flows of a project; one that can't be loaded must not stop the others."""
-    if not isinstance(names, list):
-        raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {names!r}")
     for name in names:
         try:
             yield load(str(name))
@@ -180,6 +184,14 @@ def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | No
         return flow.call(inputs, source)
     except (TypeError, ValueError) as error:
         raise click.UsageError(_show.clean(str(error))) from error
+
+
+def parse_labels(pairs: Sequence[str]) -> dict[str, str]:
+    """What `--label` says, by name."""
+    found = dict(parse_pair(pair, "--label") for pair in pairs)
+    if len(found) < len(pairs):
+        raise click.UsageError("--label: a label may be given once")
+    return found
 
 
 def parse_pair(pair: str, option: str) -> tuple[str, str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import click
@@ -40,6 +40,40 @@ def age(text: str) -> timedelta:
     return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
+def duration(text: str) -> timedelta:
+    """A length of time in seconds, or as `age` takes it: 30, 2.5, 90s or 10m."""
+    if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text.strip()):
+        return timedelta(seconds=float(text))
+    try:
+        return age(text)
+    except click.BadParameter:
+        raise click.BadParameter(
+            f"{text!r} is not a length of time; give seconds, or one such as 90s, 10m, 12h or 30d"
+        ) from None
+
+
+def point_in_time(text: str) -> datetime:
+    """A date and time such as 2026-11-19T10:00, in local time unless it says otherwise."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"{text!r} is not a time; give one such as 2026-11-19T10:00 (local) or "
+            "2026-11-19T10:00+00:00"
+        ) from None
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one, in this order."""
+
+    def decorate(fn: Callable[..., None]) -> Callable[..., None]:
+        for one in reversed(options):
+            fn = one(fn)
+        return fn
+
+    return decorate
+
+
 def at_most(default: int) -> Decorator:
     """How many things a list shows; see `Session.most`."""
     text = f"List at most this many, 0 for all. By default {default}; with --json, all."
@@ -54,6 +88,25 @@ flows: Final = option(
     multiple=True,
 )
 reason: Final = option("--reason TEXT", "Why; it is kept in the run's history.", default="")
+inputs: Final = together(
+    option(
+        "--input, -i NAME=VALUE",
+        "An input; JSON if it is JSON, else text.",
+        to="pairs",
+        multiple=True,
+    ),
+    option(
+        "--input-json JSON",
+        "All inputs as an object, or the data of a pipeline; @FILE, or - for standard input.",
+        to="document",
+    ),
+)
+belongs_to: Final = together(
+    option("--run-id ID", "The run's id; by default a new one."),
+    option("--thread ID", "The thread of the run."),
+    option("--owner ID", "The owner of the run."),
+    option("--label NAME=VALUE", "A label to find the run by.", to="labels", multiple=True),
+)
 workers: Final = option(
     "--workers N", "How many runs are read at a time.", default=4, type=click.IntRange(1, 64)
 )

@@ -77,7 +77,7 @@ def _outermost(
 
 
 def doing(cp: SyncCheckpointer, run: RunInfo) -> tuple[str, dict[str, Any]]:
-    """The status to show for a run, and the facts behind it for JSON: holder, orphaned, answered."""
+    """The status to show for a run, and the facts behind it for JSON, as `Activity` has them."""
     try:
         found = activity_of(cp.core, run)
     except CheckpointCorruptedError:  # `show` and `verify` report it

@@ -15,7 +15,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 from holdfast.engine.tracebacks import FULL
 from holdfast.store import Store
-from holdfast.urls import default_url, local_path, masked
+from holdfast.urls import default_url, is_shared, local_path, masked
 
 if TYPE_CHECKING:  # the engine takes as long to import as all the rest: most commands don't need it
     from holdfast.engine.door import StoreLike
@@ -108,6 +108,17 @@ class Session:
         path = local_path(self.url)
         if path is not None and not path.exists():
             raise _no_store(str(path))
+
+    def require_shared(self) -> None:
+        """Raise unless several processes may use the store at once, as workers do."""
+        own = self.own
+        known = own is None or isinstance(own, str | os.PathLike)
+        if (is_shared(self.url) if known else _store_of(own).shared) is False:
+            raise click.UsageError(
+                f"{_show.clean(masked(self.url))} can be used by one process at a time only, and "
+                "workers are others; use SQLite (sqlite:///runs.db), a directory or a server such "
+                "as postgresql://"
+            )
 
     def show(self, document: Any, draw: Callable[[], None]) -> None:
         """Print the document as JSON if that was asked for, else draw it."""

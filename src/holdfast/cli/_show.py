@@ -19,6 +19,10 @@ from holdfast.cli._drawing import Text, columns, highlighted, wants_color
 _UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
 _STYLES: Final = {
     "completed": "green",
+    "alive": "green",
+    "unknown": "yellow",
+    "dead": "red",
+    "submitted": "blue",
     "verified": "green",
     "ok": "green",
     "running": "cyan",

@@ -21,8 +21,11 @@ SECTIONS: Final = {
     },
     "Execute": {
         "run": "start a flow",
+        "submit": "record a run for a worker to execute",
         "resume": "continue a run where it stopped",
         "recover": "resume every run whose process died",
+        "worker": "execute what was submitted, is due, was answered or lost its process",
+        "workers": "who executes runs, and where",
         "questions": "what runs wait for people to answer",
         "answer": "answer a question",
         "pause": "stop a run, to resume it later",
@@ -120,11 +123,8 @@ def _clean_the_log() -> None:
 
     from holdfast.cli._show import clean
 
-    class Clean(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return clean(f"{record.levelname.lower()}: {record.getMessage()}")
+    class Clean(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            click.echo(clean(f"{record.levelname.lower()}: {record.getMessage()}"), err=True)
 
-    handler = logging.StreamHandler()
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(Clean())
-    logging.lastResort = handler  # for whoever configures nothing else
+    logging.lastResort = Clean(logging.WARNING)  # for whoever configures nothing else

@@ -2,9 +2,8 @@
 
 import click
 
-from holdfast.cli import _flows
+from holdfast.cli import _flows, _options
 from holdfast.cli._execution import execute
-from holdfast.cli._options import option
 from holdfast.cli._session import Session, as_command
 from holdfast.seams import new_id
 
@@ -16,17 +15,8 @@ from holdfast.seams import new_id
     "holdfast run jobs.nightly:etl --json | jq 'select(.event == \"RunCompleted\").result'",
 )
 @click.argument("flow", metavar="MODULE:FLOW")
-@option(
-    "--input, -i NAME=VALUE", "An input; JSON if it is JSON, else text.", to="pairs", multiple=True
-)
-@option(
-    "--input-json JSON",
-    "All inputs as an object, or the data of a pipeline; @FILE, or - for standard input.",
-    to="document",
-)
-@option("--run-id ID", "The run's id; by default a new one.")
-@option("--thread ID", "The thread of the run.")
-@option("--owner ID", "The owner of the run.")
+@_options.inputs
+@_options.belongs_to
 def command(
     session: Session,
     flow: str,
@@ -35,6 +25,7 @@ def command(
     run_id: str | None,
     thread: str | None,
     owner: str | None,
+    labels: tuple[str, ...],
 ) -> None:
     """Start a flow (a workflow, graph or pipeline) and follow it to its end.
 
@@ -47,13 +38,14 @@ def command(
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
     call = _flows.call_from(wanted, flow, pairs, document)
+    told = _flows.parse_labels(labels)
     name = new_id() if run_id is None else run_id
     if thread is None and wanted.threaded:
         thread = name
     resume_command = _flows.resume_command(session, name, flow)
     execute(
         session,
-        lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner),
+        lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner, labels=told),
         name,
         resume_command,
     )

@@ -1,6 +1,7 @@
 """`holdfast runs`: the runs of a store."""
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from heapq import nlargest
 from itertools import count
 from operator import attrgetter
@@ -14,7 +15,7 @@ from holdfast.cli._options import at_most, option
 from holdfast.cli._runs import doing
 from holdfast.cli._session import Session, as_command
 
-_STATUSES: Final = ("open", "running", "paused", "failed", "cancelled", "completed")
+_STATUSES: Final = ("open", "submitted", "running", "paused", "failed", "cancelled", "completed")
 _LISTED: Final = 50
 
 
@@ -43,9 +44,10 @@ def command(
     """List runs, those saved last first: all, or those whose id begins with PREFIX.
 
     A running run is shown as `orphaned` if its process is dead or has left it, and as `answered` if
-    it waited for an answer that it has now: `holdfast recover` resumes both. With --json, all of
-    them, one object per line; `status` is then the recorded status, beside `holder`, `orphaned` and
-    `answered`.
+    it waited for an answer that it has now: `holdfast recover` resumes both, and so do workers.
+    CONTINUES says when workers continue a run that was submitted, sleeps or waits for an answer
+    until a deadline. With --json, all of them, one object per line; `status` is then the recorded
+    status, beside `holder`, `orphaned`, `answered` and `due`.
     """
     with session.opened() as cp:
         runs = cp.iter_runs(
@@ -59,28 +61,40 @@ def command(
             for run in shown:
                 click.echo(_show.to_json(run._asdict() | doing(cp, run)[1]))
             return
-        words = [doing(cp, run)[0] for run in shown]
+        known = [doing(cp, run) for run in shown]
     if not shown:
         _show.say("no runs")
         return
     threads = any(run.thread_id for run in shown)
+    waits = any(facts.get("due") for _, facts in known)
     _show.table(
-        ("RUN", "STATUS", *(["THREAD"] if threads else []), "FLOW", "STEP", "SEQ", "SAVED"),
+        (
+            *("RUN", "STATUS"),
+            *(["CONTINUES"] if waits else []),
+            *(["THREAD"] if threads else []),
+            *("FLOW", "STEP", "SEQ", "SAVED"),
+        ),
         [
             (
                 run.run_id,
                 _show.word(word),
+                *([_continues(facts.get("due"))] if waits else []),
                 *([run.thread_id] if threads else []),
                 run.flow,
                 run.step,
                 run.seq,
                 _show.ago(run.updated_at),
             )
-            for run, word in zip(shown, words, strict=True)
+            for run, (word, facts) in zip(shown, known, strict=True)
         ],
         right=("SEQ",),
     )
     _show.say_if_cut(len(shown), next(counter), "newest first")
+
+
+def _continues(due: datetime | None) -> str:
+    """When workers continue a run."""
+    return "now" if due is not None and due <= datetime.now(UTC) else _show.moment(due)
 
 
 def _newest(runs: Iterable[RunInfo], most: int | None) -> list[RunInfo]:

@@ -1,6 +1,7 @@
 """`holdfast show`: one run, its timeline, its state and its child runs."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from holdfast.checkpoint import RunInfo
@@ -20,8 +21,10 @@ _MOMENTS: Final = 50
 _LINES: Final = 20
 _BAR: Final = 16
 _GAP: Final = 0.1  # seconds; less is not worth a word
+_SOON: Final = timedelta(seconds=1)  # the same of what is to come
 _WORDS: Final = {
     "open": "began",
+    "sleep": "waits in",
     "claim": "taken over",
     "release": "released",
     "child": "child run",
@@ -82,7 +85,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     }
 
     def draw() -> None:
-        _draw_summary(info, word, moments)
+        _draw_summary(info, word, facts.get("due"), moments)
         if facts.get("orphaned"):
             _show.say(f"{nobody(facts['holder'])}; continue it with: holdfast recover", "red")
         elif facts.get("answered"):
@@ -102,8 +105,12 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
         raise FailedError(_show.clean(damage))
 
 
-def _draw_summary(info: RunInfo, word: str, moments: Sequence[Moment]) -> None:
+def _draw_summary(
+    info: RunInfo, word: str, due: datetime | None, moments: Sequence[Moment]
+) -> None:
     line = _show.cell(info.run_id, "bold").add("  ").add(_show.word(word))
+    if due is not None:
+        line.add(f", {'continues' if due > datetime.now(UTC) else 'due since'} {_show.moment(due)}")
     for name, value in (("flow", info.flow), ("thread", info.thread_id), ("owner", info.owner)):
         if value is not None:
             line.add(f"  {name} ", "dim").add(_show.clean(value))
@@ -111,7 +118,7 @@ def _draw_summary(info: RunInfo, word: str, moments: Sequence[Moment]) -> None:
     took = (moments[-1].at - moments[0].at).total_seconds()
     worked = sum(moment.took or 0.0 for moment in moments)
     _show.say(
-        f"began {_show.moment(moments[0].at)}, {_show.span(took)} until its last entry, "
+        f"{_beginning(moments[0])} {_show.moment(moments[0].at)}, {_show.span(took)} until its last entry, "
         f"{_show.span(worked)} in steps"
     )
 
@@ -134,7 +141,7 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     bar = (
         "" if not moment.took or not longest else "━" * max(1, round(_BAR * moment.took / longest))
     )
-    note = "" if moment.kind == "request" else moment.note
+    note = "" if moment.kind == "request" else with_until(moment)
     if not moment.current:
         note = f"left behind {note}".strip()
     return (
@@ -147,6 +154,19 @@ def _row(moment: Moment, longest: float) -> tuple[Any, ...]:
     )
 
 
+def with_until(moment: Moment) -> str:
+    """What there is to say about a moment, with the time when it is to continue."""
+    if moment.until is None or moment.until - moment.at < _SOON:
+        return moment.note
+    link = {"fail": "again", "open": "to begin"}.get(moment.kind, "until")
+    when = f"{link} {_show.moment(moment.until)}"
+    return f"{moment.note}, {when}" if moment.note else when
+
+
+def _beginning(first: Moment) -> str:
+    return "submitted" if first.status == "submitted" else "began"
+
+
 def what(moment: Moment) -> Text:
     """What happened, in a few words."""
     if moment.status == "deleted":
@@ -156,6 +176,8 @@ def what(moment: Moment) -> Text:
         words[1] = moment.note
     elif moment.kind == "child":
         words[1] = moment.child or ""
+    elif moment.kind == "open":
+        words[0] = _beginning(moment)
     style = "" if moment.current else "dim strike"
     if moment.kind == "fail":
         style = "red" if moment.status == "failed" else "yellow"  # else the run went on

@@ -12,7 +12,7 @@ from holdfast.cli._exits import Exit, FailedError
 from holdfast.cli._options import option
 from holdfast.cli._runs import doing, find_run, nobody, run_argument
 from holdfast.cli._session import Session, as_command
-from holdfast.cli.show import what
+from holdfast.cli.show import what, with_until
 from holdfast.operations.timeline import Moment
 
 _LOOK: Final = 5.0  # seconds after which to look whether its process is alive
@@ -63,7 +63,8 @@ def _print(session: Session, moment: Moment) -> None:
         took = "" if moment.took is None else f"  {_show.span(moment.took)}"
         line = _show.cell(f"{moment.at.astimezone():%H:%M:%S}  {moment.seq:>4}  ", "dim")
         line.add(what(moment)).add(took)
-        if moment.note and moment.kind != "request":
-            line.add(f"  {_show.clean(moment.note)}", "dim")
+        note = "" if moment.kind == "request" else with_until(moment)
+        if note:
+            line.add(f"  {_show.clean(note)}", "dim")
         _show.show(line)
     sys.stdout.flush()
