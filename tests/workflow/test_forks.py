@@ -356,3 +356,38 @@ def test_what_is_being_undone_is_not_continued_from(store: hf.Store) -> None:
         assert orders.undone == ["pack", "pay"]
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_going_back_keeps_a_failure_that_the_flow_handled(engine: hf.Engine, again: bool) -> None:
+    """What was decided after it would otherwise be asked for too late."""
+    down = True
+
+    def shaky(name: str) -> None:
+        calls(name)
+        if name == "optional" or down:
+            raise OSError(name)
+
+    @workflow
+    def flow() -> Flow:
+        yield step("first").python(calls, ("first",))
+        try:
+            yield step("optional").python(shaky, ("optional",))
+        except hf.StepFailedError:
+            hf.now()
+        if again:
+            yield step("twice").python(shaky, ("twice",))
+        yield step("last").python(calls, ("last",))
+
+    async def main() -> None:
+        nonlocal down
+        if again:
+            with pytest.raises(hf.StepFailedError, match="twice"):
+                await engine.run(flow(), run_id="r")
+        down = False
+        await engine.run(flow(), run_id="r", resume=True)
+        calls.take()
+        await engine.resume("r", flow=flow, from_step="twice" if again else "last")
+
+    asyncio.run(main())
+    assert calls.take() == (["twice", "last"] if again else ["last"])

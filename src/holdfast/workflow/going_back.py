@@ -78,12 +78,26 @@ def _drafts(
         step=None if target is None else target.step,
     )
     begin = -1 if target is None else target.seq
-    kept = () if wanted.after_step else history.of(Kind.DECISION, Kind.QUESTION, Kind.ANSWER)
+    kept = [] if wanted.after_step else _still_hold(history)
     again = [_again(core, e) for e in kept if begin < e.seq < results[found].seq]
     return [back, *again]
 
 
+def _still_hold(history: History) -> list[Entry]:
+    """Decisions, questions, answers, and failures that the flow handled."""
+    found = history.of(Kind.DECISION, Kind.QUESTION, Kind.ANSWER, Kind.FAIL)
+    kept: list[Entry] = []
+    for entry in found:
+        meta = history.meta(entry)
+        if entry.kind != Kind.FAIL or meta.of == "step":
+            kept.append(entry)
+        elif meta.of == "run":  # a resume has tried the steps again that it failed in
+            failed = (meta.step, meta.cause, *meta.others)
+            kept = [e for e in kept if e.kind != Kind.FAIL or e.step not in failed]
+    return kept
+
+
 def _again(core: Core, entry: Entry) -> Draft:
-    """A decision, question or answer that still holds."""
+    """A decision, question, answer or failed step that still holds."""
     encoding = core.journals.chain(entry.run, entry.seq, entry).encoding if entry.size else None
     return Draft(entry.kind, Status.OPEN.value, encoding, step=entry.step, meta=entry.meta)
