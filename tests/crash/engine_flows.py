@@ -300,6 +300,58 @@ def busy(run: str, n: int) -> Flow:
     return {"decided": {"began": began}}
 
 
+# --- tasks of its own
+
+
+async def crowd_of(run: str, n: int) -> dict[str, Any]:
+    """Tasks that race each other: what each does next depends on who was faster."""
+    order: list[int] = []
+
+    async def member(i: int) -> None:
+        await step("seek").python(act_async if i % 2 else act, (i,))
+        order.append(i)
+        place = len(order)
+        decided(run, **{f"place{place}": i})
+        async with asyncio.timeout(60):
+            await step(f"place{place}").python(act, (i,))
+        await asyncio.sleep(PACE)
+        await step("rest").python(act_async, (i,))
+
+    async def racer(i: int) -> int:
+        return int((await step("race").python(act_async, (i,)))["value"])
+
+    async with asyncio.TaskGroup() as group:
+        asked = group.create_task(colour())
+        for i in range(4):
+            group.create_task(member(i))
+    racers = [asyncio.create_task(racer(i)) for i in range(3)]
+    done, _ = await asyncio.wait(racers, return_when=asyncio.FIRST_COMPLETED)
+    winner = min(task.result() for task in done)
+    decided(run, winner=winner)
+    await step("prize").python(act, (winner,))  # the losers are cancelled when it returns
+    return {"order": order, "winner": winner, "colour": asked.result(), "n": n}
+
+
+async def colour() -> str:
+    await step("before").python(act, (0,))
+    return await ask("Which colour?", name="colour", returns=str)
+
+
+@workflow("crowd")
+async def crowd(run: str, n: int) -> dict[str, Any]:
+    began = hf.now()
+    decided(run, began=began)
+    found = await hf.durable(crowd_of(run, n), name="crowd")
+    size = await ask("How large?", name="size", returns=str)
+    decided(run, size=size)
+    await step("last").python(act, (n,))
+    places = {f"place{place}": i for place, i in enumerate(found["order"], 1)}
+    return {
+        "answers": {"crowd/colour": found["colour"], "size": size},
+        "decided": {"began": began, "size": size, "winner": found["winner"], **places},
+    }
+
+
 # --- a graph
 
 
@@ -373,4 +425,6 @@ TRIP = [
 ]  # fmt: skip
 """The steps that every trip consists of, up to where chance decides."""
 
-WORKFLOWS = {flow.name: flow for flow in (everything, doomed, ledger, short, fails, raced, busy)}
+WORKFLOWS = {
+    flow.name: flow for flow in (everything, doomed, ledger, short, fails, raced, busy, crowd)
+}

@@ -14,6 +14,8 @@ from holdfast.kernel.appending import append_at
 from holdfast.kernel.journal import Draft
 from holdfast.model import Entry, Kind
 from holdfast.store import Work
+from holdfast.workflow.deliveries import Deliveries
+from holdfast.workflow.fibers import Fiber, Outcome
 from holdfast.workflow.interpreter import Interpreter
 from holdfast.workflow.workflow_program import WorkflowProgram
 
@@ -128,12 +130,20 @@ def forgets_a_cancel() -> None:
     Hold._take_note = take_note  # type: ignore[method-assign]
 
 
+def hands_results_over_as_they_are_asked_for() -> None:
+    def recall(self: Any, fiber: Fiber, order: int, outcome: Outcome) -> Outcome | None:
+        return really(self, fiber, 0, outcome)
+
+    really = Deliveries.recall
+    Deliveries.recall = recall  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     mistake.__name__: mistake
     for mistake in (
         acknowledges_before_it_is_durable, drops_the_step_that_a_request_came_before,
         commits_beside_the_result, ignores_the_fence, takes_over_without_a_claim, decides_anew, takes_another_branch,
         counts_attempts_anew, does_not_record_what_is_undone, forgets_what_to_undo,
-        does_every_item_again, forgets_a_cancel,
+        does_every_item_again, forgets_a_cancel, hands_results_over_as_they_are_asked_for,
     )
 }  # fmt: skip

@@ -30,6 +30,10 @@ def _doomed(server: ForkServer, place: Path, seed: int, mutant: str) -> list[Vio
     ).violations  # fmt: skip
 
 
+def _crowd(server: ForkServer, place: Path, seed: int, mutant: str) -> list[Violation]:
+    return carry_out(server, "sqlite", place, "crowd", seed=seed, mutant=mutant).violations
+
+
 def _takeover(server: ForkServer, place: Path, seed: int, mutant: str) -> list[Violation]:
     return take_over(server, place, seed, asleep=True, mutant=mutant).violations
 
@@ -50,6 +54,7 @@ CAUGHT: dict[str, tuple[Try, set[str]]] = {
     "takes_over_without_a_claim": (_takeover, {"owner"}),
     "drops_the_step_that_a_request_came_before": (_race, {"lost", "again"}),
     "forgets_a_cancel": (_race, {"status"}),
+    "hands_results_over_as_they_are_asked_for": (_crowd, {"decision", "error"}),
 }
 ELSEWHERE = {"commits_beside_the_result"}  # in test_engine_transactions
 

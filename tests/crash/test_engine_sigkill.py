@@ -24,6 +24,8 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
         ("everything", "file", 0.1, "completed"),
         ("doomed", "sqlite", 0.25, "failed"),
         ("doomed", "file", 0.1, "failed"),
+        ("crowd", "sqlite", 0.25, "completed"),
+        ("crowd", "file", 0.1, "completed"),
         ("trip", "sqlite", 0.15, "completed"),
         ("trip", "file", 0.1, "completed"),
     ],

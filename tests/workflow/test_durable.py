@@ -297,6 +297,20 @@ def test_timers_are_over_in_the_recorded_order(engine: hf.Engine) -> None:
     assert seen == before
 
 
+def test_timers_that_are_alike_are_all_over(engine: hf.Engine) -> None:
+    async def body() -> int:
+        loop, over = asyncio.get_running_loop(), asyncio.Semaphore(0)
+        for _ in range(3):
+            loop.call_later(0.001, over.release)
+        loop.call_later(3600, over.release).cancel()
+        loop.call_later(3600, over.release)  # nobody waits for it
+        for _ in range(3):
+            await over.acquire()
+        return 3
+
+    assert run(engine, body) == 3
+
+
 def test_hf_sleep_in_a_task_is_a_step(engine: hf.Engine) -> None:
     async def body() -> str:
         await asyncio.gather(hf.sleep(0.001), hf.sleep(0.002))

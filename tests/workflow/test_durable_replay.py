@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ import holdfast as hf
 from holdfast.model import Entry, Kind
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import step, workflow
+from holdfast.workflow import Step, step, workflow
 from tests.effort import examples
 
 Plan = tuple[str, Any]
@@ -181,3 +182,41 @@ def _continue(plan: Plan, before: Life, kept: int, seed: int) -> Life:
     seen = before.store.seen[sure]
     assert after.seen[:seen] == before.seen[:seen]
     return after
+
+
+def test_a_rollback_that_is_cut_short_anywhere_is_finished_by_the_next() -> None:
+    undone: list[str] = []
+
+    def book(what: str) -> Step[str]:
+        return step("book").python(str, (what,)).with_rollback(undone.append)
+
+    async def body() -> None:
+        async with asyncio.TaskGroup() as group:
+            for what in ("train", "ferry"):
+                group.create_task(_of(book(what)))
+            await asyncio.sleep(0.001)
+        await step("hotel").python(int, ("no rooms",))
+
+    @workflow("trip")
+    async def trip() -> None:
+        await hf.durable(body())
+
+    def live(store: hf.Store) -> None:
+        with pytest.raises(hf.StepFailedError, match="no rooms"):
+            asyncio.run(hf.Engine(store).run(trip(), run_id="r", resume=True, take_over=True))
+
+    first = MemoryStore()
+    live(first)
+    entries = first.read("r")
+    assert sorted(undone) == ["ferry", "train"]
+    for kept in range(1, len(entries)):
+        undone.clear()
+        second = MemoryStore()
+        assert all(second.append(entries[:kept]))
+        live(second)
+        before = [e for e in entries[:kept] if (e.step or "").startswith("undo/")]
+        assert len(before) + len(undone) == len(set(undone)) + len(before) == 2
+
+
+async def _of(effect: Awaitable[Any]) -> Any:
+    return await effect

@@ -68,7 +68,7 @@ class Body:
         self.excuse = code.pending.excuse
         self._code = code
         self._loop = TaskLoop(effect.name, self)  # type: ignore[abstract] # the rest is refused
-        self._timers: dict[asyncio.TimerHandle, Request] = {}
+        self._timers: dict[int, Request] = {}  # by identity: a timer equals others like it
         self._name = effect.name
         self._broken: Mismatch | None = None
         self._ending = False
@@ -120,14 +120,15 @@ class Body:
             return
 
         def then(_: Outcome) -> None:
-            del self._timers[timer]
+            del self._timers[id(timer)]
             self._loop.fire(timer)
 
-        self._timers[timer] = self._request(Timer(delay), lambda: timer in self._timers, then)
+        request = self._request(Timer(delay), lambda: id(timer) in self._timers, then)
+        self._timers[id(timer)] = request
 
     def stop_timer(self, timer: asyncio.TimerHandle) -> None:
         """It was cancelled."""
-        request = self._timers.pop(timer, None)
+        request = self._timers.pop(id(timer), None)
         if request is not None:
             self._code.deliveries.abandon(request)
 
