@@ -311,6 +311,14 @@ def test_timers_that_are_alike_are_all_over(engine: hf.Engine) -> None:
     assert run(engine, body) == 3
 
 
+def test_a_timer_that_is_started_last_does_not_keep_the_run_waiting(engine: hf.Engine) -> None:
+    async def body() -> str:
+        asyncio.get_running_loop().call_later(3600, print)
+        return "done"
+
+    assert run(engine, body) == "done"
+
+
 def test_hf_sleep_in_a_task_is_a_step(engine: hf.Engine) -> None:
     async def body() -> str:
         await asyncio.gather(hf.sleep(0.001), hf.sleep(0.002))
@@ -638,6 +646,26 @@ def test_durable_may_be_nested_and_be_a_part_of_parallel_and_for_each(engine: hf
     fails = False
     assert asyncio.run(engine.run(flow(), run_id="r", resume=True)) == expected
     assert calls.take() == []
+
+
+def test_a_durable_may_wake_another(engine: hf.Engine) -> None:
+    work = counted(Calls())
+    opened = asyncio.Event()
+
+    async def waits() -> str:
+        await opened.wait()
+        return "woken"
+
+    async def wakes() -> str:
+        found = await work("a")
+        opened.set()
+        return found
+
+    @workflow
+    async def flow() -> list[str]:
+        return list(await parallel(hf.durable(waits()), hf.durable(wakes())))
+
+    assert asyncio.run(engine.run(flow())) == ["woken", "A"]
 
 
 def test_a_cancelled_task_cancels_the_durable_that_it_waits_for(engine: hf.Engine) -> None:

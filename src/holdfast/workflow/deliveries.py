@@ -120,7 +120,7 @@ class Deliveries:
         """No task waits for it any more, because it is done or because the task was cancelled."""
         if request not in request.body.requests:
             return
-        request.body.requests.remove(request)
+        del request.body.requests[request]
         code = self._code
         for key in request.keys:
             code.questions.drop(key)

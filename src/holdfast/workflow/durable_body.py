@@ -47,7 +47,7 @@ class Request:
 
     def hand_over(self, outcome: Outcome) -> None:
         """It is done."""
-        self.body.requests.discard(self)
+        self.body.requests.pop(self, None)
         if self.wanted():
             self._then(outcome)
 
@@ -64,7 +64,7 @@ class Body:
         self.pending = code.pending
         self.fiber = fiber  # it waits for the coroutine
         self.scope = scope
-        self.requests: set[Request] = set()
+        self.requests: dict[Request, None] = {}  # in the order they were made
         self.excuse = code.pending.excuse
         self._code = code
         self._loop = TaskLoop(effect.name, self)  # type: ignore[abstract] # the rest is refused
@@ -136,7 +136,7 @@ class Body:
         self, effect: Any, wanted: Callable[[], bool], then: Callable[[Outcome], None]
     ) -> Request:
         request = Request(self, wanted, then)
-        self.requests.add(request)
+        self.requests[request] = None
         self._code.start(Fiber(Frame(_single(effect), self.scope), request=request))
         return request
 
@@ -185,8 +185,8 @@ class Body:
             asked = (key for request in self.requests for key in request.keys)
             keys = (key for key in asked if key not in known)
             raise Mismatch(left, min(keys, default="nothing more"))
-        if self.requests:
-            return False
+        if self.requests or self._code.waiting or self._code.questions.open:
+            return False  # it may be woken by what is under way elsewhere
         self.close()
         error = RuntimeError(
             f"durable {self._name!r} waits for something that never comes: for no step, question "
@@ -196,6 +196,7 @@ class Body:
         return True
 
     def _end(self, outcome: Outcome) -> None:
+        self._timers.clear()
         for request in tuple(self.requests):
             self._code.deliveries.abandon(request)
         self._loop.close()
