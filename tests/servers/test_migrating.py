@@ -145,7 +145,7 @@ def test_a_migration_killed_anywhere_leaves_one_schema_or_the_other(
     kind: str, existing: bool, tmp_path: Path
 ) -> None:
     """Older programs go on until it is done; whoever comes next does it."""
-    for point in range(1, 20):
+    for point in range(1, 40):
         (place := tmp_path / str(point)).mkdir()
         url = KINDS[kind].new_url(place)
         if existing:

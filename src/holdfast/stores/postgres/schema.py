@@ -15,6 +15,7 @@ from holdfast.stores._shared.schema import (
     too_long,
     version_in,
 )
+from holdfast.stores.postgres import index
 from holdfast.stores.postgres.connections import patient
 
 # Not every server knows all of them.
@@ -115,7 +116,10 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         RETURN EXISTS (SELECT FROM {schema}.watchers);
     END $append$;
     """,
+    # 3: the heads index
+    index.SCHEMA,
 )
+_INDEXED: Final = 3
 
 
 def prepare(cursor: psycopg.Cursor[Any], schema: str, url: str) -> None:
@@ -154,8 +158,10 @@ def _migrate(cursor: psycopg.Cursor[Any], schema: str, version: int, url: str) -
     if not cursor.execute("SELECT FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall():
         cursor.execute(f"CREATE SCHEMA {name}")
     try:
-        for script in MIGRATIONS[version:]:
+        for number, script in enumerate(MIGRATIONS[version:], version + 1):
             cursor.execute(script.format(schema=name))
+            if number == _INDEXED:
+                index.build(cursor, name)
             fault("schema.migrate")
     except (psycopg.errors.DuplicateTable, psycopg.errors.DuplicateFunction) as error:
         raise SchemaError(

@@ -23,18 +23,21 @@ from holdfast.model import HIDDEN, Entry
 from holdfast.seams import fault
 from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Survives, Work
 from holdfast.stores._shared.connections import Lender
+from holdfast.stores._shared.index import IndexedTableStore
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore, conditions
 from holdfast.stores._shared.table import NO_BODY, Parameters, Row, bounds
 from holdfast.stores._shared.work import Rules, WorkCursor, run_work
+from holdfast.stores.postgres import index
 from holdfast.stores.postgres.arrays import ARRAYS, arrays_of, takes_arrays
 from holdfast.stores.postgres.connections import Connection, Connections, Cursor, patient
 from holdfast.stores.postgres.schema import prepare, version_of
 from holdfast.stores.postgres.watch import PostgresWatch
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
-_OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints)"?'
-_APPEND: Final = f"SELECT {{schema}}.append({ARRAYS})"
+_OURS: Final = r'"?{schema}"?\s*\.\s*"?(?:entries|watchers|checkpoints|run_\w+)"?'
+_APPEND: Final = f"SELECT {{schema}}.append_entries({ARRAYS})"
+_INDEX: Final = f"SELECT {{schema}}.append_and_index({ARRAYS}, %s::text)"
 # A loose index scan: two look-ups a run, however many entries it has. It goes from run to run in
 # order, and stops at the limit; ORDER BY would have it go to the end first.
 _RUNS: Final = f"""
@@ -53,7 +56,7 @@ _RUNS: Final = f"""
 """  # noqa: S608 - constants
 
 
-class PostgresStore(SQLStore[Cursor], Notifying):
+class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
     """Journals in a schema of their own in a PostgreSQL database.
 
     `where` is a URL or connection string for libpq, or a psycopg connection pool, which stays yours to
@@ -78,8 +81,12 @@ class PostgresStore(SQLStore[Cursor], Notifying):
             raise ValueError(f"schema must match {_SCHEMA.pattern}, not {schema!r}")
         quoted = f'"{schema}"'
         self._name = schema
+        self._quoted = quoted
         self._entries = f"{quoted}.entries"
+        self._index = f"{quoted}."
         self._append_sql = _APPEND.format(schema=quoted)
+        self._index_sql = _INDEX.format(schema=quoted)
+        self._changed = 0  # rows of the index, since statistics were added up
         self._runs_sql = partial(_RUNS.format, schema=quoted)
         self._work_seconds = work_seconds
         self._rules = Rules(_OURS.format(schema=schema), "listen", "unlisten")
@@ -100,6 +107,18 @@ class PostgresStore(SQLStore[Cursor], Notifying):
         text, wanted = conditions(where)
         parameters = wanted | bounds(where, after) | {"limit": limit}
         return self._found(self._runs_sql(conditions=text), parameters)
+
+    def rebuild(self, *, write: bool = True) -> int:
+        with self._db.session() as cursor:
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")  # one snapshot
+            own = index.journals(cursor, self._quoted)
+            wrong, counts = own.wrong(), own.wrong_counts()
+            cursor.execute("COMMIT")
+        if write and (wrong or counts):
+            for at in range(0, max(1, len(wrong)), PAGE):
+                with self._db.transaction("") as cursor:
+                    index.correct(cursor, self._quoted, wrong[at : at + PAGE])
+        return len(wrong) + counts
 
     def survives(self) -> Survives:
         settings = ("fsync", "full_page_writes", "synchronous_commit")
@@ -160,7 +179,13 @@ class PostgresStore(SQLStore[Cursor], Notifying):
     def _insert(self, cursor: Cursor, entries: Sequence[Entry], behind: Behind = ANY_HEAD) -> None:
         try:
             takes_arrays(cursor)
-            cursor.execute(self._append_sql, arrays_of(entries, behind))
+            arrays = arrays_of(entries, behind)
+            changes = index.changes_text(entries)
+            if changes is None:
+                cursor.execute(self._append_sql, arrays)
+            else:
+                cursor.execute(self._index_sql, [*arrays, changes])
+                self._changed += len(entries)
         except psycopg.errors.UniqueViolation as error:
             raise BeatenError from error
         (self._watched,) = cursor.fetchone() or (False,)
@@ -187,6 +212,10 @@ class PostgresStore(SQLStore[Cursor], Notifying):
 
     def _written(self, runs: Iterable[str]) -> None:
         """Notify after the commit: a commit that notifies makes all other commits wait."""
+        if self._changed >= index.FOLD_EVERY:
+            self._changed = 0
+            with suppress(HoldfastError):
+                self._rows(f"SELECT {self._quoted}.fold_tally()", ())
         shown = sorted(run for run in runs if not run.startswith(HIDDEN)) if self._watched else []
         if shown:
             with suppress(HoldfastError):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from holdfast.heads import NOW, RowChange, RunHead, Tally, applied, change_of, differences, fold
+from holdfast.heads import NOW, RowChange, RunHead, Tally, applied, change_of, differences
 from holdfast.model import Entry
-from holdfast.scanning import summed, tallied
+from holdfast.scanning import summed
 from holdfast.stores._shared.index import HEAD_COLUMNS, as_head, as_row, labels_text
-from holdfast.stores._shared.table import NO_BODY
+from holdfast.stores._shared.rebuilding import NOW_COLUMNS, Journals
 
 TABLES: Final = ("run_heads", "run_labels", "run_tally")
 
@@ -44,7 +43,6 @@ SCHEMA: Final = """
     ) WITHOUT ROWID;
 """
 
-_PAGE: Final = 500
 _ROW: Final = ", ".join("?" * len(RunHead._fields))
 _FIND: Final = f"SELECT {HEAD_COLUMNS} FROM run_heads WHERE run = ?"  # noqa: S608 - constants
 _INSERT: Final = f"INSERT INTO run_heads ({HEAD_COLUMNS}) VALUES ({_ROW})"  # noqa: S608
@@ -54,13 +52,6 @@ _UNLABEL: Final = "DELETE FROM run_labels WHERE label = ? AND opened = ? AND run
 _COUNT: Final = (
     "INSERT INTO run_tally (hour, flow, what, bucket, n, total) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET n = n + excluded.n, total = total + excluded.total"
-)
-_JOURNAL: Final = f"SELECT {NO_BODY}, x'' FROM entries AS e WHERE e.run = ? ORDER BY e.seq"  # noqa: S608
-_RUNS: Final = "SELECT DISTINCT run FROM entries WHERE run > ? AND run >= ' ' ORDER BY run LIMIT ?"
-_INDEXED: Final = "SELECT run FROM run_heads WHERE run > ? ORDER BY run LIMIT ?"
-_NOW: Final = (
-    f"SELECT {NOW}, coalesce(flow, ''), status, 0, count(*), 0 FROM run_heads "  # noqa: S608
-    "GROUP BY coalesce(flow, ''), status"
 )
 
 
@@ -81,45 +72,28 @@ def change_by(db: sqlite3.Connection, entry: Entry) -> None:
         change(db, [found])
 
 
+def journals(db: sqlite3.Connection) -> Journals:
+    """The journals and the index, to compare them."""
+    return Journals(lambda query, values: db.execute(query, values).fetchall())
+
+
 def build(db: sqlite3.Connection) -> None:
     """Make the index of a file that has none, in a transaction."""
-    counted: list[Tally] = []
-    for run in _names(db, _RUNS):
-        journal = _journal(db, run)
-        _put(db, None, fold(journal))
-        counted += tallied(journal)
-        if len(counted) > _PAGE:
-            counted = summed(counted)
-    db.executemany(_COUNT, [each for each in summed(counted) if each.hour != NOW])
+    db.executemany(_COUNT, journals(db).built(lambda row: _put(db, None, row)))
     _count_anew(db)
-
-
-def wrong_runs(db: sqlite3.Connection) -> list[str]:
-    """The runs whose rows are not what their journals say."""
-    wrong = [run for run in _names(db, _RUNS) if _find(db, run) != fold(_journal(db, run))]
-    known = set(wrong)
-    gone = (run for run in _names(db, _INDEXED) if not db.execute(_JOURNAL, (run,)).fetchone())
-    return wrong + [run for run in gone if run not in known]
-
-
-def wrong_counts(db: sqlite3.Connection) -> int:
-    """How many numbers of runs by flow and status are not what the rows say."""
-    said = db.execute(
-        f"SELECT hour, flow, what, bucket, n, total FROM run_tally WHERE hour = {NOW} AND n <> 0"  # noqa: S608
-    ).fetchall()
-    return len(set(said) ^ set(db.execute(_NOW).fetchall()))
 
 
 def correct(db: sqlite3.Connection, runs: Iterable[str]) -> None:
     """Make the rows of these runs anew, in a transaction."""
+    own = journals(db)
     for run in runs:
-        _put(db, _find(db, run), fold(_journal(db, run)))
+        _put(db, own.row(run), own.right(run))
     _count_anew(db)
 
 
 def _count_anew(db: sqlite3.Connection) -> None:
     db.execute(f"DELETE FROM run_tally WHERE hour = {NOW}")  # noqa: S608
-    db.execute(f"INSERT INTO run_tally (hour, flow, what, bucket, n, total) {_NOW}")
+    db.execute(f"INSERT INTO run_tally ({NOW_COLUMNS}) {journals(db).now}")
 
 
 def _find(db: sqlite3.Connection, run: str) -> RunHead | None:
@@ -161,14 +135,3 @@ def _label(db: sqlite3.Connection, row: RunHead) -> None:
 def _unlabel(db: sqlite3.Connection, row: RunHead) -> None:
     if row.labels:
         db.executemany(_UNLABEL, [(label, row.opened, row.run) for label in row.labels])
-
-
-def _names(db: sqlite3.Connection, query: str) -> Iterator[str]:
-    after = ""
-    while page := db.execute(query, (after, _PAGE)).fetchall():
-        yield from chain.from_iterable(page)
-        (after,) = page[-1]
-
-
-def _journal(db: sqlite3.Connection, run: str) -> list[Entry]:
-    return list(map(Entry._make, db.execute(_JOURNAL, (run,))))

@@ -240,8 +240,8 @@ class SQLiteStore(IndexedTableStore, Transactional):
         with self._db.reader() as db:
             db.execute("BEGIN")  # one snapshot of journals and rows
             try:
-                wrong = index.wrong_runs(db)
-                counts = index.wrong_counts(db)
+                own = index.journals(db)
+                wrong, counts = own.wrong(), own.wrong_counts()
             finally:
                 db.execute("COMMIT")
         if write and (wrong or counts):

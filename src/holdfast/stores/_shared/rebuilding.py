@@ -1,0 +1,95 @@
+"""How the heads index of an SQL database is compared with the journals, and made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from holdfast.heads import NOW, RunHead, Tally, fold
+from holdfast.model import Entry
+from holdfast.scanning import summed, tallied
+from holdfast.stores._shared.index import HEAD_COLUMNS, as_head
+from holdfast.stores._shared.table import NO_BODY, Row
+
+_PAGE: Final = 500
+NOW_COLUMNS: Final = "hour, flow, what, bucket, n, total"
+
+
+class Journals(NamedTuple):
+    """The entries and the index in one snapshot of a database, or in a transaction of it."""
+
+    ask: Callable[[str, Any], list[Row]]  # what runs a query
+    entries: str = "entries"
+    prefix: str = ""  # of the tables of the index
+    mark: str = "?"
+    empty: str = "x''"
+
+    def runs(self) -> Iterator[str]:
+        """The runs that have entries."""
+        return self._names(self.entries)
+
+    def row(self, run: str) -> RunHead | None:
+        """The row that the index has of a run."""
+        found = self.ask(
+            f"SELECT {HEAD_COLUMNS} FROM {self.prefix}run_heads WHERE run = {self.mark}",  # noqa: S608
+            (run,),
+        )
+        return as_head(found[0]) if found else None
+
+    def journal(self, run: str) -> list[Entry]:
+        """The entries of a run, without bodies."""
+        query = (
+            f"SELECT {NO_BODY}, {self.empty} FROM {self.entries} AS e "  # noqa: S608
+            f"WHERE e.run = {self.mark} ORDER BY e.seq"
+        )
+        return list(map(Entry._make, self.ask(query, (run,))))
+
+    def right(self, run: str) -> RunHead | None:
+        """The row that the journal gives."""
+        return fold(self.journal(run))
+
+    def wrong(self) -> list[str]:
+        """The runs whose rows are not what their journals say."""
+        found = {run: None for run in self.runs() if self.row(run) != self.right(run)}
+        rows = self._names(f"{self.prefix}run_heads")
+        found.update((run, None) for run in rows if not self.journal(run))
+        return list(found)
+
+    def wrong_counts(self) -> int:
+        """How many numbers of runs by flow and status are not what the rows say."""
+        query = f"SELECT flow, what, n FROM {self.prefix}run_tally WHERE hour = {NOW} AND n <> 0"  # noqa: S608
+        said = {(flow, what, int(n)) for flow, what, n in self.ask(query, ())}
+        counted = {(flow, what, n) for _, flow, what, _, n, _ in self.ask(self.now, ())}
+        return len(said ^ counted)
+
+    @property
+    def now(self) -> str:
+        """A query for the numbers of runs by flow and status, as the rows say."""
+        return (
+            f"SELECT {NOW}, coalesce(flow, ''), status, 0, count(*), 0 "  # noqa: S608
+            f"FROM {self.prefix}run_heads GROUP BY coalesce(flow, ''), status"
+        )
+
+    def built(self, put: Callable[[RunHead], object]) -> list[Tally]:
+        """Give every row of a new index to `put`; return the statistics, but for those of now."""
+        counted: list[Tally] = []
+        for run in self.runs():
+            journal = self.journal(run)
+            row = fold(journal)
+            if row is not None:
+                put(row)
+            counted += tallied(journal)
+            if len(counted) > _PAGE:
+                counted = summed(counted)
+        return [each for each in summed(counted) if each.hour != NOW]
+
+    def _names(self, table: str) -> Iterator[str]:
+        query = (
+            f"SELECT DISTINCT run FROM {table} WHERE run > {self.mark} AND run >= ' ' "  # noqa: S608
+            f"ORDER BY run LIMIT {_PAGE}"
+        )
+        after = ""
+        while page := self.ask(query, (after,)):
+            yield from chain.from_iterable(page)
+            (after,) = page[-1]
