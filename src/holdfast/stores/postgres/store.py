@@ -66,6 +66,7 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
 
     lasting = "turn the server's `fsync`, `full_page_writes` and `synchronous_commit` on"
     _empty = "''::bytea"
+    _find = "strpos"
 
     def __init__(
         self,
