@@ -102,11 +102,11 @@ def test_a_row_says_which_run_is_the_parent() -> None:
         assert row.parent == expected
 
 
-def test_an_ended_run_asks_nothing() -> None:
+def test_a_run_that_is_over_asks_nothing() -> None:
     asking = after(None, entry("run", 0, status="paused", meta='{"questions":2}'))
     assert asking is not None
     assert asking.questions == 2
-    for status, questions in (("running", 2), ("failed", 0), ("completed", 0), ("cancelled", 0)):
+    for status, questions in (("running", 2), ("failed", 2), ("completed", 0), ("cancelled", 0)):
         row = after(asking, entry("run", 1, kind="claim", status=status))
         assert row is not None
         assert row.questions == questions

@@ -28,6 +28,7 @@ HOUR: Final = 3_600_000_000
 """Microseconds."""
 
 _ENDS: Final = (Status.COMPLETED.value, Status.FAILED.value, Status.CANCELLED.value)
+_OVER: Final = (Status.COMPLETED.value, Status.CANCELLED.value)  # nothing is asked any more
 _TOLD: Final = (*_ENDS, Status.PAUSED.value)
 _OPENS: Final = (Kind.OPEN.value, Kind.CLAIM.value)
 _ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value)
@@ -199,7 +200,8 @@ def _change(entry: Entry) -> RowChange:
     facts = _facts(entry)
     begins = entry.term == entry.seq
     held = begins and entry.kind in _OPENS and entry.status == Status.RUNNING
-    due = _number(facts.get("due"))
+    speaks = begins or entry.kind in _ASKS  # else `due` is a step's own
+    due = _number(facts.get("due")) if speaks else None
     questions = _number(facts.get("questions"))
     opens = entry.kind == Kind.OPEN
     row = RunHead(
@@ -224,7 +226,7 @@ def _change(entry: Entry) -> RowChange:
         entry.seq,
         keeps_holder=not begins,
         keeps_due=not begins and due is None,
-        keeps_questions=questions is None and not (begins and entry.status in _ENDS),
+        keeps_questions=questions is None and not (begins and entry.status in _OVER),
     )
 
 

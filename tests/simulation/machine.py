@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -25,6 +25,7 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.process import Identity
 from holdfast.engine.resume import recovery
 from holdfast.errors import OutcomeUnknownError, StoreUnavailableError
+from holdfast.heads import Position, RunHead
 from holdfast.kernel.core import Core, Op, Settings
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.writer import Writer
@@ -149,6 +150,7 @@ class SharedStore(MemoryStore):
         self._process = process
         self._journals = world.journals
         self._names = world.names
+        self._rows = world.rows
         self.outage: str | None = None  # "before": calls do nothing; "after": no reply comes
         self.calls = 0
         self.triggers: dict[int, Callable[[], object]] = {}  # what happens at which call
@@ -175,6 +177,26 @@ class SharedStore(MemoryStore):
     ) -> list[Entry]:
         self._reach()
         return super().runs(where, after=after, limit=limit)
+
+    def listed(
+        self,
+        where: RunFilter = RunFilter(),
+        *,
+        before: Position | None = None,
+        limit: int = PAGE,
+    ) -> list[tuple[RunHead, Entry]]:
+        self._reach()
+        return super().listed(where, before=before, limit=limit)
+
+    def due(
+        self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
+    ) -> list[RunHead]:
+        self._reach()
+        return super().due(now, flows=flows, limit=limit)
+
+    def holders(self) -> dict[str, int]:
+        self._reach()
+        return super().holders()
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         raise NotImplementedError

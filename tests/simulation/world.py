@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.model import FROM_OUTSIDE, HIDDEN, Entry, Kind, Status
+from holdfast.stores._shared.rows import Rows
 from tests.simulation.loop import CURRENT, Loop, Process
 
 CRASHES: Final = 2  # how often a process may die in a step before the run is given up
@@ -83,6 +84,7 @@ class World:
         self.loop = loop
         self.journals: dict[str, list[Entry]] = {}
         self.names: list[str] = []
+        self.rows = Rows()
         self.outage: str | None = None  # of the whole store: "before" or "after"
         self.violations: list[str] = []
         self.trace: list[str] | None = [] if trace else None

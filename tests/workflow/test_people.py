@@ -467,7 +467,8 @@ def test_a_damaged_question_hides_no_other(
         async with hf.Checkpointer(store) as cp:
             engine = hf.Engine(cp)
             await _paused(engine, _flow(), "fine")
-            draft = Draft("question", "paused", cp.core.journals.encode({"prompt": 3}), step="q")
+            wrong = cp.core.journals.encode({"prompt": 3})
+            draft = Draft("question", "paused", wrong, step="q", meta='{"questions":1}')
             opening = Draft("open", "running", parent=None)
             odd = {"prompt": "?", "schema": {"properties": 5, "pattern": "(?=a)"}}
             odd_draft = draft._replace(encoding=cp.core.journals.encode(odd))

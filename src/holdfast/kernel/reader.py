@@ -9,6 +9,7 @@ from holdfast.codec import delta, envelope
 from holdfast.codec.chain import SMALL_STATE, Chain, Landmark
 from holdfast.codec.envelope import Content
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.heads import RunHead
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
 from holdfast.store import PAGE, RunFilter, Store
 
@@ -255,6 +256,21 @@ def all_runs(
         if len(page) < wanted:
             return
         after = page[-1].run
+        limit = None if limit is None else limit - wanted
+
+
+def all_listed(
+    store: Store, where: RunFilter, *, limit: int | None = None
+) -> Iterator[tuple[RunHead, Entry]]:
+    """The matching runs of the index with their heads, newest first, read a page at a time."""
+    before = None
+    while limit is None or limit > 0:
+        wanted = PAGE if limit is None else min(limit, PAGE)
+        page = store.listed(where, before=before, limit=wanted)
+        yield from page
+        if len(page) < wanted:
+            return
+        before = page[-1][0].position
         limit = None if limit is None else limit - wanted
 
 

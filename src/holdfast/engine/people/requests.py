@@ -27,7 +27,7 @@ from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.reader import all_runs
+from holdfast.kernel.reader import all_listed
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
@@ -276,15 +276,15 @@ def _check_answer(core: Core, found: Question, encoding: bytes, by: str | None) 
 
 def _all_open(core: Core) -> Iterator[Question]:
     """What all runs that wait or work ask, run by run. Blocks."""
+    where = RunFilter(asking=True, statuses=(Status.PAUSED.value, Status.RUNNING.value))
     with outages_named():
-        for status in (Status.PAUSED, Status.RUNNING):
-            for head in all_runs(core.journals.store, RunFilter(status.value)):
-                try:
-                    yield from _asked_by(core, head)
-                except CheckpointNotFoundError:  # deleted since
-                    continue
-                except CheckpointCorruptedError as error:  # what others ask is still to be seen
-                    log.warning("the questions of run %s can't be read: %s", head.run, error)
+        for _, head in all_listed(core.journals.store, where):
+            try:
+                yield from _asked_by(core, head)
+            except CheckpointNotFoundError:  # deleted since
+                continue
+            except CheckpointCorruptedError as error:  # what others ask is still to be seen
+                log.warning("the questions of run %s can't be read: %s", head.run, error)
 
 
 def _asked_by(core: Core, head: Entry) -> list[Question]:

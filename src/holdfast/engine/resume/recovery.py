@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import launch
-from holdfast.engine.holding.observing import Standing, look_again_within, standing
+from holdfast.engine.holding.lease import Holder
+from holdfast.engine.holding.observing import (
+    Standing,
+    look_again_within,
+    standing,
+    standing_of,
+)
 from holdfast.engine.people import requests
 from holdfast.engine.resume.history import WAITS
 from holdfast.errors import (
@@ -21,13 +27,14 @@ from holdfast.errors import (
     RunFinishedError,
 )
 from holdfast.kernel.core import Core
-from holdfast.kernel.reader import all_runs
+from holdfast.kernel.reader import all_listed
 from holdfast.model import Entry, Status
 from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
 
 log = logging.getLogger("holdfast")
 
+_MOST: Final = 10_000  # runs that wait to be continued; workers take them
 _LOOK: Final = 0.5  # seconds between two looks at processes elsewhere, at most
 
 
@@ -52,7 +59,7 @@ def survey(core: Core, flows: Collection[str] | None = None, *, bury: bool = Fal
     buried. Child runs are left to their parents, and a run that can't be read is logged and skipped.
     """
     found: dict[str, Orphan] = {}
-    for head in all_runs(core.journals.store, RunFilter(Status.RUNNING.value)):
+    for head in _not_held(core):
         try:
             orphan = _orphan(core, head, bury)
         except CheckpointCorruptedError as error:  # the others are still to be found
@@ -61,6 +68,19 @@ def survey(core: Core, flows: Collection[str] | None = None, *, bury: bool = Fal
         if orphan is not None and (flows is None or orphan.flow in flows):
             found.setdefault(orphan.run_id, orphan)
     return [found[name] for name in sorted(found)]
+
+
+def _not_held(core: Core) -> Iterator[Entry]:
+    """The heads of runs under way whose holder may be dead, or that nobody holds. Blocks."""
+    store = core.journals.store
+    for text in store.holders():
+        found = standing_of(core, Holder.parse(text), "", bury=False)
+        if found.why is not None or found.undecided:
+            yield from (head for _, head in all_listed(store, RunFilter(holder=text)))
+    for row in store.due(core.journals.clock.now(), limit=_MOST):
+        head = core.journals.head(row.run) if row.status == Status.RUNNING else None
+        if head is not None and head.status == Status.RUNNING:
+            yield head
 
 
 def orphans(core: Core) -> list[Orphan]:

@@ -443,7 +443,7 @@ class Run:
         questions = tuple(self.program.questions())
         if not self._paused:
             waits = "questions" if questions and not self._child_waits else "child"
-            facts = {"reason": self.wanted or waits}
+            facts: dict[str, Any] = {"reason": self.wanted or waits}
             if self.wanted is None:
                 facts |= self._facts_of_pause()
             note = self.recorder.note(Kind.PAUSE, Status.PAUSED, facts)
@@ -457,7 +457,8 @@ class Run:
     async def _park(self, due: int) -> None:
         """Leave a run that only waits for a timer: it is continued when that is due."""
         due = min(due, self._due_by() or due)
-        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, {"reason": TIMER, "due": due})
+        facts = {**self._facts_of_pause(), "reason": TIMER, "due": due}
+        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, facts)
         await self.recorder.save_and_announce([note], urgent=True)
         self._paused = True
         self._listen()
@@ -475,7 +476,8 @@ class Run:
     def _facts_of_pause(self) -> dict[str, Any]:
         """What the entry says by which the run stops: when somebody should look at it again."""
         due = self._due_by()
-        return {} if due is None else {"due": due}
+        known: dict[str, Any] = {"questions": len(self.program.questions())}
+        return known if due is None else {**known, "due": due}
 
     def _due_by(self) -> int | None:
         """When the run is to be continued if no answer comes: at a deadline, or for a child run."""
