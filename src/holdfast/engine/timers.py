@@ -69,8 +69,10 @@ class Sleep:
 async def until(clock: Clock, due: int, within: float | None = None) -> None:
     """Wait for a moment of the wall clock; with `within`, for that many seconds at most.
 
-    That is for a clock that is set back: a sleep of an hour takes an hour all the same.
+    That is for a clock that is set back: a sleep of an hour takes an hour all the same. Others get
+    their turn even if the moment has passed: whoever follows the run may stop it here.
     """
+    await asyncio.sleep(0)
     loop = asyncio.get_running_loop()
     began = loop.time()
     while (left := (due - clock.now()) / 1e6) > 0:
