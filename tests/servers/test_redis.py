@@ -11,7 +11,7 @@ import pytest
 import redis
 
 import holdfast as hf
-from holdfast.changes import Change, Notifying, Watch
+from holdfast.changes import ANY_RUN, Change, Notifying, Watch
 from holdfast.model import HIDDEN, process_journal, thread_journal, verdict_journal
 from holdfast.store import Store
 from holdfast.stores.redis.store import RedisStore
@@ -25,6 +25,7 @@ from tests.servers.redis import (
     new_url,
     server_url,
 )
+from tests.waiting import in_time
 
 Admin = Any  # redis-py's annotations cover sync and async at once
 
@@ -246,6 +247,25 @@ def test_a_watcher_hears_of_appends_by_others(clustered: bool) -> None:
             more = _runs(watch.wait(60))
             assert more
             heard |= more
+
+
+def test_watching_goes_on_when_the_server_is_back() -> None:
+    server = VolatileRedis.shared()
+    url = new_url(server.url)
+    with (
+        hf.SyncCheckpointer(url) as cp,
+        cp.watch() as every,
+        cp.watch("run") as one,
+        closing(hf.open_store(url)) as other,
+        in_time(),
+    ):
+        assert every.wait() == [ANY_RUN]
+        server.kill()
+        server.start()
+        assert every.wait() == [ANY_RUN]
+        other.append([entry("run", 0)])
+        assert one.wait() == [Change("run", 0, "open")]
+        assert _runs(every.wait()) == {"run"}
 
 
 def test_a_watcher_is_told_when_the_server_is_gone() -> None:

@@ -18,8 +18,9 @@ from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool
 
 import holdfast as hf
-from holdfast.changes import Change, Notifying, Watch
+from holdfast.changes import ANY_RUN, Change, Notifying, Watch
 from holdfast.errors import SchemaError, StoreError, StoreURLError
+from holdfast.kernel.watching import SyncChanges
 from holdfast.model import HIDDEN, process_journal
 from holdfast.store import Store, WorkFailedError
 from holdfast.stores.postgres.store import PostgresStore
@@ -37,7 +38,7 @@ from tests import faults
 from tests.effort import examples
 from tests.servers import postgres
 from tests.servers.pgbouncer import PgBouncer
-from tests.waiting import run_process, wait_until
+from tests.waiting import PATIENCE, in_time, run_process, wait_until
 
 
 class TestPostgresStore(PersistentStoreContract, TransactionalContract):
@@ -431,17 +432,50 @@ def test_whoever_watches_is_told_of_appends_by_others(url: str, store: PostgresS
     with _watch(store) as watch, closing(open_store(url)) as other:
         assert watch.wait(0) == []
         assert other.erase(tombstone(process_journal(0), 0))
-        other.append([entry(HIDDEN + "h", 0), entry("b", 0)])
-        assert _runs(watch.wait(60)) == {"b"}
+        other.append([entry(HIDDEN + "h", 0), entry("b", 0), entry("b", 1, status="paused")])
+        assert watch.wait(60) == [Change("b", 1, "paused")]
         other.append([entry("a", 0), entry("c", 0)])
         told = _runs(watch.wait(60))
         while told != {"a", "c"}:
             more = _runs(watch.wait(60))
             assert more
             told |= more
-        other.erase(tombstone("b", 1))
-        assert _runs(watch.wait(60)) == {"b"}
+        other.erase(tombstone("b", 2))
+        assert watch.wait(60) == [Change("b", 2, "deleted")]
     assert sql(url, f"SELECT * FROM {split(url)[1]}.watchers") == []
+
+
+def test_watching_goes_on_after_the_server_cut_the_connection(
+    url: str, store: PostgresStore
+) -> None:
+    with hf.SyncCheckpointer(store) as cp, cp.watch() as every, cp.watch("run") as one, in_time():
+        assert every.wait() == [ANY_RUN]
+        for n in (1, 2):
+            postgres.cut_connections(url)
+            assert every.wait() == [ANY_RUN]
+            with closing(open_store(url)) as other:
+                other.append([entry("run", n - 1)])
+            assert one.wait() == [Change("run", n - 1, "open")]
+            assert every.wait()[-1].run_id in (None, "run")
+
+
+def test_what_was_begun_before_somebody_watched_is_told_when_it_is_committed(
+    url: str, store: PostgresStore
+) -> None:
+    """Its writer found that nobody watches, and will not notify."""
+    seen: list[list[Change]] = []
+    with closing(open_store(url)) as other, hf.SyncCheckpointer(store) as cp, in_time():
+        assert isinstance(other, PostgresStore)
+
+        def watch_meanwhile(_: object) -> None:
+            changes = cp.watch()
+            seen.append(changes.wait())
+            watching.append(changes)
+
+        watching: list[SyncChanges] = []
+        assert other.append_with([entry("run", 0)], watch_meanwhile) == [True]
+        assert seen == [[ANY_RUN]]
+        assert watching[0].wait(PATIENCE) == [ANY_RUN]
 
 
 def test_a_watcher_that_is_cut_off_is_told_so_and_the_next_one_clears_up_after_it(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import compress
 from operator import itemgetter
@@ -23,7 +23,7 @@ from holdfast.store import (
     Work,
     outcomes_by_heads,
 )
-from holdfast.stores._shared.table import Change, Row, TableStore
+from holdfast.stores._shared.table import Row, Statement, TableStore
 
 WORK_SECONDS: Final = 30.0
 _TRIES: Final = 20
@@ -79,8 +79,8 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
     def _check_open(self) -> None:
         """Raise `StoreClosedError` once it is closed."""
 
-    def _written(self, runs: Iterable[str]) -> None:
-        """Called after each commit, to notify watchers."""
+    def _written(self, entries: Iterable[Entry]) -> None:
+        """Called after each commit with its entries, in order, to notify watchers."""
 
     def _insert_alone(self, entries: Sequence[Entry], behind: Behind) -> None:
         """`_insert` in a transaction of its own."""
@@ -100,7 +100,7 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
                 heads = self._heads({entry.run for entry in entries})
                 outcomes = outcomes_by_heads(entries, heads, behind)
             else:
-                self._written({entry.run for entry in winners})
+                self._written(winners)
                 return outcomes
         raise StoreUnavailableError(
             f"{self.url}: other writers kept getting ahead on the same runs"
@@ -109,13 +109,15 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
     def append_with(
         self, entries: Sequence[Entry], work: Work, behind: Behind = ANY_HEAD
     ) -> list[bool]:
+        ordered = sorted(entries, key=_position)
+
         def attempt() -> None:
             with self._transaction(entries[0].run if entries else "") as cursor:
                 if entries:
-                    self._insert(cursor, sorted(entries, key=_position), behind)
+                    self._insert(cursor, ordered, behind)
                 self._do_work(cursor, work)
 
-        return [self._done({entry.run for entry in entries}, attempt)] * len(entries)
+        return [self._done(ordered, attempt)] * len(entries)
 
     def trim(self, marker: Entry, changes: Mapping[int, bytes | None]) -> bool:
         return self._mark_and(marker, list(self._trimming(marker, changes)))
@@ -123,22 +125,22 @@ class SQLStore(TableStore, Transactional, Generic[Cursor]):
     def erase(self, tombstone: Entry) -> bool:
         return self._mark_and(tombstone, [self._erasing(tombstone)])
 
-    def _mark_and(self, marker: Entry, changes: Sequence[Change]) -> bool:
+    def _mark_and(self, marker: Entry, changes: Sequence[Statement]) -> bool:
         def attempt() -> None:
             with self._transaction(marker.run) as cursor:
                 self._insert(cursor, [marker])
                 for statement, rows in changes:
                     self._change(cursor, statement, rows)
 
-        return self._done([marker.run], attempt)
+        return self._done([marker], attempt)
 
-    def _done(self, runs: Collection[str], attempt: Callable[[], None]) -> bool:
+    def _done(self, entries: Sequence[Entry], attempt: Callable[[], None]) -> bool:
         """Run a transaction; return False if another writer was first."""
         try:
             patiently(attempt)
         except BeatenError:
             return False
-        self._written(runs)
+        self._written(entries)
         return True
 
     def _heads(self, runs: Iterable[str]) -> dict[str, Head]:

@@ -12,7 +12,7 @@ from holdfast.store import PAGE, RunFilter, Store, StoreStats
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
-Change = tuple[str, list[Row]]
+Statement = tuple[str, list[Row]]
 
 COLUMNS: Final = ", ".join(Entry._fields)
 # Qualified, because a column's name may be a reserved word: `at` is one in DuckDB.
@@ -76,7 +76,7 @@ class TableStore(Store):
         """The entries that a query finds, if it selects all columns."""
         return list(map(Entry._make, self._rows(query, parameters)))
 
-    def _trimming(self, marker: Entry, changes: Mapping[int, bytes | None]) -> Iterable[Change]:
+    def _trimming(self, marker: Entry, changes: Mapping[int, bytes | None]) -> Iterable[Statement]:
         """The statements that change the entries before the marker, with rows of parameters."""
         where = f"WHERE run = {self._mark} AND seq = {self._mark} AND seq < {self._mark}"
         bodies = [
@@ -95,7 +95,7 @@ class TableStore(Store):
                 stubs,
             )
 
-    def _erasing(self, tombstone: Entry) -> Change:
+    def _erasing(self, tombstone: Entry) -> Statement:
         """The statement that removes the entries before the tombstone, with its parameters."""
         where = f"WHERE run = {self._mark} AND seq < {self._mark}"
         return f"DELETE FROM {self._entries} {where}", [(tombstone.run, tombstone.seq)]  # noqa: S608

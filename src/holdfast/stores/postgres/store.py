@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
@@ -92,7 +93,7 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
         self._work_seconds = work_seconds
         self._rules = Rules(_OURS.format(schema=schema), "listen", "unlisten")
         self._alone = True  # whether a statement by itself sees what others commit meanwhile
-        self._watched = False
+        self._watched = threading.local()  # `yes` is what the last append of a thread was told
         self._db = Connections(
             where,
             schema,
@@ -189,7 +190,7 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
                 self._changed += len(entries)
         except psycopg.errors.UniqueViolation as error:
             raise BeatenError from error
-        (self._watched,) = cursor.fetchone() or (False,)
+        (self._watched.yes,) = cursor.fetchone() or (False,)
 
     def _change(self, cursor: Cursor, statement: str, rows: Sequence[Sequence[object]]) -> None:
         cursor.executemany(statement, rows)
@@ -211,14 +212,19 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
         with patient(cursor.connection, self._work_seconds):
             run_work(WorkCursor(own, self._rules, in_transaction, self._work_seconds), work)
 
-    def _written(self, runs: Iterable[str]) -> None:
+    def _written(self, entries: Iterable[Entry]) -> None:
         """Notify after the commit: a commit that notifies makes all other commits wait."""
+        if getattr(self._watched, "yes", False):
+            self._notify(entries)
         if self._changed >= index.FOLD_EVERY:
             self._changed = 0
             with suppress(HoldfastError):
                 self._rows(f"SELECT {self._quoted}.fold_tally()", ())
-        shown = sorted(run for run in runs if not run.startswith(HIDDEN)) if self._watched else []
-        if shown:
+
+    def _notify(self, entries: Iterable[Entry]) -> None:
+        newest = {entry.run: entry for entry in entries if not entry.run.startswith(HIDDEN)}
+        if newest:
+            texts = [f"{entry.seq} {entry.status} {run}" for run, entry in newest.items()]
             with suppress(HoldfastError):
-                names = "SELECT pg_notify(%s, run) FROM unnest(%s::text[]) AS run"
-                self._rows(names, (self._channel, shown))
+                notify = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) AS text"
+                self._rows(notify, (self._channel, texts))

@@ -81,9 +81,10 @@ class PostgresWatch(Watch):
         connection.consume_input()
         found: dict[str, Change] = {}
         while notification := connection.notifies():
-            run = notification.extra.decode()
-            if run:
-                found[run] = Change(run)
+            seq, _, rest = notification.extra.decode().partition(" ")
+            status, _, run = rest.partition(" ")
+            if run and seq.isdigit():
+                found[run] = Change(run, int(seq), status)
             else:
                 self._heard = True
         return list(found.values())

@@ -8,8 +8,7 @@ from itertools import chain, compress
 from pathlib import Path
 from typing import Final, Literal
 
-from holdfast.changes import ANY_RUN
-from holdfast.changes import Change as RunChange
+from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import HoldfastError
 from holdfast.heads import changes, changes_of
 from holdfast.model import HIDDEN, Entry, follows
@@ -32,9 +31,9 @@ from holdfast.stores._shared.index import IndexedTableStore
 from holdfast.stores._shared.table import (
     COLUMNS,
     NO_BODY,
-    Change,
     Parameters,
     Row,
+    Statement,
     bounds,
     fields_of,
 )
@@ -215,7 +214,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
     def erase(self, tombstone: Entry) -> bool:
         return self._mark_and(tombstone, "sqlite.erase.marked", [self._erasing(tombstone)])
 
-    def _mark_and(self, marker: Entry, point: str, statements: Iterable[Change]) -> bool:
+    def _mark_and(self, marker: Entry, point: str, statements: Iterable[Statement]) -> bool:
         with self._db.transaction(marker.run) as db:
             self._heads.pop(marker.run, None)
             if not _insert_next(db, marker):
@@ -227,14 +226,14 @@ class SQLiteStore(IndexedTableStore, Transactional):
         self._give_back()
         return True
 
-    def poll(self, mark: object = None) -> tuple[object, list[RunChange]]:
+    def poll(self, mark: object = None) -> tuple[object, list[Change]]:
         newest = self._rows("SELECT coalesce(max(rowid), 0) FROM entries", ())[0][0]
         if not isinstance(mark, int) or newest == mark:
             return newest, []
         if newest < mark:  # VACUUM numbered the rows anew, or the file was replaced
             return newest, [ANY_RUN]
         found = self._rows(_NEW, (mark, newest))
-        return newest, [RunChange(*row) for row in found if not row[0].startswith(HIDDEN)]
+        return newest, [Change(*row) for row in found if not row[0].startswith(HIDDEN)]
 
     def rebuild(self, *, write: bool = True) -> int:
         with self._db.reader() as db:
