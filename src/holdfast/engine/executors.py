@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Hashable
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, cast
 
@@ -125,7 +126,8 @@ class Executors:
         while not self._alone.acquire(blocking=False):
             await asyncio.sleep(_LOOK_EVERY)
         try:
-            executor = await threads().call(partial(carried, _make, factory))
+            make = partial(copy_context().run, _make, factory)
+            executor = await threads().call(partial(carried, make))
             try:
                 return await _result(executor, _begin(executor, make_call, begun))
             finally:
@@ -149,7 +151,8 @@ class Executors:
         known = self._made.get(_key(factory))
         if known is not None:
             return known[0]
-        made: Executor = await threads().call(partial(carried, self._make, factory))
+        make = partial(copy_context().run, self._make, factory)
+        made: Executor = await threads().call(partial(carried, make))
         return made
 
     def _make(self, factory: ExecutorFactory) -> Executor:

@@ -15,7 +15,9 @@ from tests.waiting import wait_until
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
     """Two worker processes of two threads each, which are started again when they are killed."""
-    with LocalCluster(n_workers=2, threads_per_worker=2, dashboard_address=":0") as cluster:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=2, dashboard_address=":0", resources={"steps": 1}
+    ) as cluster:
         yield cluster
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import holdfast as hf
 from holdfast.graph import END, Graph
-from holdfast.workflow import ask, step, workflow
+from holdfast.integrations.dask import run_on
+from holdfast.workflow import ask, for_each, step, workflow
 from tests.waiting import wait_until
 
 
@@ -58,6 +59,11 @@ async def killed_between(notes: str, gate: str) -> tuple[str, int]:
     pid = await wait_for(gate)
     await note(notes, "last")
     return first, pid
+
+
+@workflow
+async def spreading(resources: dict[str, float]) -> list[int]:
+    return await for_each([2, 3], square, run_on=run_on(resources=resources))
 
 
 class OddError(Exception):

@@ -90,6 +90,23 @@ def test_a_run_whose_worker_is_killed_is_resumed_by_another(
     assert lines(notes) == ["first", "last"], "what is recorded does not run again"
 
 
+def test_a_second_worker_waits_for_the_one_that_executes_the_run(
+    client: Client, url: str, tmp_path: Path
+) -> None:
+    """As when Dask has lost the connection to a worker that lives."""
+    notes, gate = tmp_path / "notes", tmp_path / "gate"
+    call = flows.killed_between
+    first = submit(client, call(str(notes), str(gate)), run_id="r", store=url)
+    wait_until((tmp_path / "gate.pid").exists)
+    same = str(tmp_path / "runs.db")  # another name of the store is another key for Dask
+    second = submit(client, call(str(notes), str(gate)), run_id="r", store=same)
+    assert first.key != second.key
+    wait_until(lambda: len(client.processing()) == 2 and all(client.processing().values()))
+    gate.touch()
+    assert first.result(60) == second.result(60)
+    assert lines(notes) == ["first", "last"]
+
+
 def test_a_run_that_failed_is_resumed_when_it_is_submitted_again(
     client: Client, url: str, tmp_path: Path
 ) -> None:
@@ -219,6 +236,17 @@ def test_a_flow_without_a_name_of_its_own_is_refused_at_once(client: Client, url
 
     with pytest.raises(ValueError, match="at the top level of a module"):
         submit(client, local(), run_id="r", store=url)
+
+
+def test_a_run_on_a_worker_may_not_wait_for_steps_on_the_same_workers(
+    client: Client, url: str
+) -> None:
+    with hf.Engine(url) as engine:
+        assert engine.run_sync(flows.spreading({}), run_id="here") == [4, 9]
+    with pytest.raises(hf.StepFailedError, match="give the steps workers of their own"):
+        submit(client, flows.spreading({}), run_id="there", store=url).result()
+    call = flows.spreading({"steps": 1})
+    assert submit(client, call, run_id="apart", store=url).result() == [4, 9]
 
 
 @pytest.mark.parametrize("store", ["memory://", "duckdb:///runs.duckdb"])

@@ -26,7 +26,7 @@ from holdfast.engine.options import RunOptions
 from holdfast.errors import StoreURLError
 from holdfast.integrations.dask.flows import FlowName, name_of
 from holdfast.integrations.dask.places import check_same, check_shared, place_of, resolved
-from holdfast.integrations.dask.travel import portable_error, this_worker
+from holdfast.integrations.dask.travel import ON_WORKER, portable_error, this_worker
 from holdfast.model import check_id
 
 R = TypeVar("R")
@@ -131,10 +131,13 @@ def _execute(sent: bytes) -> Any:
     if not engine.checkpointer.store.shared:
         raise StoreURLError(url, "only one process can use this store")
     call = Call(flow, pickle.loads(what.inputs), source=what.flow.source)
+    token = ON_WORKER.set(True)
     try:
         return engine.run_sync(call, run_id=what.run_id, resume=True, **what.options)
     except Exception as error:  # noqa: BLE001 - it is raised below
         failed = portable_error(error)
+    finally:
+        ON_WORKER.reset(token)
     raise failed
 
 

@@ -22,7 +22,7 @@ from distributed.protocol import pickle
 from holdfast.engine.context import StepInfo
 from holdfast.engine.executors import WorkLostError
 from holdfast.errors import ExecutorBrokenError
-from holdfast.integrations.dask.travel import portable_error, this_worker
+from holdfast.integrations.dask.travel import ON_WORKER, portable_error, this_worker
 from holdfast.seams import new_id
 
 T = TypeVar("T")
@@ -42,7 +42,17 @@ class OnDask:
     priority: int
 
     def __call__(self) -> DaskExecutor:
-        """An executor. Raises `ValueError` if Dask has no current client."""
+        """An executor. Raises `ValueError` if Dask has no current client.
+
+        Raises `RuntimeError` in a run that a worker executes, unless the steps are given workers
+        of their own.
+        """
+        if ON_WORKER.get() and not (self.workers or self.resources):
+            raise RuntimeError(
+                "a Dask worker executes this run, and its steps could wait for ever for threads "
+                "that such runs occupy; leave run_on out, or give the steps workers of their own: "
+                "run_on(resources={'steps': 1})"
+            )
         client = get_client() if self.client is None else self.client
         options = {
             "workers": self.workers or None,

@@ -1,9 +1,10 @@
-"""What comes back from a worker."""
+"""On the worker: where this is, and what goes back from here."""
 
 from __future__ import annotations
 
 import copyreg
 import socket
+from contextvars import ContextVar
 
 import tblib.pickling_support
 from distributed import get_worker
@@ -23,6 +24,10 @@ def restore_pickling() -> None:
         kind = kinds.pop()
         copyreg.dispatch_table.pop(kind, None)
         kinds += kind.__subclasses__()
+
+
+ON_WORKER: ContextVar[bool] = ContextVar("holdfast_on_worker", default=False)
+"""Set while a Dask worker executes a run."""
 
 
 def this_worker() -> str:
