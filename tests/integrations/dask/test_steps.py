@@ -82,8 +82,10 @@ def test_a_lost_worker_costs_no_attempt(client: Client, engine: hf.Engine, tmp_p
 
 
 def test_a_step_that_kills_its_workers_fails_and_is_not_retried(
-    client: Client, engine: hf.Engine
+    client: Client, cluster: LocalCluster, engine: hf.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
+
     @workflow
     async def flow() -> None:
         await step("doomed").python(flows.die).run_on(run_on(client)).retry(5, backoff=0)
