@@ -44,7 +44,7 @@ from tests.waiting import run_process
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 LANGUAGES: Final = frozenset(
-    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml"]
+    ["python", "text", "console", "json", "sql", "toml", "bash", "diff", "mermaid", "yaml", "ini"]
 )
 
 SQL_VIEWS: Final = frozenset(["holdfast.checkpoints"])  # looks like a module
