@@ -412,3 +412,39 @@ def test_a_failed_item_stops_those_not_begun(engine: hf.Engine) -> None:
         assert of(events, RunFailed)[0].step == "work[0]"
 
     asyncio.run(main())
+
+
+def test_a_part_may_ask_for_nothing(engine: hf.Engine) -> None:
+    calls = Calls()
+    fails, more = True, False
+
+    def last() -> None:
+        if fails:
+            raise OSError("not yet")
+
+    def maybe(name: str) -> Flow:
+        if name or more:
+            return (yield step("work").python(calls, (name or "more",)))
+        return "nothing"
+
+    @workflow
+    async def flow() -> list[Any]:
+        found: list[Any] = [await parallel(maybe(""), maybe("a"), for_each([], calls))]
+        found += await parallel(maybe(""), maybe(""))
+        await step("b").python(calls, ("b",))
+        await step("last").python(last)
+        return found
+
+    with pytest.raises(hf.StepFailedError, match="not yet"):
+        asyncio.run(engine.run(flow(), run_id="r"))
+    assert calls.take() == ["a", "b"]
+    more = True
+    with pytest.raises(hf.FlowChangedError, match="recorded next is 'b', the flow asks for 'maybe"):
+        asyncio.run(engine.run(flow(), run_id="r", resume=True))
+    more = fails = False
+    assert asyncio.run(engine.run(flow(), run_id="r", resume=True)) == [
+        ("nothing", "a", []),
+        "nothing",
+        "nothing",
+    ]
+    assert calls.take() == []

@@ -70,6 +70,7 @@ class Group:
     ) -> None:
         self.parent: Fiber | None = None
         self.body: Callable[..., Any] | None = None  # an `async def` for each item
+        self.scope: Scope | None = None  # of parts that may ask for nothing
         self._begun = begun
         self._kind = tuple if fixed else list  # of the results: each part is its own, or all alike
         self._starts = starts

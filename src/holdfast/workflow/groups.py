@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import is_async
 from holdfast.engine.inputs import inputs_hash
@@ -28,9 +29,12 @@ def group_of_parts(code: Interpreter, scope: Scope, effect: Parallel[Any]) -> Gr
     """The parts of a `parallel`."""
     names = effect.names or [part_name(part, effect.name) for part in effect.parts]
     keys = [scope.key(name) for name in names]
-    scope.expect(keys)
-    starts = [starter(part, key) for part, key in zip(effect.parts, keys, strict=True)]
-    return Group(starts, effect.names, effect.concurrency, _begun(code, keys), fixed=True)
+    parts = list(zip(effect.parts, keys, strict=True))
+    scope.expect([k for part, k in parts if isinstance(part, Step | Call) or scope.knows(k)])
+    starts = [starter(part, key) for part, key in parts]
+    group = Group(starts, effect.names, effect.concurrency, _begun(code, keys), fixed=True)
+    group.scope = scope
+    return group
 
 
 def group_of_items(code: Interpreter, scope: Scope, effect: ForEach[Any]) -> Group:

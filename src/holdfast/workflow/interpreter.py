@@ -361,7 +361,7 @@ class Interpreter:
             key, part = start()
             known = self.replay.found.get(key)
             done = known is not None and known.kind == BODY  # it asks for nothing again
-            frame = Frame(code_of(part, key), Scope(key) if done else self._scope(key))
+            frame = Frame(code_of(part, key), Scope(key) if done else self._scope(key, group.scope))
             self._runnable.append(Fiber(frame, group, index))
 
     def _finish_part(self, fiber: Fiber, outcome: Outcome) -> None:
@@ -376,8 +376,8 @@ class Interpreter:
 
     # --- what is known
 
-    def _scope(self, path: str) -> Scope:
-        return Scope(path, self.replay.orders.get(path, ()))
+    def _scope(self, path: str, within: Scope | None = None) -> Scope:
+        return Scope(path, self.replay.orders.get(path, ()), within)
 
     def known(self, key: str, kind: str) -> Recorded | None:
         """What is recorded under a key. Raises `Mismatch` if it is of another kind."""

@@ -27,8 +27,12 @@ class Mismatch(Exception):  # noqa: N818 - its catcher raises FlowChangedError
 class Scope:
     """A sequence of names: a workflow, a branch of it, or what belongs to one step."""
 
-    def __init__(self, path: str, recorded: Iterable[str] = ()) -> None:
+    def __init__(
+        self, path: str, recorded: Iterable[str] = (), within: Scope | None = None
+    ) -> None:
         self.path = path
+        # There, it counts as asked for once something is asked for here: not if that is known.
+        self._within = None if within is None or within.knows(path) else within
         self._pending = deque(recorded)
         self._recorded = frozenset(self._pending)
         self._had: set[str] = set()
@@ -45,6 +49,9 @@ class Scope:
 
     def expect(self, keys: Collection[str]) -> None:
         """The flow now asks for these, at once. Raises `Mismatch` where something else was recorded."""
+        if self._within is not None:
+            within, self._within = self._within, None
+            within.expect([self.path])
         if not self._pending or not keys:
             return
         asked = {key.removeprefix(f"{self.path}/") if self.path else key for key in keys}
@@ -56,6 +63,10 @@ class Scope:
         new = sorted(asked - self._recorded)
         if self._pending and new:
             raise Mismatch(self._pending[0], new[0])
+
+    def knows(self, key: str) -> bool:
+        """Whether something was recorded under this key here, or within it."""
+        return (key.removeprefix(f"{self.path}/") if self.path else key) in self._recorded
 
     @property
     def asked(self) -> bool:
