@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from functools import cache
+from threading import get_ident
 from typing import Any, Final
 
 import psycopg
@@ -26,9 +28,13 @@ def note(cursor: Any, result: tuple[str, str, int]) -> None:
 def work(database: str, number: int) -> tuple[str, str, int]:
     here = hf.current_step()
     row = (here.run_id, here.step, os.getpid())
-    with psycopg.connect(database, autocommit=True) as db:
-        db.execute("INSERT INTO began VALUES (%s, %s, %s)", row)
+    _connection(database, get_ident()).execute("INSERT INTO began VALUES (%s, %s, %s)", row)
     return row
+
+
+@cache
+def _connection(database: str, thread: int) -> psycopg.Connection[Any]:
+    return psycopg.connect(database, autocommit=True)
 
 
 @workflow
