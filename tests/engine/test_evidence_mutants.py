@@ -18,7 +18,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.resume import takeover, trust
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.trust import Retreat
-from holdfast.engine.run import execute, record
+from holdfast.engine.run import attempt, record
 from holdfast.engine.run.record import Recorder
 from holdfast.evidence.trust import checking, rule
 from holdfast.evidence.trust.checking import Checker, Found
@@ -303,7 +303,7 @@ def keeps_the_claims_of_failed_attempts(patch: pytest.MonkeyPatch) -> None:
         return made
 
     real = context.StepInfo
-    patch.setattr(execute, "StepInfo", info)
+    patch.setattr(attempt, "StepInfo", info)
 
 
 def checks_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
@@ -316,14 +316,14 @@ def checks_before_the_transaction(patch: pytest.MonkeyPatch) -> None:
 
 
 def names_arguments_when_the_step_is_finished(patch: pytest.MonkeyPatch) -> None:
-    real = execute.Steps._claims
+    real = attempt.Attempts._claims
 
     async def claims(self: Any, task: Task, *rest: Any) -> Any:
         found = await real(self, task, *rest)
         named = {CALLED_WITH: claims_module.inputs_of(task)}
         return {**found, **named} if CALLED_WITH in found else found
 
-    patch.setattr(execute.Steps, "_claims", claims)
+    patch.setattr(attempt.Attempts, "_claims", claims)
 
 
 def restores_steps_whatever_they_are_called_with(patch: pytest.MonkeyPatch) -> None:

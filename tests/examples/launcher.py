@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from holdfast.engine.run.execute import Steps
+from holdfast.engine.run.attempt import Attempts
 from holdfast.seams import set_fault_hook
 from holdfast.workflow import Step
 
@@ -25,10 +25,10 @@ notes, kill_at = Path(sys.argv[1]), int(sys.argv[2])
 moments = count(1)
 noted: list[str] = []
 recorded = False
-call = Steps._call
+call = Attempts._call
 
 
-async def noting_call(self: Steps, task: Any, info: Any, here: bool) -> Any:
+async def noting_call(self: Attempts, task: Any, info: Any, here: bool) -> Any:
     note("began", info.step)
     value = await call(self, task, info, here)
     note("chose" if isinstance(value, Step) else "ended", info.step)
@@ -48,7 +48,7 @@ def watch(point: str) -> None:
     recorded = recorded or ("ended" in noted and point == "writer.append.after")
 
 
-Steps._call = noting_call  # type: ignore[method-assign]
+Attempts._call = noting_call  # type: ignore[method-assign]
 set_fault_hook(watch)
 sys.argv = sys.argv[3:]
 runpy.run_path(sys.argv[0], run_name="__main__")

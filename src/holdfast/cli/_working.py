@@ -203,4 +203,4 @@ class Table:
 def _step_of(core: Core, run_id: str) -> str:
     """The steps of a run that are under way in this process."""
     run = running_here(core, run_id)
-    return "" if run is None else ", ".join(sorted(run.steps.under_way))
+    return "" if run is None else ", ".join(sorted(run.steps.attempts.under_way))

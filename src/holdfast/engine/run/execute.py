@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from time import perf_counter
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.checkpoint import to_micros
-from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine import events as ev
-from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
-from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.executors import ExecutorBrokeError
-from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
-from holdfast.engine.run.calling import no_loop, settled
-from holdfast.engine.run.channel import channel
+from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure
-from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.engine.timers import PARK_AFTER, Sleep, until
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
     CheckpointSaveError,
     FlowChangedError,
-    HoldfastError,
     LeaseLostError,
     RunActiveError,
     RunCancelledError,
@@ -40,7 +29,6 @@ from holdfast.errors import (
     RunPausedError,
     RunTimeoutError,
     StepFailedError,
-    StepTimeoutError,
     StoreError,
     VerificationError,
 )
@@ -48,22 +36,13 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
     from holdfast.engine.run.resumption import Resumption
-    from holdfast.evidence import Evidence
 
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
 _NO_FAILURE: Final = (
     CheckpointCorruptedError, CheckpointLoadError, CheckpointSaveError, FlowChangedError,
     LeaseLostError, RunActiveError, RunExistsError, RunMismatchError, StoreError, VerificationError,
 )  # fmt: skip
 """What keeps a child run from being executed here and now: the step itself did not fail."""
-
-
-class _NotBegunError(Exception):
-    """The lease of this process is not renewed: the run stops, and no step has failed."""
-
-    def __init__(self, why: HoldfastError) -> None:
-        self.why = why
 
 
 class Finished(NamedTuple):
@@ -75,7 +54,7 @@ class Finished(NamedTuple):
     duration: float
     attempts: int
     paused: bool = False  # a child run that waits for someone, or for a timer
-    claims: Mapping[str, Any] = _NONE  # what its entry says about the world
+    claims: Mapping[str, Any] = NO_CLAIMS  # what its entry says about the world
     until: int | None = None  # when a child run that waits continues, in microseconds
 
 
@@ -84,21 +63,17 @@ class Steps:
 
     def __init__(self, run: Run, behind: Resumption) -> None:
         self._run = run
-        self._epoch = behind.epoch
+        self.attempts = Attempts(run, behind.epoch)
         self.deaths = behind.deaths  # attempts that a crash cut short, until something is finished
-        self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self._failed = behind.failed_attempts
         self._cut_short = behind.cut_short
-        self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
         self._due = dict(behind.due)  # when a step that waits is to continue, as recorded
         self._waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
-        self._ending: set[Ending] = set()  # threads, and what was dropped
         self._bell: asyncio.Future[None] | None = None
         self._interrupted = False
         self._fatal: BaseException | None = None  # ends the run, once the others are recorded
-        self._may_block = run.options.blocking and run.options.timeout is None
 
     @property
     def running(self) -> bool:
@@ -206,7 +181,7 @@ class Steps:
         spawned.cancel()
         spawned.add_done_callback(_retrieve)
         del self._running[spawned]
-        self.under_way.discard(key)
+        self.attempts.under_way.discard(key)
         self.outlived([spawned])
         return True
 
@@ -236,11 +211,11 @@ class Steps:
             spawned.cancel()
         self.outlived(self._running)
         self._running.clear()
-        return [one for one in tuple(self._ending) if not one.done()]
+        return [one for one in tuple(self.attempts.ending) if not one.done()]
 
     def outlived(self, ending: Iterable[Ending]) -> None:
         """These were stopped and have not ended, in this run or in a child run."""
-        self._ending.update(ending)
+        self.attempts.ending.update(ending)
 
     def _fits_here(self, task: Task) -> bool:
         """Whether it needs no task of its own.
@@ -256,7 +231,7 @@ class Steps:
         return (
             task.child is not None
             or policy.inline
-            or (self._may_block and policy.executor is None and policy.timeout is None)
+            or (self.attempts.may_block and policy.executor is None and policy.timeout is None)
             or (task.is_async and not self._run.hands_over)
         )
 
@@ -275,7 +250,7 @@ class Steps:
     def cut_short(self) -> dict[str, int]:
         """The attempts that began and were dropped, by step, if the run is left now."""
         found = dict(self._cut_short)
-        for key in self.under_way:
+        for key in self.attempts.under_way:
             found[key] = found.get(key, 0) + 1
         return found
 
@@ -302,7 +277,7 @@ class Steps:
                 if isinstance(task.fn, Sleep) and not await self._sleep(task, task.fn, here):
                     return None
                 with self._interruptible(here and task.child is None):
-                    value, claims = await self._attempt(task, attempt, here)
+                    value, claims = await self.attempts.make(task, attempt, here)
                 return Finished(task, value, None, perf_counter() - began, attempt, False, claims)
             except asyncio.CancelledError as cancelled:
                 if self._was_interrupted(here):
@@ -314,7 +289,7 @@ class Steps:
                     run.run_id, task, cancelled, attempt
                 )  # something it awaited was cancelled
                 return Finished(task, None, failed, perf_counter() - began, attempt)
-            except _NotBegunError as stopped:
+            except NotBegunError as stopped:
                 raise stopped.why from None
             except RunPausedError as waits:
                 if task.child is None:
@@ -325,7 +300,7 @@ class Steps:
                 spent = perf_counter() - began
                 return Finished(task, None, None, spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
-                times = self._broken[task.key] = self._broken.get(task.key, 0) + 1
+                times = self.attempts.broken[task.key] = self.attempts.broken.get(task.key, 0) + 1
                 hopeless = broke.as_failure(times, None if retry is None else retry.crashes)
                 if hopeless is not None:
                     failed = failure(run.run_id, task, hopeless, attempt)
@@ -342,7 +317,7 @@ class Steps:
                 if task.child and isinstance(raised, _NO_FAILURE):
                     raise
                 failures += 1
-                self.under_way.discard(task.key)
+                self.attempts.under_way.discard(task.key)
                 if retry is None or task.abandoned or not retry.allows(raised, failures):
                     failed = failure(run.run_id, task, raised, failures)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
@@ -400,133 +375,6 @@ class Steps:
         if self._interrupted and here and (own := asyncio.current_task()) is not None:
             own.uncancel()
         return self._interrupted
-
-    async def _attempt(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
-        """What the step returns, and what its entry says about the world."""
-        run, policy = self._run, task.policy
-        read = () if policy.claims is None else await self._before(task, policy.claims, here)
-        lease = run.hold.lease
-        if lease is not None and not lease.is_fresh:
-            try:
-                await run.hold.renew(run.recorder.fatal)
-            except HoldfastError as error:
-                raise _NotBegunError(error) from None
-        said: Sequence[Any] = ()
-        self.under_way.add(task.key)
-        if task.child is not None:
-            from holdfast.engine.child_runs import run_child
-
-            value = await run_child(run, task, hands_over=here and run.hands_over)
-        else:
-            info = StepInfo(
-                run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
-                channel(run) if run.options.listening else None, self._stopping, run.core,
-                _options=run.options, _record=run.recorder.keep_output,
-            )  # fmt: skip
-            if policy.timeout is None:
-                value = await self._call(task, info, here)
-            else:
-                value = await self._call_in_time(task, policy.timeout, info, here)
-            said = info.claimed
-        if said or policy.claims is not None or task.child_id or task.called_with:
-            return value, await self._claims(task, value, read, said, here)
-        return value, _NONE
-
-    async def _call_in_time(self, task: Task, timeout: float, info: StepInfo, here: bool) -> Any:
-        deadline = asyncio.timeout(timeout)
-        try:
-            async with deadline:
-                return await self._call(task, info, here)
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise
-            raise StepTimeoutError(task.key, timeout) from error
-
-    async def _call(self, task: Task, info: StepInfo, here: bool) -> Any:
-        assert task.fn is not None
-        if isinstance(task.fn, Sleep):  # it has slept
-            return task.fn.value(*task.args)
-        if here or task.policy.inline or task.is_async:
-            token = CURRENT_STEP.set(info)
-            try:
-                with no_loop(here and self._may_block and not task.is_async):
-                    value = task.fn(*task.args, **task.kwargs)
-                return await settled(task, info, value)
-            finally:
-                CURRENT_STEP.reset(token)
-        if task.policy.executor is None:
-            value = await threads().call(self._call_on(None, task, info))
-        else:
-            value = await self._run.options.executors.call(
-                task.policy.executor,
-                lambda executor: self._call_on(executor, task, info),
-                self._until_done,
-                broken=self._broken.get(task.key, 0),
-            )
-        return await settled(task, info, value)
-
-    def _call_on(self, executor: Executor | None, task: Task, info: StepInfo) -> Callable[[], Any]:
-        """What to call in a thread of ours, or on an executor, which may be another process."""
-        assert task.fn is not None
-        shared = executor is None or isinstance(executor, ThreadPoolExecutor)
-        fn = task.fn if shared else portable(task.fn)
-        call = partial(carried, call_in_step, info, fn, *task.args, **task.kwargs)
-        if not shared:
-            return call
-        return partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
-
-    def _until_done(self, future: Future[Any]) -> None:
-        self._ending.add(future)
-        future.add_done_callback(self._ending.discard)
-
-    def _noted(self, call: Callable[[], Any]) -> Any:
-        """Call a function in a thread, which can't be stopped; others must know when it has ended."""
-        over: Future[None] = Future()
-        self._ending.add(over)
-        try:
-            return call()
-        finally:
-            self._ending.discard(over)
-            over.set_result(None)
-
-    def _stopping(self) -> bool:
-        return self._run.wanted == "cancel"
-
-    # --- claims
-
-    async def _before(self, task: Task, claiming: Claiming, here: bool) -> Sequence[Evidence]:
-        """Claims about the files that a step is about to read. Raises if they can't be claimed."""
-        if task.called_with is None and self._run.program.flow.replays:
-            task.called_with = inputs_of(task)  # before the step may change its arguments
-        verifier = self._run.options.checks_with
-        claiming.refuse(verifier)
-        if not claiming.reads:
-            return ()
-        read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
-        return read
-
-    async def _claims(
-        self, task: Task, value: Any, read: Sequence[Evidence], said: Sequence[Any], here: bool
-    ) -> Mapping[str, Any]:
-        """What the entry of a finished step says about the world."""
-        program, claims = self._run.program, _NONE
-        if said or task.policy.claims is not None:
-            claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
-            recorded = partial(program.stored_form, program.outcome_of(task, value))
-            claims = await self._aside(
-                here, claiming.after, verifier, task, value, read, said, recorded
-            )
-            if task.called_with is None and program.flow.replays and is_unchangeable(task):
-                task.called_with = inputs_of(task)
-        if task.called_with is not None:
-            claims = {**claims, CALLED_WITH: task.called_with}
-        return claims if task.child_id is None else {**claims, CHILD: task.child_id}
-
-    async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:
-        """Call what blocks without keeping the event loop waiting."""
-        if here and self._may_block:
-            return fn(*args)
-        return await threads().call(partial(carried, fn, *args))
 
 
 def _retrieve(spawned: asyncio.Task[Any]) -> None:

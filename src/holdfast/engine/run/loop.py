@@ -9,19 +9,20 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter
-from typing import Any, NamedTuple, NoReturn
+from typing import Any
 
-from holdfast.checkpoint import to_datetime
 from holdfast.codec.meta import Meta
 from holdfast.engine import events as ev
-from holdfast.engine.options import Options, Strategy
-from holdfast.engine.program import Program, Ready, Record, Stored, Task
-from holdfast.engine.resume.history import TIMER, answer_in
-from holdfast.engine.run import ending, left
+from holdfast.engine.options import Options
+from holdfast.engine.program import Program, Ready, Task
+from holdfast.engine.resume.history import answer_in
+from holdfast.engine.run import ending, left, pausing
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
-from holdfast.engine.run.record import Recorder, committing
+from holdfast.engine.run.pausing import Waits
+from holdfast.engine.run.record import Recorder
+from holdfast.engine.run.results import Good, Results
 from holdfast.engine.run.resumption import Resumption
 from holdfast.engine.stream import HAND_OVER
 from holdfast.errors import (
@@ -29,25 +30,13 @@ from holdfast.errors import (
     HoldfastError,
     RunCancelledError,
     RunError,
-    RunPausedError,
     StepFailedError,
     UnsavedWarning,
 )
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
 from holdfast.model import Kind, Status
-from holdfast.store import Work
 
 log = logging.getLogger("holdfast")
-
-
-class _Good(NamedTuple):
-    """A finished step, ready to be saved."""
-
-    done: Finished
-    draft: Draft
-    stored: Stored
-    handed_on: Any
 
 
 class Run:
@@ -77,14 +66,13 @@ class Run:
         self.children: set[Run] = set()  # under way
         self.recorder = Recorder(hold, program.flow, options, self.emit, behind.epoch)
         self.steps = Steps(self, behind)
+        self._results = Results(self)
         program.abandon = self.steps.abandon
         self._parent = parent
-        self._paused = behind.waits  # the journal says so already
+        self.paused = behind.waits  # the journal says so already
         self._stale = False  # the lease could not be renewed: nothing more may begin
         self._asked: float | None = None  # since when the loop has not turned
-        self._child_waits = False
-        self._child_due: list[int] = []  # when child runs that wait are to be continued
-        self._deadlines = dict(behind.deadlines)  # of questions, by key
+        self.waits = Waits(program, dict(behind.deadlines))
         self._answers_came = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self.task: asyncio.Task[Any] | None = None  # the one that executes it
@@ -265,7 +253,7 @@ class Run:
             if ready.records or ready.skipped or ready.changed:
                 await self._note_decisions(ready)
             if self.hold.absorbed:
-                self._listen()
+                self.listen()
             if self.behind.failure is not None:  # it was being rolled back
                 tasks = self._to_catch_up(tasks)
                 if not tasks and not (steps.running and program.catching_up):
@@ -283,15 +271,15 @@ class Run:
                     return await self._end_with(*fatal)
                 due = None if tasks else steps.parked_until()
                 if due is not None and self.wanted is None:
-                    await self._park(due)
+                    await pausing.park(self, due)
             elif self.wanted == "cancel":
                 return await ending.cancel(self)
             elif self.wanted == "timeout":
                 await ending.time_out(self)
             elif ready.done and self.wanted is None:
                 return await ending.complete(self)
-            elif not self._answered():
-                await self._pause()
+            elif not self.answered():
+                await pausing.pause(self)
 
     def _to_catch_up(self, tasks: Sequence[Task]) -> list[Task]:
         """What the flow's own code waits for before it comes past all that is to be undone."""
@@ -300,14 +288,14 @@ class Run:
 
     async def _continue(self) -> None:
         """Steps are about to be executed. If the journal says that the run stopped, claim it."""
-        if self._paused:
+        if self.paused:
             await self.hold.claim_again()
-            self._paused = False
+            self.paused = False
 
     async def hear(self) -> None:
         """Take note of requests that have not reached this run: a child run acted on them."""
         self.recorder.announce(await self.hold.listen())
-        self._listen()
+        self.listen()
 
     async def _end_with(self, error: BaseException, task: Task | None = None) -> Any:
         """The run failed. The results of the steps beside the failure are kept."""
@@ -331,15 +319,15 @@ class Run:
         asked = [record for record in ready.records if record.kind == Kind.QUESTION]
         stops = bool(asked) and not ready.tasks and not self.steps.running  # nothing else to do
         for record in asked:
-            self._note_deadline(record)
+            self.waits.add_question(record, self.core.journals.clock.now())
             record.meta = {**record.meta, "questions": len(self.program.questions())}
         if stops:
             last = ready.records[-1]
-            last.meta = {**last.meta, **self._facts_of_pause()}
+            last.meta = {**last.meta, **self.waits.facts()}
         drafts = [self.recorder.draft(record) for record in ready.records]
         if stops:
             drafts[-1] = drafts[-1]._replace(status=Status.PAUSED.value)
-            self._paused = True
+            self.paused = True
         await self.recorder.save_and_announce(drafts, urgent=bool(asked), waits=True)
         for record in asked:
             self.emit(ev.QuestionAsked(self.run_id, record.step, str(record.value["prompt"])))
@@ -349,17 +337,16 @@ class Run:
     ) -> tuple[BaseException, Task | None] | None:
         """Save the outcomes of tasks, then continue. Returns what ends the run, if anything."""
         program, ends = self.program, None
-        good: list[_Good] = []
+        good: list[Good] = []
         bad: list[tuple[Task, StepFailedError]] = []
         for done in finished:
             if done.error is not None:
                 bad.append((done.task, done.error))
             elif done.paused:
-                self._child_waits = True
-                self._child_due += [] if done.until is None else [done.until]
+                self.waits.add_child(done.until)
             else:
                 try:
-                    item = self._prepared(done) if done.task.recorded else None
+                    item = self._results.prepared(done) if done.task.recorded else None
                 except Exception as error:
                     bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
                     continue
@@ -368,8 +355,8 @@ class Run:
                 else:
                     good.append(item)
         if good:
-            bad += await self._save_results(good)
-        self.steps.under_way.difference_update(done.task.key for done in finished)
+            bad += await self._results.save(good)
+        self.steps.attempts.under_way.difference_update(done.task.key for done in finished)
         for task, failed in bad:
             self.emit(ev.StepFailed(self.run_id, task.key, task.name, str(failed), failed.attempts))
             try:
@@ -384,117 +371,9 @@ class Run:
             await self.hand_over()
         return ends
 
-    def _prepared(self, done: Finished) -> _Good | None:
-        """A result as it will be recorded and handed on; None if it is more to do.
-
-        Encoded, decoded and revived before it is saved: a value that can't be stored, or does not
-        fit its type, fails the step, and the flow sees what a resume would see.
-        """
-        record = self.program.record(done.task, done.value)
-        if record is None:
-            return None
-        if done.claims:
-            record.meta = {**record.meta, **done.claims}
-        draft = self.recorder.draft(record, done.duration)
-        assert draft.encoding is not None
-        stored = Stored(draft.encoding, self.core.journals.decode)
-        return _Good(done, draft, stored, self.program.revive(done.task, stored))
-
-    async def _save_results(self, good: list[_Good]) -> list[tuple[Task, StepFailedError]]:
-        """Save the results and hand them on. Returns those whose own transaction failed."""
-        bad = []
-        plain = [item for item in good if item.done.task.policy.commit is None]
-        if plain:
-            await self._save_batch(plain, None)
-        if len(plain) == len(good):
-            return []
-        for item in good:
-            commit = item.done.task.policy.commit
-            if commit is None:
-                continue
-            show = self.program.show(item.done.task, item.stored)
-            try:
-                await self._save_batch([item], committing(commit, show))
-            except HoldfastError:
-                raise
-            except Exception as error:  # the user's own part of the transaction
-                done = item.done
-                bad.append((done.task, failure(self.run_id, done.task, error, done.attempts)))
-        return bad
-
-    async def _save_batch(self, batch: list[_Good], work: Work | None) -> None:
-        urgent = work is not None
-        if self.options.strategy == Strategy.MARKED:
-            urgent = urgent or any(item.done.task.policy.marked for item in batch)
-        saved = await self.recorder.save([item.draft for item in batch], urgent=urgent, work=work)
-        self.steps.deaths = 0  # something was finished: crashes before it do not count any more
-        for item in batch:
-            task = item.done.task
-            if self.options.listening:
-                show = self.program.show(task, item.stored)
-                spent = (item.done.duration, item.done.attempts)
-                self.emit(ev.StepCompleted(self.run_id, task.key, task.name, *spent, show))
-            self.program.accept(task, item.handed_on, item.stored)
-        if self.options.listening:
-            self.recorder.announce(saved)
-
-    async def _pause(self) -> None:
-        """Stop until someone resumes the run, unless an answer came at the last moment."""
-        questions = tuple(self.program.questions())
-        if not self._paused:
-            waits = "questions" if questions and not self._child_waits else "child"
-            facts: dict[str, Any] = {"reason": self.wanted or waits}
-            if self.wanted is None:
-                facts |= self._facts_of_pause()
-            note = self.recorder.note(Kind.PAUSE, Status.PAUSED, facts)
-            await self.recorder.save_and_announce([note], urgent=True)
-            self._paused = True
-            self._listen()
-            if self.wanted == "cancel" or (self.wanted is None and self._answered()):
-                return
-        self._stop(questions, None if self.wanted else self._due_by())
-
-    async def _park(self, due: int) -> None:
-        """Leave a run that only waits for a timer: it is continued when that is due."""
-        due = min(due, self._due_by() or due)
-        facts = {**self._facts_of_pause(), "reason": TIMER, "due": due}
-        note = self.recorder.note(Kind.PAUSE, Status.PAUSED, facts)
-        await self.recorder.save_and_announce([note], urgent=True)
-        self._paused = True
-        self._listen()
-        if self.wanted is None and not self._answered():
-            self._stop(tuple(self.program.questions()), due)
-
-    def _stop(self, questions: tuple[str, ...], due: int | None) -> NoReturn:
-        until = None if due is None else to_datetime(due)
-        self.emit(ev.RunPaused(self.run_id, questions, until))
-        paused = RunPausedError(self.run_id, questions, until)
-        paused.state = self.program.state
-        self.recorder.tell_if_unsaved(paused)
-        raise paused
-
-    def _facts_of_pause(self) -> dict[str, Any]:
-        """What the entry says by which the run stops: when somebody should look at it again."""
-        due = self._due_by()
-        known: dict[str, Any] = {"questions": len(self.program.questions())}
-        return known if due is None else {**known, "due": due}
-
-    def _due_by(self) -> int | None:
-        """When the run is to be continued if no answer comes: at a deadline, or for a child run."""
-        waits = [self._deadlines[key] for key in self.program.questions() if key in self._deadlines]
-        return min((*waits, *self._child_due), default=None)
-
-    def _note_deadline(self, record: Record) -> None:
-        asked = record.value
-        if "deadline" in asked:
-            self._deadlines[record.step] = asked["deadline"]
-        elif "within" in asked:
-            within = round(asked["within"] * 1e6)
-            self._deadlines[record.step] = self.core.journals.clock.now() + within
-
     # --- requests and answers
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
         """Read what others appended to the journal."""
         for entry in self.hold.absorbed:
             meta = Meta(entry)
@@ -506,7 +385,7 @@ class Run:
                 self._answers_came = True
         self.hold.absorbed.clear()
 
-    def _answered(self) -> bool:
+    def answered(self) -> bool:
         """Whether answers came since this was asked last."""
         came, self._answers_came = self._answers_came, False
         return came

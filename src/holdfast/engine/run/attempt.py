@@ -1,0 +1,175 @@
+"""One attempt of a step: its claims before, its call in the right place, its claims after."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.codec.meta import CALLED_WITH, CHILD
+from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
+from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
+from holdfast.engine.functions import portable
+from holdfast.engine.holding.presence import Ending
+from holdfast.engine.program import Task
+from holdfast.engine.run.calling import no_loop, settled
+from holdfast.engine.run.channel import channel
+from holdfast.engine.run.threads import carried, in_thread, threads
+from holdfast.engine.timers import Sleep
+from holdfast.errors import HoldfastError, StepTimeoutError
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.loop import Run
+    from holdfast.evidence import Evidence
+
+NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class NotBegunError(Exception):
+    """The lease of this process is not renewed: the run stops, and no step has failed."""
+
+    def __init__(self, why: HoldfastError) -> None:
+        self.why = why
+
+
+class Attempts:
+    """Makes attempts of one run's steps, and knows what is under way."""
+
+    def __init__(self, run: Run, epoch: int) -> None:
+        self._run = run
+        self._epoch = epoch
+        self.may_block = run.options.blocking and run.options.timeout is None
+        self.under_way: set[str] = set()  # steps that began and are not recorded yet
+        self.ending: set[Ending] = set()  # threads, and what was dropped
+        self.broken: dict[str, int] = {}  # by step: how often its executor broke under it
+
+    async def make(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
+        """What the step returns, and what its entry says about the world."""
+        run, policy = self._run, task.policy
+        read = () if policy.claims is None else await self._before(task, policy.claims, here)
+        lease = run.hold.lease
+        if lease is not None and not lease.is_fresh:
+            try:
+                await run.hold.renew(run.recorder.fatal)
+            except HoldfastError as error:
+                raise NotBegunError(error) from None
+        said: Sequence[Any] = ()
+        self.under_way.add(task.key)
+        if task.child is not None:
+            from holdfast.engine.child_runs import run_child
+
+            value = await run_child(run, task, hands_over=here and run.hands_over)
+        else:
+            info = StepInfo(
+                run.run_id, task.key, task.name, attempt, self._epoch, run.program.flow.name, run.birth,
+                channel(run) if run.options.listening else None, self._is_stopping, run.core,
+                _options=run.options, _record=run.recorder.keep_output,
+            )  # fmt: skip
+            if policy.timeout is None:
+                value = await self._call(task, info, here)
+            else:
+                value = await self._call_in_time(task, policy.timeout, info, here)
+            said = info.claimed
+        if said or policy.claims is not None or task.child_id or task.called_with:
+            return value, await self._claims(task, value, read, said, here)
+        return value, NO_CLAIMS
+
+    async def _call_in_time(self, task: Task, timeout: float, info: StepInfo, here: bool) -> Any:
+        deadline = asyncio.timeout(timeout)
+        try:
+            async with deadline:
+                return await self._call(task, info, here)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise StepTimeoutError(task.key, timeout) from error
+
+    async def _call(self, task: Task, info: StepInfo, here: bool) -> Any:
+        assert task.fn is not None
+        if isinstance(task.fn, Sleep):  # it has slept
+            return task.fn.value(*task.args)
+        if here or task.policy.inline or task.is_async:
+            token = CURRENT_STEP.set(info)
+            try:
+                with no_loop(here and self.may_block and not task.is_async):
+                    value = task.fn(*task.args, **task.kwargs)
+                return await settled(task, info, value)
+            finally:
+                CURRENT_STEP.reset(token)
+        if task.policy.executor is None:
+            value = await threads().call(self._call_on(None, task, info))
+        else:
+            value = await self._run.options.executors.call(
+                task.policy.executor,
+                lambda executor: self._call_on(executor, task, info),
+                self._until_done,
+                broken=self.broken.get(task.key, 0),
+            )
+        return await settled(task, info, value)
+
+    def _call_on(self, executor: Executor | None, task: Task, info: StepInfo) -> Callable[[], Any]:
+        """What to call in a thread of ours, or on an executor, which may be another process."""
+        assert task.fn is not None
+        shared = executor is None or isinstance(executor, ThreadPoolExecutor)
+        fn = task.fn if shared else portable(task.fn)
+        call = partial(carried, call_in_step, info, fn, *task.args, **task.kwargs)
+        if not shared:
+            return call
+        return partial(contextvars.copy_context().run, in_thread, partial(self._noted, call))
+
+    def _until_done(self, future: Future[Any]) -> None:
+        self.ending.add(future)
+        future.add_done_callback(self.ending.discard)
+
+    def _noted(self, call: Callable[[], Any]) -> Any:
+        """Call a function in a thread, which can't be stopped; others must know when it has ended."""
+        over: Future[None] = Future()
+        self.ending.add(over)
+        try:
+            return call()
+        finally:
+            self.ending.discard(over)
+            over.set_result(None)
+
+    def _is_stopping(self) -> bool:
+        return self._run.wanted == "cancel"
+
+    # --- claims
+
+    async def _before(self, task: Task, claiming: Claiming, here: bool) -> Sequence[Evidence]:
+        """Claims about the files that a step is about to read. Raises if they can't be claimed."""
+        if task.called_with is None and self._run.program.flow.replays:
+            task.called_with = inputs_of(task)  # before the step may change its arguments
+        verifier = self._run.options.checks_with
+        claiming.refuse(verifier)
+        if not claiming.reads:
+            return ()
+        read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
+        return read
+
+    async def _claims(
+        self, task: Task, value: Any, read: Sequence[Evidence], said: Sequence[Any], here: bool
+    ) -> Mapping[str, Any]:
+        """What the entry of a finished step says about the world."""
+        program, claims = self._run.program, NO_CLAIMS
+        if said or task.policy.claims is not None:
+            claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
+            recorded = partial(program.stored_form, program.outcome_of(task, value))
+            claims = await self._aside(
+                here, claiming.after, verifier, task, value, read, said, recorded
+            )
+            if task.called_with is None and program.flow.replays and is_unchangeable(task):
+                task.called_with = inputs_of(task)
+        if task.called_with is not None:
+            claims = {**claims, CALLED_WITH: task.called_with}
+        return claims if task.child_id is None else {**claims, CHILD: task.child_id}
+
+    async def _aside(self, here: bool, fn: Callable[..., Any], *args: Any) -> Any:
+        """Call what blocks without keeping the event loop waiting."""
+        if here and self.may_block:
+            return fn(*args)
+        return await threads().call(partial(carried, fn, *args))

@@ -1,0 +1,94 @@
+"""Recording what steps return, and handing it on to the flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.engine import events as ev
+from holdfast.engine.options import Strategy
+from holdfast.engine.program import Stored, Task
+from holdfast.engine.run.execute import Finished
+from holdfast.engine.run.failures import failure
+from holdfast.engine.run.record import committing
+from holdfast.errors import HoldfastError, StepFailedError
+from holdfast.kernel.journal import Draft
+from holdfast.store import Work
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.loop import Run
+
+
+class Good(NamedTuple):
+    """A finished step, ready to be saved."""
+
+    done: Finished
+    draft: Draft
+    stored: Stored
+    handed_on: Any
+
+
+class Results:
+    """Saves the results of one run's steps."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def prepared(self, done: Finished) -> Good | None:
+        """A result as it will be recorded and handed on; None if it is more to do.
+
+        Encoded, decoded and revived before it is saved: a value that can't be stored, or does not
+        fit its type, fails the step, and the flow sees what a resume would see.
+        """
+        record = self._run.program.record(done.task, done.value)
+        if record is None:
+            return None
+        if done.claims:
+            record.meta = {**record.meta, **done.claims}
+        draft = self._run.recorder.draft(record, done.duration)
+        assert draft.encoding is not None
+        stored = Stored(draft.encoding, self._run.core.journals.decode)
+        return Good(done, draft, stored, self._run.program.revive(done.task, stored))
+
+    async def save(self, good: list[Good]) -> list[tuple[Task, StepFailedError]]:
+        """Save the results and hand them on. Returns those whose own transaction failed."""
+        bad = []
+        plain = [item for item in good if item.done.task.policy.commit is None]
+        if plain:
+            await self._save_batch(plain, None)
+        if len(plain) == len(good):
+            return []
+        for item in good:
+            commit = item.done.task.policy.commit
+            if commit is None:
+                continue
+            show = self._run.program.show(item.done.task, item.stored)
+            try:
+                await self._save_batch([item], committing(commit, show))
+            except HoldfastError:
+                raise
+            except Exception as error:  # the user's own part of the transaction
+                done = item.done
+                bad.append((done.task, failure(self._run.run_id, done.task, error, done.attempts)))
+        return bad
+
+    async def _save_batch(self, batch: list[Good], work: Work | None) -> None:
+        urgent = work is not None
+        if self._run.options.strategy == Strategy.MARKED:
+            urgent = urgent or any(item.done.task.policy.marked for item in batch)
+        saved = await self._run.recorder.save(
+            [item.draft for item in batch], urgent=urgent, work=work
+        )
+        self._run.steps.deaths = (
+            0  # something was finished: crashes before it do not count any more
+        )
+        for item in batch:
+            task = item.done.task
+            if self._run.options.listening:
+                show = self._run.program.show(task, item.stored)
+                spent = (item.done.duration, item.done.attempts)
+                self._run.emit(
+                    ev.StepCompleted(self._run.run_id, task.key, task.name, *spent, show)
+                )
+            self._run.program.accept(task, item.handed_on, item.stored)
+        if self._run.options.listening:
+            self._run.recorder.announce(saved)
