@@ -6,8 +6,9 @@ import asyncio
 import gc
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -237,7 +238,9 @@ def test_a_child_of_fork_watches_by_itself(kept_url: str) -> None:
     with hf.SyncCheckpointer(kept_url) as cp, cp.watch("run", every=SOON) as changes, in_time():
         cp.save("run", {"n": 1})
         assert changes.wait() == [Change("run", 1, "open")]
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that the child lacks
+            child = os.fork()
         if child == 0:
             try:
                 cp.save("run", {"n": 2})
@@ -290,6 +293,14 @@ def test_after_an_outage_any_run_may_have_changed(
         f"watching again: {troubled.url} answers",
     ]
     assert all(HIDDEN not in line and "x1f" not in line for line in said)
+
+
+def test_more_who_watch_do_not_ask_the_store_more_often(troubled: Troubled) -> None:
+    with hf.SyncCheckpointer(troubled) as cp, ExitStack() as stack, in_time():
+        for _ in range(5):
+            changes = stack.enter_context(cp.watch(every=3600))
+            assert changes.wait() == [ANY_RUN]
+        assert troubled.polled == 1
 
 
 def test_an_error_that_stays_is_raised_to_whoever_waits(troubled: Troubled) -> None:

@@ -265,7 +265,9 @@ def test_watching_goes_on_when_the_server_is_back() -> None:
         assert every.wait() == [ANY_RUN]
         other.append([entry("run", 0)])
         assert one.wait() == [Change("run", 0, "open")]
-        assert _runs(every.wait()) == {"run"}
+        assert every.wait() == [Change("run", 0, "open")]
+        other.erase(tombstone("run", 1))
+        assert every.wait() == [Change("run", 1, "deleted")]
 
 
 def test_a_watcher_is_told_when_the_server_is_gone() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from holdfast.changes import ANY_RUN, Change
 from holdfast.errors import (
     SchemaError,
     StoreError,
@@ -220,3 +221,17 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
         assert store.rebuild() == 0
         assert store.listed() == expected == store.listed(RunFilter(labels=("a=b",)))
         assert store.counts() == {"open": 9}
+
+
+def test_in_a_restored_backup_any_run_may_have_changed(tmp_path: Path) -> None:
+    """VACUUM may number the rows anew, too."""
+    with closing(SQLiteStore(tmp_path / "newer.db")) as store:
+        store.append([entry("a", seq) for seq in range(5)])
+        mark, found = store.poll()
+        assert found == []
+    with closing(SQLiteStore(tmp_path / "backup.db")) as store:
+        store.append([entry("a", 0)])
+        mark, found = store.poll(mark)
+        assert found == [ANY_RUN]
+        store.append([entry("b", 0), entry("b", 1, status="paused")])
+        assert store.poll(mark)[1] == [Change("b", 1, "paused")]

@@ -54,7 +54,9 @@ local function expired(head)
     return head == '' and TTL ~= '0'
 end
 
-local function settle(k, run, fate)
+-- Behind the letter of its fate comes the status of the run.
+local function settle(k, run, seq, told)
+    local fate, status = string.sub(told, 1, 1), string.sub(told, 2)
     redis.call('ZADD', KEYS[k], 0, run)
     local left = TTL
     if fate == 'F' then
@@ -70,8 +72,9 @@ local function settle(k, run, fate)
         end
     end
     if string.byte(run) ~= 31 then  -- of a hidden journal
-        redis.pcall('PUBLISH', CHANNEL, run)
+        redis.pcall('PUBLISH', CHANNEL, seq .. ' ' .. status .. ' ' .. run)
     end
+    return fate
 end
 """
 )
@@ -114,8 +117,8 @@ for n = 1, #won do
     local i = at + (n - 1) * 9
     if won[n] == 1 then put(tonumber(ARGV[i]), ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
 end
-for k, fate in pairs(fates) do
-    settle(k, runs[k], fate)
+for k, told in pairs(fates) do
+    local fate = settle(k, runs[k], heads[k], told)
     if rows[k] then settle_row(k, days[k], runs[k], rows[k], fate) end
 end
 return won
@@ -131,10 +134,10 @@ local function begun_if_changed(head)
 end
 
 local function marked(its)
-    settle(1, ARGV[3], ARGV[4])
+    local fate = settle(1, ARGV[3], ARGV[6], ARGV[4])
     if its then
         change_row(its, ARGV[5])
-        settle_row(1, 9, ARGV[3], its, ARGV[4])
+        settle_row(1, 9, ARGV[3], its, fate)
     end
     return 1
 end

@@ -346,10 +346,12 @@ class RedisStore(IndexedStore, Notifying):
         )
 
     def _fate(self, entry: Entry) -> bytes:
-        if entry.run.startswith(VERDICTS):
-            return scripts.FOLLOWS
+        """How long the run stays, and its status for those who watch."""
         lasting = not self._ttl or entry.run.startswith(HIDDEN) or entry.status in _LASTING
-        return scripts.STAYS if lasting else scripts.EXPIRES
+        fate = scripts.STAYS if lasting else scripts.EXPIRES
+        if entry.run.startswith(VERDICTS):
+            fate = scripts.FOLLOWS
+        return fate + entry.status.encode()
 
     def _entry(self, run: str, member: bytes, body: bytes = b"") -> tuple[Entry, int]:
         return unpacked(self.url, run, member, body)

@@ -65,8 +65,10 @@ class RedisWatch(Watch):
             self._heard, self._asked = time.monotonic(), False
             if message["type"] == "message":
                 data = message["data"]
-                run = data.decode() if isinstance(data, bytes) else data
-                found[run] = Change(run)
+                text = data.decode() if isinstance(data, bytes) else data
+                seq, _, rest = text.partition(" ")
+                status, _, run = rest.partition(" ")
+                found[run] = Change(run, int(seq), status)
             elif message["type"] == "subscribe":  # the user's client has connected again
                 found[None] = ANY_RUN
         return found
