@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.model import Entry, Kind
 from holdfast.store import ANY_HEAD, Behind
 from holdfast.stores.memory import MemoryStore
-from holdfast.workflow import Step, step, workflow
+from holdfast.workflow import Step, ask, step, workflow
 from tests.effort import examples
 
 Plan = tuple[str, Any]
@@ -26,6 +26,7 @@ _LEAVES: Final = st.one_of(
     st.tuples(st.just("step"), st.none()),
     st.tuples(st.just("failing"), st.none()),
     st.tuples(st.just("decide"), st.none()),
+    st.tuples(st.just("ask"), st.none()),
     st.tuples(st.just("yield"), st.integers(0, 3)),
     st.tuples(st.just("sleep"), st.sampled_from([0.0005, 0.001])),
 )
@@ -69,20 +70,37 @@ class Life:
         self.seen: list[Any] = []  # what the tasks are given, in order
         self.executed: list[str] = []
         self.store = Watched(self)
+        self._engine = hf.Engine(self.store)
         if left:
             assert all(self.store.append(left))
 
     def live(self) -> Any:
+        return asyncio.run(self._live())
+
+    async def _live(self) -> Any:
         @workflow("lives")
         async def flow() -> int:
+            self.seen.clear()
             await hf.durable(self._do(self._plan), name="body")
             return len(self.seen)
 
-        engine = hf.Engine(self.store)
-        return asyncio.run(engine.run(flow(), run_id="r", resume=True, take_over=True))
+        while True:
+            try:
+                return await self._engine.run(flow(), run_id="r", resume=True, take_over=True)
+            except hf.RunPausedError:
+                await self._answer()
+
+    async def _answer(self) -> None:
+        """Answer one of the open questions."""
+        found = [question.key async for question in self._engine.questions("r")]
+        if found:
+            key = self._chance.choice(found)
+            await self._engine.answer("r", self._chance.randrange(1 << 40), question=key)
 
     async def _work(self, fails: bool) -> int:
         self.executed.append(hf.current_step().step)
+        if self._chance.random() < 0.2:
+            await self._answer()
         for _ in range(self._chance.randrange(8)):
             await asyncio.sleep(0)
         if self._chance.random() < 0.2:
@@ -108,6 +126,9 @@ class Life:
 
     async def _failing(self, _: None) -> None:
         await self._step(None, fails=True)
+
+    async def _ask(self, _: None) -> None:
+        self.seen.append(await ask("How many?", returns=int))
 
     async def _decide(self, _: None) -> None:
         self.seen.append(hf.random())
