@@ -111,6 +111,28 @@ def test_a_step_that_takes_too_long_is_given_up(
     (tmp_path / "go").touch()
 
 
+def test_a_cancelled_run_does_not_wait_for_its_steps(
+    client: Client, engine: hf.Engine, tmp_path: Path
+) -> None:
+    @workflow
+    async def flow() -> Any:
+        items = [(str(tmp_path), n) for n in range(20)]
+        return await for_each(items, mark_and_wait, run_on=run_on(client, at_once=3))
+
+    run = engine.start_sync(flow(), run_id="r")
+    wait_until(lambda: len(list(tmp_path.glob("began-*"))) >= 3)
+    engine.cancel_sync("r")
+    with pytest.raises(hf.RunCancelledError):
+        run.result(timeout=60)
+    (tmp_path / "go").touch()
+    wait_until(lambda: not any(client.processing().values()))
+    assert len(list(tmp_path.glob("began-*"))) < 20, "most of them never begin"
+
+
+def mark_and_wait(item: tuple[str, int]) -> Any:
+    return flows.mark_and_wait(*item)
+
+
 def test_a_cancelled_call_is_not_made_if_it_still_waits(client: Client, tmp_path: Path) -> None:
     executor = DaskExecutor(client, at_once=1)
     first = executor.submit(wait_there, str(tmp_path))
@@ -177,6 +199,29 @@ def test_a_closed_client_fails_the_step_with_a_clear_error(
 
     with pytest.raises(hf.StepFailedError, match="the Dask client is closed") as failed:
         engine.run_sync(flow())
+    assert failed.value.is_a(hf.ExecutorBrokenError)
+
+
+def test_a_client_that_is_closed_under_a_step_fails_it_with_a_clear_error(
+    cluster: LocalCluster, engine: hf.Engine, tmp_path: Path
+) -> None:
+    client = Client(cluster, set_as_default=False)
+
+    @workflow
+    async def flow() -> Any:
+        made = step("wait").python(flows.mark_and_wait, args=(str(tmp_path), 7))
+        return await made.run_on(run_on(client)).retry(1)
+
+    def close() -> None:
+        wait_until(lambda: list(tmp_path.glob("began-*")))
+        client.close()
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    with pytest.raises(hf.StepFailedError, match="the Dask client is clos") as failed:
+        engine.run_sync(flow())
+    thread.join()
+    (tmp_path / "go").touch()
     assert failed.value.is_a(hf.ExecutorBrokenError)
 
 
