@@ -5,7 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, runtime_checkable
 
+from holdfast.errors import CheckpointCorruptedError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.model import Entry
     from holdfast.store import Store
 
 
@@ -60,7 +65,8 @@ class Notifying(Protocol):
         """
 
 
-_PAGE: Final = 500  # what `Store.runs` returns at most by default
+PAGE: Final = 500
+"""How many heads `poll_heads` looks at in one call."""
 
 
 class _Seen(NamedTuple):
@@ -68,27 +74,58 @@ class _Seen(NamedTuple):
 
     heads: dict[str, bytes]
     after: str
+    newest_next: bool = False  # whether to look at the runs that were opened last, for a change
 
 
-def poll_heads(store: Store, mark: object) -> tuple[object, list[Change]]:
-    """`Store.poll` for any store: compare the heads of the next page of runs."""
-    if not isinstance(mark, _Seen):
-        heads: dict[str, bytes] = {}
-        after = ""
-        while page := store.runs(after=after):
-            heads.update((head.run, head.digest) for head in page)
-            after = page[-1].run
-        return _Seen(heads, ""), []
-    heads, after = mark
-    page = store.runs(after=after)
-    last = page[-1].run if len(page) == _PAGE else ""
+def poll_heads(store: Store, mark: object, size: int = PAGE) -> tuple[object, list[Change]]:
+    """`Store.poll` for any store: compare the heads of the next page of runs.
+
+    If there are more, and an index, every other page is that of the runs which were opened last:
+    most changes are there.
+    """
+    try:
+        if not isinstance(mark, _Seen):
+            return _Seen(_all_heads(store), ""), []
+        if mark.newest_next:
+            page = [head for _, head in store.listed(limit=size)]
+            return mark._replace(newest_next=False), _compared(mark.heads, page)
+        return _next_page(store, mark, size)
+    except CheckpointCorruptedError:  # of one run; others change as well
+        return mark if isinstance(mark, _Seen) else _Seen({}, ""), [ANY_RUN]
+
+
+def _all_heads(store: Store) -> dict[str, bytes]:
+    heads: dict[str, bytes] = {}
+    after = ""
+    while page := store.runs(after=after):
+        heads.update((head.run, head.digest) for head in page)
+        after = page[-1].run
+    return heads
+
+
+def _next_page(store: Store, mark: _Seen, size: int) -> tuple[object, list[Change]]:
+    heads, after, _ = mark
+    page = store.runs(after=after, limit=size)
+    last = page[-1].run if len(page) == size else ""
     there = {head.run for head in page}
     gone = [run for run in heads if run > after and (not last or run <= last) and run not in there]
-    found = [Change(run, None, "deleted") for run in gone]
     for run in gone:
         del heads[run]
-    for head in page:
-        if heads.get(head.run) != head.digest:
-            heads[head.run] = head.digest
-            found.append(Change(head.run, head.seq, head.status))
-    return _Seen(heads, last), found
+    found = [Change(run, None, "deleted") for run in gone] + _compared(heads, page)
+    return _Seen(heads, last, newest_next=bool(last or after) and _has_index(store)), found
+
+
+def _has_index(store: Store) -> bool:
+    from holdfast.store import Store  # it imports this module
+
+    return type(store).listed is not Store.listed
+
+
+def _compared(heads: dict[str, bytes], page: Sequence[Entry]) -> list[Change]:
+    found = [
+        Change(head.run, head.seq, head.status)
+        for head in page
+        if heads.get(head.run) != head.digest
+    ]
+    heads.update((head.run, head.digest) for head in page)
+    return found

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from zlib import crc32
 
+from holdfast.changes import Change, poll_heads
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -40,6 +41,7 @@ except ModuleNotFoundError as error:
 
 SHARDS: Final = 4
 _PART: Final = 350_000
+_POLLED: Final = 25  # heads a second: every read is paid for
 _UNSENT: Final = (bx.EndpointConnectionError, bx.ConnectTimeoutError, bx.ProxyConnectionError)
 _NOT_CONFIGURED: Final = (bx.NoCredentialsError, bx.NoRegionError, bx.PartialCredentialsError)
 _CREDENTIALS: Final = (
@@ -97,6 +99,9 @@ class DynamoDBStore(DocumentStore):
         # Amazon stores what it acknowledged on disks in several places.
         amazons = host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
         return "power-loss" if amazons else "nothing"
+
+    def poll(self, mark: object = None) -> tuple[object, list[Change]]:
+        return poll_heads(self, mark, _POLLED)
 
     def exists(self) -> bool:
         self._check_open()
