@@ -259,6 +259,7 @@ class Engine(Door):
         for flow in flows:
             self._launcher.flows.add(as_flow(flow))
         names = tuple(flow.name for flow in flows) or flows_of(self._launcher)
+        limits.check_flows(names)
         with self._opened.use() as core, stopping(stop) as told:
             worker = Worker(core, self._launcher, names, limits, listener)
             await worker.run(told)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -64,6 +64,13 @@ class WorkOptions(NamedTuple):
         if not 0 <= drain < math.inf:
             raise ValueError(f"drain must be 0 seconds or more, not {drain}")
         return self._replace(per_flow=check_limits(self.per_flow))
+
+    def check_flows(self, flows: Collection[str]) -> None:
+        """Raise `ValueError` for a limit of a flow that is not among those to be executed."""
+        for name in self.per_flow:
+            if name not in flows:
+                known = ", ".join(map(repr, sorted(flows)))
+                raise ValueError(f"per_flow limits {name!r}, but this worker executes {known}")
 
 
 class Work(NamedTuple):
