@@ -71,7 +71,7 @@ def test_wrong_inputs_and_names_are_usage_errors_and_run_nothing(
 def test_a_flow_that_is_not_there_is_not_found(cli: Cli) -> None:
     missing = cli("run", "jobs:elt")
     assert missing.code == Exit.NOT_FOUND
-    assert "it has anything, broken, claims, color, etl, graph, impatient, inner" in missing.err
+    assert "it has anything, broken, claims, color, effects, etl, graph, impatient" in missing.err
     assert cli("run", "no_such_module:etl").code == Exit.NOT_FOUND
     assert cli("run", "nothere.py:etl").code == Exit.NOT_FOUND
 
