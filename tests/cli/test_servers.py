@@ -56,6 +56,24 @@ def test_a_command_that_is_offered_shows_no_secret_and_can_be_pasted(
     assert "secret" not in asked + again
 
 
+def test_workers_execute_what_is_submitted(
+    cli: Cli, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_STORE", server)
+    again = ["submit", "jobs:etl", "-i", "day=x", "--run-id", "etl"]
+    assert cli(*again).out == "etl submitted\n"
+    assert "nothing was changed" in cli(*again).out
+    assert cli("submit", "jobs:nap", "-i", "seconds=3600", "--run-id", "nap").code == 0
+    done = cli(
+        "worker", "--flow", "jobs:etl", "--flow", "jobs:nap", "--per-flow", "etl=1", "--until-idle"
+    )
+    assert done.code == 0
+    assert "secret" not in done.out
+    assert (done.lines[-1]["completed"], done.lines[-1]["paused"]) == (1, 1)
+    assert "paused, continues " in cli("show", "nap").out
+    assert cli("workers", "--json").lines == []
+
+
 def test_watching_is_told_of_what_happens(cli: Cli, server: str) -> None:
     with hf.SyncCheckpointer(server) as cp:
         cp.save("job", 0, step="first")

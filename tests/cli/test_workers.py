@@ -22,6 +22,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.cli._exits import Exit
+from holdfast.engine.holding.process import Identity
 from tests.cli.conftest import Cli
 from tests.cli.test_terminal import Terminal, finished
 from tests.cli.test_terminal import terminal as terminal
@@ -273,6 +274,52 @@ def test_workers_are_listed_with_what_they_do(cli: Cli) -> None:
         started.end()
     assert cli("workers", "--json").lines[0]["state"] == "dead"
     assert "its runs are continued by others" in cli("workers").out
+
+
+def test_a_worker_of_another_machine_is_unknown(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    with worker("--flow", "jobs:etl") as started:
+        started.says("working")
+        wait_until(lambda: Path(".holdfast/holdfast.db").exists())
+        wait_until(lambda: cli("workers", "--json").out)
+        monkeypatch.setattr(Identity, "lives", lambda *_: None)
+        (found,) = cli("workers", "--json").lines
+        assert (found["pid"], found["state"]) == (started.process.pid, "unknown")
+        assert re.search(r"unknown  etl .* ago", cli("workers").out)
+
+
+BLOCKED = """
+import asyncio, time
+from pathlib import Path
+import holdfast as hf
+from holdfast.workflow import step, workflow
+
+@step
+async def compute() -> None:
+    while not Path("go").exists():
+        time.sleep(0.01)
+
+@workflow
+async def blocking() -> None:
+    await compute()
+
+async def main() -> None:
+    async with hf.Engine(dead_after=1.5) as engine:
+        await engine.submit(blocking(), run_id="blocking")
+        await engine.work(until_idle=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_whose_event_loop_is_blocked_is_told(cli: Cli) -> None:
+    with subprocess.Popen([sys.executable, "-c", BLOCKED]) as process, bounded(process):
+        try:
+            wait_until(lambda: Path(".holdfast/holdfast.db").exists())
+            wait_until(lambda: "its event loop is blocked for " in cli("workers").out)
+            assert cli("workers", "--json").lines[0]["lag"] >= 1
+        finally:
+            Path("go").touch()
+        assert process.wait() == 0
 
 
 def test_a_worker_that_stopped_is_not_listed_any_more(cli: Cli) -> None:

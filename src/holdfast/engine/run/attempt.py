@@ -16,7 +16,7 @@ from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
 from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
-from holdfast.engine.run.calling import no_loop, settled
+from holdfast.engine.run.calling import contained, no_loop, settled
 from holdfast.engine.run.channel import channel
 from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.engine.timers import Sleep
@@ -69,10 +69,11 @@ class Attempts:
                 channel(run) if run.options.listening else None, self._is_stopping, run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
-            if policy.timeout is None:
-                value = await self._call(task, info, here)
-            else:
-                value = await self._call_in_time(task, policy.timeout, info, here)
+            with contained(run.options.parks):
+                if policy.timeout is None:
+                    value = await self._call(task, info, here)
+                else:
+                    value = await self._call_in_time(task, policy.timeout, info, here)
             said = info.claimed
         if said or policy.claims is not None or task.child_id or task.called_with:
             return value, await self._claims(task, value, read, said, here)

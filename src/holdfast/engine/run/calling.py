@@ -40,6 +40,17 @@ def no_loop(hidden: bool) -> Iterator[None]:
         asyncio._set_running_loop(loop)  # noqa: SLF001
 
 
+@contextmanager
+def contained(yes: bool) -> Iterator[None]:
+    """Where a run must not end its process, a flow or step that exits has failed."""
+    try:
+        yield
+    except SystemExit as error:
+        if not yes:
+            raise
+        raise RuntimeError(f"it raised {error!r}") from error
+
+
 def is_pending(value: object) -> bool:
     """Whether the function returned an awaitable. A step of a flow does not count."""
     return inspect.iscoroutine(value) or asyncio.isfuture(value)

@@ -17,6 +17,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.program import Program, Ready, Task
 from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
+from holdfast.engine.run.calling import contained
 from holdfast.engine.run.execute import Finished, Steps
 from holdfast.engine.run.failures import describe, failure, type_name
 from holdfast.engine.run.hold import Hold
@@ -244,7 +245,8 @@ class Run:
         while True:
             self.check_lease()
             try:
-                ready = program.ready()
+                with contained(self.options.parks):
+                    ready = program.ready()
             except Exception as error:
                 if isinstance(error, HoldfastError) and not isinstance(error, RunError):
                     raise  # the flow changed, for example: nothing is recorded about that

@@ -269,7 +269,7 @@ class Worker:
         except (RunActiveError, RunFinishedError):
             self._try_again_later(one.run_id, _POLL)  # another process was faster
             return
-        except HoldfastError as error:
+        except (Exception, SystemExit) as error:
             self._refused(one, error)
             return
         self._tell("began", one, began)
@@ -285,7 +285,7 @@ class Worker:
             self._tell("cancelled", one, began)
         except RunError as error:
             self._tell("failed", one, began, str(error))
-        except HoldfastError as error:
+        except (HoldfastError, SystemExit) as error:
             self._refused(one, error)
             return
         except Exception as error:
@@ -296,14 +296,15 @@ class Worker:
         self._pauses.pop(one.run_id, None)
         self._try_again_later(one.run_id, _POLL)  # the index may lag behind
 
-    def _refused(self, one: Candidate, error: HoldfastError) -> None:
+    def _refused(self, one: Candidate, error: BaseException) -> None:
         """A run could not be claimed or saved: leave it to others for a while."""
+        why = str(error) if isinstance(error, HoldfastError) else repr(error)
         pause = self._pauses.get(one.run_id, _FIRST_PAUSE)
         self._pauses[one.run_id] = min(2 * pause, _LONGEST_PAUSE)
         if pause == _FIRST_PAUSE:
-            log.warning("run %s is left alone for now: %s", one.run_id, error)
+            log.warning("run %s is left alone for now: %s", one.run_id, why)
         self._try_again_later(one.run_id, pause)
-        self._tell("refused", one, monotonic(), str(error))
+        self._tell("refused", one, monotonic(), why)
 
     def _try_again_later(self, run_id: str, seconds: float) -> None:
         now = monotonic()
