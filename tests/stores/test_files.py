@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.changes import Change
 from holdfast.errors import (
     CheckpointCorruptedError,
     OutcomeUnknownError,
@@ -404,3 +405,21 @@ def test_stores_exclude_each_other_after_the_lock_file_was_removed(
         with store._root.lock(), pytest.raises(StoreUnavailableError, match="locked"):
             newcomer.append([entry("run", 2)])
         assert store.append([entry("run", 2)]) == [True]
+
+
+def test_a_poll_says_which_runs_changed_and_what_they_are_now(tmp_path: Path) -> None:
+    long = "x" * 400  # its directory's name is cut
+    with closing(FileStore(tmp_path)) as store, closing(FileStore(tmp_path)) as other:
+        store.append([entry("a", 0), entry(long, 0)])
+        mark, found = store.poll()
+        assert found == []
+        assert store.poll(mark) == (mark, [])
+        other.append([entry(long, 1, status="paused")])
+        mark, found = store.poll(mark)
+        assert found == [Change(long, 1, "paused")]
+        other.append([entry(f"{HIDDEN}h", 0)])
+        assert store.poll(mark) == (mark, []), "nobody is asked to look for internal journals"
+        other.append([entry("a", 1)])
+        (head,) = (tmp_path / "a").glob("*1.json")
+        head.write_text("damaged")
+        assert store.poll(mark)[1] == [Change("a")]

@@ -75,4 +75,11 @@ def _changes(name: str, root: int) -> list[Change]:
         run = journal.run_in(name, root) if form.is_cut(name) else form.run_of(name)
     except CheckpointCorruptedError:
         return []
-    return [Change(run)] if run and not run.startswith(HIDDEN) else []
+    if not run or run.startswith(HIDDEN):
+        return []
+    with suppress(CheckpointCorruptedError, FileNotFoundError), opened(name, root) as directory:
+        head, _ = journal.load(
+            directory, run, max(journal.seqs(directory), default=0), bodies=False
+        )
+        return [Change(run, head.seq, head.status)]
+    return [Change(run)]

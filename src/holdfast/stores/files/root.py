@@ -228,6 +228,11 @@ def remove_file(name: str, parent: int) -> None:
         os.unlink(name, dir_fd=parent)
 
 
+def reason(error: Exception) -> str:
+    """What the operating system says, without the path."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def remove_tree(name: str, parent: int, *, missing_ok: bool = False) -> None:
     """Remove a directory with all that is in it, following no link."""
     shutil.rmtree(name, ignore_errors=missing_ok, dir_fd=parent)

@@ -54,6 +54,7 @@ from holdfast.stores.files.root import (
     Root,
     make_directory,
     open_directory,
+    reason,
     remove_file,
     write_durably,
 )
@@ -294,7 +295,7 @@ class FileStore(Store):
                 self._heads.pop(entry.run, None)
                 self._settled.discard(entry.run)
             if attempt.visible and isinstance(error, (OSError, HoldfastError)):
-                raise SyncFailedError(entries[0].run, _reason(error)) from error
+                raise SyncFailedError(entries[0].run, reason(error)) from error
             if isinstance(error, HoldfastError) or not isinstance(error, OSError):
                 raise
             self._check_open()
@@ -373,7 +374,7 @@ class FileStore(Store):
 
     def _unavailable(self, error: OSError) -> StoreError:
         kind = StoreError if error.errno in _FOR_GOOD else StoreUnavailableError
-        return kind(f"{self.url}: {_reason(error)}")
+        return kind(f"{self.url}: {reason(error)}")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -396,7 +397,3 @@ class _Attempt:
 
 class _NoRunError(FileNotFoundError):
     """There is no directory for the run."""
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
