@@ -126,12 +126,12 @@ def test_idle_workers_do_not_take_the_runs_of_a_busy_one(world: World, tmp_path:
     runs = {f"r{n}": [n] for n in range(10)}
     world.start("submit", args={"flow": "chain", "runs": runs}).done()
     busy = world.start(
-        "work", "there", dead_after=1.0, until={"one": str(over)}, args={"at_once": 10}
+        "work", "there", dead_after=6.0, until={"one": str(over)}, args={"at_once": 10}
     )
     world.notes.wait_for("begin", 10)
-    idle = [world.start("work", dead_after=1.0, args={}) for _ in range(20)]
+    idle = [world.start("work", dead_after=6.0, args={}) for _ in range(20)]
     world.notes.wait_for("works", 21)
-    time.sleep(3.0)  # three times as long as the busy one may be silent
+    time.sleep(7.0)  # longer than the busy one may be silent
     over.touch()
     world.notes.wait_for("completed", 10)
     for worker in (busy, *idle):
