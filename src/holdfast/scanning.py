@@ -22,7 +22,7 @@ def rows(store: Store) -> Iterator[tuple[RunHead, Entry]]:
     """The row of every run, with its head; runs that can't be read are left out."""
     for head in _heads(store):
         try:
-            row = fold(_journal(store, head.run))
+            row = fold(journal(store, head.run))
         except CheckpointCorruptedError:
             continue
         if row is not None:
@@ -74,7 +74,7 @@ def counts(store: Store, where: RunFilter) -> dict[str, int]:
 
 def tally(store: Store, since: int, until: int) -> list[Tally]:
     """`Store.tally`."""
-    found = (each for head in _heads(store) for each in tallied(_journal(store, head.run)))
+    found = (each for head in _heads(store) for each in tallied(journal(store, head.run)))
     return [each for each in summed(found) if since <= each.hour < until]
 
 
@@ -107,7 +107,8 @@ def _heads(store: Store) -> Iterator[Entry]:
         page = store.runs(after=page[-1].run)
 
 
-def _journal(store: Store, run: str) -> Iterator[Entry]:
+def journal(store: Store, run: str) -> Iterator[Entry]:
+    """All entries of a run, without bodies."""
     page = store.read(run, bodies=False)
     while page:
         yield from page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import re
 import threading
 from typing import Any, Final
 
@@ -81,9 +82,28 @@ class DirectClient:
         with _ONE_AT_A_TIME:
             self._backend.delete_item(asked["TableName"], asked["Key"])
 
+    def batch_get_item(self, **asked: Any) -> dict[str, Any]:
+        ((table, wanted),) = asked["RequestItems"].items()
+        found = [self.get_item(TableName=table, Key=key) for key in wanted["Keys"]]
+        return {"Responses": {table: [each["Item"] for each in found if each]}}
+
+    def update_item(self, **asked: Any) -> None:
+        with _ONE_AT_A_TIME:
+            self._backend.update_item(
+                asked["TableName"],
+                asked["Key"],
+                update_expression=asked["UpdateExpression"],
+                expression_attribute_names={},
+                expression_attribute_values=asked["ExpressionAttributeValues"],
+            )
+
     def query(self, **asked: Any) -> dict[str, Any]:
-        assert asked["KeyConditionExpression"] == "pk = :pk AND sk BETWEEN :low AND :high"
+        condition = re.fullmatch(
+            r"pk = :pk AND (\w+) BETWEEN :low AND :high", asked["KeyConditionExpression"]
+        )
+        assert condition
         values = asked["ExpressionAttributeValues"]
+        projected = asked.get("ProjectionExpression")
         with _ONE_AT_A_TIME:
             items, _, last = self._backend.query(
                 asked["TableName"],
@@ -93,9 +113,10 @@ class DirectClient:
                 asked["Limit"],
                 asked.get("ExclusiveStartKey"),  # type: ignore[arg-type]
                 asked["ScanIndexForward"],
-                [[name] for name in asked["ProjectionExpression"].split(", ")],
+                [[name] for name in projected.split(", ")] if projected else None,
+                asked.get("IndexName"),
                 hash_key_conditions=[("pk", values[":pk"])],
-                range_key_conditions=[("sk", "BETWEEN", [values[":low"], values[":high"]])],
+                range_key_conditions=[(condition[1], "BETWEEN", [values[":low"], values[":high"]])],
             )
             page: dict[str, Any] = {"Items": [_plain(item) for item in items]}
         return page | ({"LastEvaluatedKey": last} if last else {})

@@ -6,14 +6,15 @@ from contextlib import closing
 from functools import partial
 
 import boto3
+import ormsgpack
 import pytest
+from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, settings
 
 import holdfast as hf
 from holdfast.store import Store
-from holdfast.stores import dynamodb
-from holdfast.stores.dynamodb import DynamoDBStore
-from holdfast.testing.contract import PersistentStoreContract, entry
+from holdfast.stores.dynamodb import DynamoDBStore, table
+from holdfast.testing.contract import PersistentStoreContract, check_store, entry
 from holdfast.testing.machine import make_store_machine
 from tests.effort import examples
 from tests.servers.dynamodb import DirectClient, new_table, new_url, server
@@ -57,12 +58,73 @@ def test_an_item_that_others_wrote_is_damage() -> None:
     table = new_table()
     with closing(DynamoDBStore(table, client=client)) as store:
         store.append([entry("run", 0)])
-        (row,) = client.scan(TableName=table)["Items"]
+        (row,) = [row for row in client.scan(TableName=table)["Items"] if "d" in row]
         client.put_item(TableName=table, Item={"pk": row["pk"], "sk": row["sk"]})
         with pytest.raises(hf.CheckpointCorruptedError):
             store.read("run")
         with pytest.raises(hf.CheckpointCorruptedError):
             store.runs()
+
+
+def as_before_the_index(client: DirectClient, table: str) -> None:
+    """Make the table anew, with documents as an older holdfast wrote them and no secondary index."""
+    rows = client.scan(TableName=table)["Items"]
+    client.delete_table(TableName=table)
+    keys = (("pk", "HASH"), ("sk", "RANGE"))
+    client.create_table(
+        TableName=table,
+        BillingMode="PAY_PER_REQUEST",
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
+        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+    )
+    for row in rows:
+        if "d" in row:
+            _, *fields, _ = ormsgpack.unpackb(row["d"]["B"])
+            document = {"B": ormsgpack.packb([1, *fields])}
+            kept = {name: row[name] for name in ("pk", "sk", "v", "t")}
+            client.put_item(TableName=table, Item={**kept, "d": document})
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_table_without_an_index_gets_one_or_is_read_through(allowed: bool) -> None:
+    class Limited(DirectClient):
+        def update_table(self, **asked: object) -> object:
+            if allowed:
+                return self._client.update_table(**asked)
+            raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "UpdateTable")
+
+    client, table = Limited(), new_table()
+    with closing(DynamoDBStore(table, client=client)) as store:
+        for number in range(5):
+            store.append([entry(f"run-{number}", seq, flow="f") for seq in range(2)])
+        as_before_the_index(client, table)
+    with closing(DynamoDBStore(table, client=client)) as store:
+        store.append([entry("run-0", 2, flow="f", status="failed", meta='{"due":5}')])
+        assert store.counts() == {"open": 4, "failed": 1}
+        assert [row.run for row in store.due(9)] == ["run-0"]
+        assert len(store.listed()) == 5
+        assert store.rebuild() == (0 if allowed else 4)
+        assert check_store(store) == []
+        described = client.describe_table(TableName=table)["Table"]
+        assert len(described.get("GlobalSecondaryIndexes", ())) == (2 if allowed else 0)
+
+
+def test_a_wrong_row_is_found_and_repaired() -> None:
+    client, table = DirectClient(), new_table()
+    with closing(DynamoDBStore(table, client=client)) as store:
+        store.append([entry("run", 0), entry("other", 0)])
+        (row,) = [row for row in client.scan(TableName=table)["Items"] if row["sk"]["S"] == "run"]
+        for wrong in (
+            {"h": {"B": b"junk"}},
+            {"ho": {"S": "x"}},
+            {"hd": {"S": "x"}},
+            {"h": {"S": "x"}},
+        ):
+            client.put_item(TableName=table, Item={**row, **wrong})
+            assert store.rebuild(write=False) == 1
+            assert store.rebuild() == 1
+            assert store.rebuild() == 0
+            assert check_store(store) == []
 
 
 def test_an_outage_is_an_error_and_never_an_absence() -> None:
@@ -118,6 +180,6 @@ def test_missing_credentials_are_said_to_be_missing(monkeypatch: pytest.MonkeyPa
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(dynamodb, "_session", boto3.session.Session)
+    monkeypatch.setattr(table, "_session", boto3.session.Session)
     with closing(hf.open_store(url)) as store, pytest.raises(hf.StoreError, match="redentials"):
         store.read("run")

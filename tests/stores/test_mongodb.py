@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from threading import RLock
 from typing import Any
@@ -254,10 +255,10 @@ def test_a_run_that_a_newer_holdfast_has_saved_to_is_refused_and_others_are_not(
     store.append([entry("run", 0)])
     rows = client.holdfast.holdfast_runs
     document = ormsgpack.unpackb(rows.find_one()["d"])
-    newer = {"v": document[1] + 1, "d": ormsgpack.packb([2, *document[1:], "more"])}
+    newer = {"v": document[1] + 1, "d": ormsgpack.packb([3, *document[1:], "more"])}
     rows.update_one({"_id": "run"}, {"$set": newer})
     for call in (lambda: store.append([entry("run", 1)]), lambda: store.read("run")):
-        with pytest.raises(hf.SchemaError, match=r"schema 2.*upgrade"):
+        with pytest.raises(hf.SchemaError, match=r"schema 3.*upgrade"):
             call()
     assert rows.find_one()["d"] == newer["d"]
     assert store.append([entry("other", 0)]) == [True]
@@ -270,7 +271,7 @@ def test_a_run_that_a_newer_holdfast_has_saved_to_is_refused_and_others_are_not(
 )  # fmt: skip
 def test_fields_of_the_wrong_type_are_damage(wrong: dict[str, Any]) -> None:
     store = SmallDocuments(mongomock.MongoClient())
-    store.append([entry("run", 0)._replace(**wrong)])
+    store.append([entry("run", 0), entry("run", 1, term=0)._replace(**wrong)])
     for call in (lambda: store.read("run"), store.runs, lambda: store.stats("run")):
         with pytest.raises(hf.CheckpointCorruptedError, match=next(iter(wrong))):
             call()
@@ -341,3 +342,70 @@ def test_what_others_wrote_since_a_document_went_back_in_time_is_kept() -> None:
     assert other.append([entry("run", 1, b"theirs")]) == [True]
     store.append([entry("run", 2)])
     assert [item.body for item in other.read("run", limit=2)] == [b"kept", b"theirs"]
+
+
+def test_a_store_without_an_index_gets_one_when_it_is_first_asked() -> None:
+    client: Any = mongomock.MongoClient()
+    store = SmallDocuments(client)
+    for number in range(4):
+        store.append([entry(f"run-{number}", seq, flow="f") for seq in range(3)])
+    store.erase(tombstone("run-3", 3))
+    as_before_the_index(client)
+    assert SmallDocuments(client).append([entry("run-0", 3, status="failed", flow="f")]) == [True]
+    for asked in (SmallDocuments(client), SmallDocuments(client)):
+        assert asked.counts() == {"failed": 1, "open": 2}
+        assert [row.opened for row, _ in asked.listed()] == [1_700_000_000_000_000] * 3
+        assert check_store(asked) == []
+
+
+@pytest.mark.parametrize("change", ["save", "trim", "erase", "settle"])
+def test_a_run_from_before_the_index_gets_its_row_with_its_next_change(change: str) -> None:
+    client: Any = mongomock.MongoClient()
+    SmallDocuments(client).append([entry("run", 0), entry("run", 1, status="failed")])
+    as_before_the_index(client)
+    store = SmallDocuments(client)
+    store._say_complete()
+    if change == "save":
+        store.append([entry("run", 2, term=1, status="failed")])
+    elif change == "trim":
+        store.trim(entry("run", 2, term=1, status="failed", kind="trim"), {0: None})
+    elif change == "settle":
+        document = store._document("run")
+        store._replace("run", document, replace(document, version=5))
+    else:
+        store.erase(tombstone("run", 2))
+    assert check_store(store) == []
+
+
+def as_before_the_index(client: Any) -> None:
+    """Take the rows away, and let documents be as an older holdfast wrote them."""
+    runs = client.holdfast.holdfast_runs
+    for row in list(runs.find()):
+        _, *fields, _ = ormsgpack.unpackb(row["d"])
+        changes = {"$set": {"d": ormsgpack.packb([1, *fields])}, "$unset": {"h": 1}}
+        runs.update_one({"_id": row["_id"]}, changes)
+    client.holdfast.holdfast_hours.drop()
+
+
+def test_a_wrong_row_is_found_and_repaired() -> None:
+    client: Any = mongomock.MongoClient()
+    store = SmallDocuments(client)
+    store.append([entry("run", 0), entry("other", 0)])
+    assert store.rebuild(write=False) == 0
+    for wrong in (None, 5, {"o": 1}, {"o": "x"}):
+        client.holdfast.holdfast_runs.update_one({"_id": "run"}, {"$set": {"h": wrong}})
+        assert store.rebuild(write=False) == 1
+        assert store.rebuild() == 1
+        assert store.rebuild() == 0
+        assert check_store(store) == []
+
+
+def test_a_save_does_not_depend_on_statistics() -> None:
+    class Uncounted(SmallDocuments):
+        def _add(self, hour: int, flow: str, numbers: Any) -> None:
+            raise hf.StoreUnavailableError("cut")
+
+    store = Uncounted(mongomock.MongoClient())
+    assert store.append([entry("run", 0)]) == [True]
+    assert store.tally(0, 1 << 60) == []
+    assert store.counts() == {"open": 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
@@ -11,13 +12,16 @@ from typing import Final, NamedTuple
 import ormsgpack
 
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.heads import RunHead
 from holdfast.model import Entry, stub
 from holdfast.store import NO_HEAD, UNREADABLE, Head
 from holdfast.stores._shared.fields import pack, unpack
 from holdfast.stores._shared.schema import refuse_newer
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The version of documents. A newer holdfast upgrades a run's when it first saves to the run."""
+
+_WITHOUT_ROW: Final = 1
 
 _BLOB: Final = re.compile(r"(?:[0-9a-f]{32}-[0-9]{1,12})?")
 
@@ -55,6 +59,8 @@ class Document:
     erased: int = 0  # items below this are still to be deleted
     copied: int = -1  # items above this are only copies of the newest
     doomed: tuple[str, ...] = ()  # blobs still to be deleted
+    row: RunHead | None = None  # of the heads index
+    indexed: bool = True  # False if the row is not known, as an older holdfast wrote it
 
     def head_of(self, run: str) -> Head:
         """The head of the run that it belongs to."""
@@ -94,18 +100,22 @@ class Document:
         return ormsgpack.packb([
             FORMAT, self.version, self.head, self.floor, self.trims, list(map(list, self.newest)),
             gaps, rewrite, self.erased, self.copied,
-            list(self.doomed),
+            list(self.doomed), None if self.row is None else pack_row(self.row),
         ])  # fmt: skip
 
     @classmethod
-    def unpack(cls, packed: bytes, url: str) -> Document:
-        """The document from bytes.
+    def unpack(cls, packed: bytes, url: str, run: str) -> Document:
+        """The document of a run from bytes.
 
         Raises `SchemaError` for a later format, `ValueError` or `TypeError` for anything else.
         """
         made_as, *fields = ormsgpack.unpackb(packed)
         _check(int, made_as)
         refuse_newer(url, made_as, FORMAT)
+        row, indexed = None, False
+        if made_as > _WITHOUT_ROW:
+            with suppress(ValueError, TypeError):
+                row, indexed = unpack_row(run, fields.pop()), True
         version, head, floor, trims, newest, gaps, rewrite, erased, copied, doomed = fields
         _check(int, version, head, floor, trims, erased, copied, *gaps)
         items = tuple(Item(*item) for item in newest)
@@ -122,8 +132,29 @@ class Document:
             check_blob(blob)
         return cls(
             version, head, floor, trims, items, frozenset(accumulate(gaps)), changes, erased, copied,
-            tuple(doomed),
+            tuple(doomed), row, indexed,
         )  # fmt: skip
+
+
+def pack_row(row: RunHead) -> list[object]:
+    """A row of the heads index, without the run, as msgpack and databases have lists."""
+    *fields, labels, seq = row[1:]
+    return [*fields, list(labels), seq]
+
+
+def unpack_row(run: str, packed: object) -> RunHead | None:
+    """The row; None if there is none. Raises `ValueError` or `TypeError` for anything else."""
+    if packed is None:
+        return None
+    if not isinstance(packed, list):
+        raise TypeError(f"{packed!r:.99} is not a row")
+    *fields, labels, seq = packed
+    row: RunHead = RunHead._make([run, *fields, tuple(labels), seq])
+    _check(int, row.opened, row.changed, row.questions, row.seq)
+    _check(int, *(() if row.due is None else (row.due,)))
+    texts = (row.flow, row.thread, row.owner, row.parent, row.holder)
+    _check(str, row.status, *row.labels, *(text for text in texts if text is not None))
+    return row
 
 
 def blob_size(name: str) -> int:

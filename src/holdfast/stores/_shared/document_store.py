@@ -59,7 +59,9 @@ class DocumentStore(Documents):
                 self._delete_blobs(run, blobs_of(items))
                 return outcomes
             items[:won] = [self._placed(run, item) for item in items[:won]]
-            if self._commit(run, document, self._lightened(run, document), items[:won]):
+            if self._commit(
+                run, document, self._lightened(run, document), items[:won], entries[:won]
+            ):
                 return outcomes
             document = self._overtaken(run, document)
         raise self._crowded_out(run)
@@ -121,7 +123,7 @@ class DocumentStore(Documents):
     ) -> list[Entry]:
         self._check_open()
         found: list[Entry] = []
-        for run, top in self._listed(where.prefix, after) if limit > 0 else ():
+        for run, top in self._all(where.prefix, after) if limit > 0 else ():
             head = self._head(run, top)
             if where.matches(head):
                 found.append(head)
@@ -168,20 +170,20 @@ class DocumentStore(Documents):
             if not follows(marker, document.head):
                 self._delete_blobs(run, (*blobs_of([item]), *filter(None, blobs)))
                 return False
-            if self._commit(run, document, noted(document), [item]):
+            if self._commit(run, document, noted(document), [item], [marker]):
                 self._tidy(run)
                 return True
         raise self._crowded_out(run)
 
     def stats(self, run: str | None = None) -> StoreStats:
         self._check_open()
-        names = [run] if run is not None else (name for name, _ in self._listed("", ""))
+        names = [run] if run is not None else (name for name, _ in self._all("", ""))
         return totals(self._sizes(name) for name in names)
 
     def close(self) -> None:
         self._closed = True
 
-    def _listed(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
+    def _all(self, prefix: str, after: str) -> Iterator[tuple[str, bytes]]:
         low = prefix if prefix.startswith(HIDDEN) else max(prefix, " ")
         high = prefix + chr(0x10FFFF) * max(1, (_LONGEST - len(prefix.encode())) // 4)
         while True:

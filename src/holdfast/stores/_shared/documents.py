@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
+from holdfast import scanning
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -16,12 +17,24 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.heads import RunHead, Tally, applied, change_of, differences, fold
+from holdfast.model import Entry
 from holdfast.seams import on_fork
 from holdfast.store import PAGE, Store
 from holdfast.stores._shared.document import Document, Item
 
 TRIES: Final = 100
 _MAX_KNOWN: Final = 10_000
+
+
+class Swap(NamedTuple):
+    """A document as it is stored."""
+
+    version: int
+    packed: bytes
+    top: bytes  # the head's seq and fields
+    row: RunHead | None  # of the heads index
+    changed: bool  # whether the row is another than before
 
 
 class Documents(Store):
@@ -48,11 +61,15 @@ class Documents(Store):
         """The run's document, as it is now."""
 
     @abstractmethod
-    def _swap(self, run: str, old: int, new: int, packed: bytes, top: bytes) -> bool:
+    def _swap(self, run: str, old: int, new: Swap) -> bool:
         """Replace the document if its version is `old`, or make it if that is 0.
 
         Durable when it returns. Raises `OutcomeUnknownError` when it may have happened.
         """
+
+    @abstractmethod
+    def _add(self, hour: int, flow: str, numbers: Mapping[str, int]) -> None:
+        """Add to the numbers of an hour; they need not be durable."""
 
     @abstractmethod
     def _tops(self, low: str, above: str, high: str, limit: int) -> list[tuple[str, bytes]]:
@@ -84,29 +101,71 @@ class Documents(Store):
     def _delete_blob(self, run: str, name: str) -> None:
         """Remove it."""
 
-    def _commit(self, run: str, old: Document, new: Document, items: Sequence[Item]) -> bool:
-        """Replace the document by a new one with these items at its end, unless it has changed."""
+    def _commit(
+        self,
+        run: str,
+        old: Document,
+        new: Document,
+        items: Sequence[Item],
+        entries: Sequence[Entry],
+    ) -> bool:
+        """Replace the document by a new one with these entries at its end, unless it has changed."""
         items = [item._replace(trims=new.trims) for item in items]
-        new = replace(new, version=_new_version(), head=items[-1].seq, newest=(*new.newest, *items))
-        return self._replace(run, old, new)
+        change = change_of(entries)
+        before = old.row if old.indexed or change is None else self._folded(run)
+        new = replace(new, version=new_version(), head=items[-1].seq, newest=(*new.newest, *items))
+        if change is not None:
+            new = replace(new, row=applied(before, change), indexed=True)
+        if not self._replace(run, old, new):
+            return False
+        if change is not None:
+            self._count(differences(before, change))
+        return True
 
     def _replace(self, run: str, old: Document, new: Document) -> bool:
         """Make it the run's document, unless another has replaced the old one."""
         self._known.pop(run, None)
+        if not new.indexed:  # as an older holdfast left it
+            new = replace(new, row=self._folded(run), indexed=True)
         top = new.newest[-1]
-        packed, packed_top = new.pack(), b"%d " % top.seq + top.fields
-        if len(packed) + len(packed_top) > self.document_bytes:
+        swap = Swap(
+            new.version,
+            new.pack(),
+            b"%d " % top.seq + top.fields,
+            new.row,
+            new.row != old.row or new.indexed != old.indexed,
+        )
+        if len(swap.packed) + len(swap.top) > self.document_bytes:
             raise StoreError(
-                f"{self.url}: run {run!r} would need a document of {len(packed) + len(packed_top):,} "
-                f"bytes, and {self.document_bytes:,} are allowed; save less metadata, or prune fewer "
-                "checkpoints at a time"
+                f"{self.url}: run {run!r} would need a document of "
+                f"{len(swap.packed) + len(swap.top):,} bytes, and {self.document_bytes:,} are "
+                "allowed; save less metadata, or prune fewer checkpoints at a time"
             )
-        if not self._swap(run, old.version, new.version, packed, packed_top):
+        if not self._swap(run, old.version, swap):
             return False
         if len(self._known) > _MAX_KNOWN:
             self._known.clear()
         self._known[run] = new
         return True
+
+    def _folded(self, run: str) -> RunHead | None:
+        """The row of a run, from its journal; none if that is damaged."""
+        with suppress(CheckpointCorruptedError):
+            return fold(scanning.journal(self, run))
+        return None
+
+    def _count(self, found: Iterable[Tally]) -> None:
+        """Add to the statistics. A save does not fail if they can't be kept."""
+        hours: dict[tuple[int, str], dict[str, int]] = {}
+        for each in found:
+            if each.hour >= 0:
+                numbers = hours.setdefault((each.hour, each.flow), {})
+                numbers[f"n_{each.what}_{each.bucket}"] = each.n
+                if each.total:
+                    numbers[f"t_{each.what}_{each.bucket}"] = each.total
+        with suppress(HoldfastError):
+            for (hour, flow), numbers in hours.items():
+                self._add(hour, flow, numbers)
 
     def _lightened(self, run: str, document: Document) -> Document:
         """The document without the entries that now are items of their own."""
@@ -122,7 +181,7 @@ class Documents(Store):
         for _ in range(TRIES):
             if document.settled:
                 return document
-            done = replace(self._done(run, document), version=_new_version())
+            done = replace(self._done(run, document), version=new_version())
             document = (
                 done if self._replace(run, document, done) else self._overtaken(run, document)
             )
@@ -183,7 +242,7 @@ class Documents(Store):
         if packed is None:
             return Document()
         try:
-            return Document.unpack(packed, self.url)
+            return Document.unpack(packed, self.url, run)
         except (ValueError, TypeError) as error:
             raise CheckpointCorruptedError(run, None, f"{self.url}: {error}") from error
 
@@ -225,6 +284,6 @@ def blobs_of(items: Iterable[Item]) -> tuple[str, ...]:
     return tuple(item.blob for item in items if item.blob)
 
 
-def _new_version() -> int:
-    """A random one: a database restored from a backup must not reach the same version again."""
+def new_version() -> int:
+    """A version of a document, a random one: a database restored from a backup must not reach the same version again."""
     return secrets.randbits(62) + 1
