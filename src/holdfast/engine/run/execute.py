@@ -13,6 +13,7 @@ from holdfast.engine import events as ev
 from holdfast.engine.executors import ExecutorBrokeError
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
+from holdfast.engine.retry import Retry
 from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure
 from holdfast.engine.timers import PARK_AFTER, Sleep, until
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from holdfast.engine.run.resumption import Resumption
 
 _ENDED: Final = (RunCancelledError, RunTimeoutError)
+_IN_WORKERS: Final = Retry(attempts=1)
 _NO_FAILURE: Final = (
     CheckpointCorruptedError, CheckpointLoadError, CheckpointSaveError, FlowChangedError,
     LeaseLostError, RunActiveError, RunExistsError, RunMismatchError, StoreError, VerificationError,
@@ -236,8 +238,14 @@ class Steps:
         )
 
     def _hopeless(self, task: Task) -> bool:
-        """Whether too many processes died in it to try again."""
+        """Whether too many processes died in it to try again.
+
+        A worker, which nobody starts again by hand for one run, has a limit for all steps. A child
+        run has its own count.
+        """
         retry = task.policy.retry
+        if retry is None and self._run.options.parks and task.child is None:
+            retry = _IN_WORKERS
         return retry is not None and self.deaths > retry.crashes
 
     def _announce(self, task: Task, attempt: int) -> None:
@@ -263,7 +271,7 @@ class Steps:
         failures = self._failed.get(task.key, 0)
         attempt = self._next_attempt(task.key)
         began, tries = perf_counter(), 0
-        if retry is not None and self._hopeless(task):
+        if self._hopeless(task):
             message = f"its process died {self.deaths} times; resume the run to try once more"
             error = StepFailedError(task.key, "crash", message, attempt - 1, "", run.run_id)
             return Finished(task, None, error, 0.0, attempt - 1)
