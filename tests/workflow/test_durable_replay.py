@@ -196,9 +196,11 @@ def _continue(plan: Plan, before: Life, kept: int, seed: int) -> Life:
     after.live()
     done = {entry.step for entry in left if entry.kind == Kind.RESULT}
     assert not done.intersection(after.executed)
-    # Decisions are written behind what follows from them; all else before.
+    # Results are written before what follows from them; decisions and questions behind it.
     sure = max(
-        n for n, entry in enumerate(before.store.entries[: kept + 1]) if entry.kind != Kind.DECISION
+        n
+        for n, entry in enumerate(before.store.entries[: kept + 1])
+        if entry.kind in (Kind.OPEN, Kind.RESULT)
     )
     seen = before.store.seen[sure]
     assert after.seen[:seen] == before.seen[:seen]
