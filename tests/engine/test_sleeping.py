@@ -401,3 +401,28 @@ def test_a_sleeping_run_can_be_paused_and_cancelled(engine: hf.Engine, clock: Fa
         assert await engine.resume("pause") == "beforeafter"
 
     asyncio.run(main())
+
+
+def test_a_worker_undoes_the_steps_of_a_sleeping_run_that_was_cancelled(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    @step(with_rollback=lambda name: calls.append(f"undo {name}"))
+    def book(name: str) -> str:
+        calls.append(name)
+        return name
+
+    @workflow
+    async def trip() -> None:
+        await book("hotel")
+        await sleep(days=3)
+
+    async def main() -> None:
+        await engine.submit(trip(), run_id="r")
+        await engine.work(trip, until_idle=True)
+        await engine.cancel("r")
+        assert await engine.status("r") == hf.Status.PAUSED
+        assert await engine.work(trip, until_idle=True) == 1
+        assert await engine.status("r") == hf.Status.CANCELLED
+
+    asyncio.run(main())
+    assert calls == ["hotel", "undo hotel"]

@@ -51,8 +51,12 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
 
     def decide(head: Entry | None) -> Draft:
         found = _continuable(run_id, head)
-        if action == "cancel" and _is_idle(core, found) and not _has_to_undo(core, run_id):
-            return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
+        if action == "cancel" and _is_idle(core, found):
+            if not _has_to_undo(core, run_id):
+                return Draft(Kind.CANCEL.value, Status.CANCELLED.value, meta=dump_meta(facts))
+            due = {DUE: core.journals.clock.now()}  # a worker is to undo it
+            meta = dump_meta({**facts, **due})
+            return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=meta)
         if action == "pause" and (found.status == Status.SUBMITTED or _sleeps(found)):
             return Draft(Kind.PAUSE.value, Status.PAUSED.value, meta=dump_meta(facts))
         return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))

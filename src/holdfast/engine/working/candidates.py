@@ -45,6 +45,7 @@ class Finder:
         self._looked_at: float | None = None  # at the processes, by the monotonic clock
         self._seen: dict[int, Slot] = {}  # by number
         self._near: list[Holder] = []  # processes of this machine that were alive then
+        self._roots: dict[str, Candidate | None] = {}  # by child run
         self.due_in = _AHEAD  # seconds until the next run is due, if that is soon
         self.workers = 1  # how many there are, as far as is known
 
@@ -121,6 +122,13 @@ class Finder:
 
     def _root(self, run: str) -> Candidate | None:
         """The run to be continued for the sake of a child run, if it is one of ours."""
+        if run not in self._roots:
+            if len(self._roots) > _MOST:
+                self._roots.clear()
+            self._roots[run] = self._found_root(run)
+        return self._roots[run]
+
+    def _found_root(self, run: str) -> Candidate | None:
         try:
             root = root_of(self._core, run)
         except CheckpointCorruptedError as error:

@@ -41,6 +41,7 @@ _LISTEN: Final = 1.5  # seconds between two polls of a store that does not notif
 _MOST_HEARD: Final = 10_000
 _FIRST_PAUSE: Final = 1.0  # seconds, until a run that could not be claimed is tried again
 _LONGEST_PAUSE: Final = 60.0
+_LONGEST_WHILE_ACTIVE: Final = 10.0  # of one that another process executes
 
 
 class WorkOptions(NamedTuple):
@@ -213,8 +214,9 @@ class Worker:
             task.add_done_callback(partial(self._over, one.run_id))
         self._leave_others(ready[share:], share < room)
         waiting = [one for one in found if one.run_id not in self._pauses]
-        if len(waiting) > share:  # some wait for a permit, or were tried just now
-            self._look_by = min(self._look_by, self._looked + _POLL)
+        if len(found) > share:  # some wait for a permit, or were tried before
+            again = min(self._not_before.get(one.run_id, 0.0) for one in found)
+            self._look_by = min(self._look_by, max(again, self._looked + _POLL))
         return len(waiting)
 
     def _leave_others(self, left: list[Candidate], shared: bool) -> None:
@@ -255,10 +257,17 @@ class Worker:
 
     async def _permit(self, one: Candidate, presence: Presence, permits: Permits) -> Permit | None:
         holder = presence.holder(presence.lease_at_hand(self._core))
+        take = self._core.off_loop(partial(permits.take, one.flow, holder))
+        taking = asyncio.ensure_future(take)
         try:
-            return await self._core.off_loop(partial(permits.take, one.flow, holder))
+            return await asyncio.shield(taking)
         except StoreError:
             return None
+        except asyncio.CancelledError:
+            permit = await taking
+            if permit is not None:
+                await self._core.off_loop(partial(permits.give_back, permit))
+            raise
 
     async def _claim_and_execute(self, one: Candidate) -> None:
         began = monotonic()
@@ -266,8 +275,8 @@ class Worker:
             ready = await self._launcher.resume(
                 self._core, one.run_id, None, {"wait": False}, parks=True
             )
-        except (RunActiveError, RunFinishedError):
-            self._try_again_later(one.run_id, _POLL)  # another process was faster
+        except (RunActiveError, RunFinishedError):  # another process was faster
+            self._try_again_later(one.run_id, self._longer_pause(one.run_id, _LONGEST_WHILE_ACTIVE))
             return
         except (Exception, SystemExit) as error:
             self._refused(one, error)
@@ -299,17 +308,23 @@ class Worker:
     def _refused(self, one: Candidate, error: BaseException) -> None:
         """A run could not be claimed or saved: leave it to others for a while."""
         why = str(error) if isinstance(error, HoldfastError) else repr(error)
-        pause = self._pauses.get(one.run_id, _FIRST_PAUSE)
-        self._pauses[one.run_id] = min(2 * pause, _LONGEST_PAUSE)
+        pause = self._longer_pause(one.run_id, _LONGEST_PAUSE)
         if pause == _FIRST_PAUSE:
             log.warning("run %s is left alone for now: %s", one.run_id, why)
         self._try_again_later(one.run_id, pause)
         self._tell("refused", one, monotonic(), why)
 
+    def _longer_pause(self, run_id: str, longest: float) -> float:
+        """Seconds until a run is tried again: twice as many each time."""
+        pause = self._pauses.get(run_id, _FIRST_PAUSE)
+        self._pauses[run_id] = min(2 * pause, longest)
+        return pause
+
     def _try_again_later(self, run_id: str, seconds: float) -> None:
         now = monotonic()
         if len(self._not_before) > 10_000:
             self._not_before = {run: at for run, at in self._not_before.items() if at > now}
+            self._pauses = {run: p for run, p in self._pauses.items() if run in self._not_before}
         self._not_before[run_id] = now + seconds
 
     def _tell(self, what: str, one: Candidate, began: float, detail: str = "") -> None:
