@@ -118,6 +118,22 @@ def test_labels_are_recorded(cli: Cli, cp: hf.SyncCheckpointer) -> None:
     assert labels["b"] == ("team=dev",)
 
 
+def test_runs_are_found_by_their_labels(cli: Cli) -> None:
+    for run, team in (("a", "ops"), ("b", "dev"), ("c", "ops")):
+        labels = ("--label", f"team={team}", "--label", f"name={run}")
+        cli("submit", "jobs:etl", "-i", "day=x", "--run-id", run, *labels)
+
+    def found(*options: str) -> list[str]:
+        return [line["run_id"] for line in cli("runs", "--json", *options).lines]
+
+    assert found("--label", "team=ops") == ["c", "a"]
+    assert found("--label", "team=ops", "--label", "name=a") == ["a"]
+    assert found("--label", "team=ops", "--status", "completed") == []
+    assert found("b", "--label", "team=ops") == []
+    assert cli("runs", "--label", "team=none").out == "no runs\n"
+    assert cli("runs", "--label", "team").code == Exit.USAGE
+
+
 def test_lists_say_when_a_run_continues(cli: Cli) -> None:
     cli("submit", "jobs:etl", "-i", "day=x", "--run-id", "now")
     cli("submit", "jobs:etl", "-i", "day=x", "--run-id", "later", "--at", "2096-11-19T10:00")

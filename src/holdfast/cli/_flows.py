@@ -16,6 +16,7 @@ import click
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
+from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
 from holdfast.codec.meta import Meta
@@ -184,22 +185,6 @@ def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | No
         return flow.call(inputs, source)
     except (TypeError, ValueError) as error:
         raise click.UsageError(_show.clean(str(error))) from error
-
-
-def parse_labels(pairs: Sequence[str]) -> dict[str, str]:
-    """What `--label` says, by name."""
-    found = dict(parse_pair(pair, "--label") for pair in pairs)
-    if len(found) < len(pairs):
-        raise click.UsageError("--label: a label may be given once")
-    return found
-
-
-def parse_pair(pair: str, option: str) -> tuple[str, str]:
-    """NAME=VALUE."""
-    name, separator, value = pair.partition("=")
-    if not separator or not name:
-        raise click.UsageError(f"{option} takes NAME=VALUE, not {pair!r}")
-    return name, value
 
 
 def parse_value(text: str) -> Any:

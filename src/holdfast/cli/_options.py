@@ -1,7 +1,7 @@
 """Options and arguments that several commands share, and how options are declared."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -61,6 +61,22 @@ def point_in_time(text: str) -> datetime:
             f"{text!r} is not a time; give one such as 2026-11-19T10:00 (local) or "
             "2026-11-19T10:00+00:00"
         ) from None
+
+
+def parse_labels(pairs: Sequence[str]) -> dict[str, str]:
+    """What `--label` says, by name."""
+    found = dict(parse_pair(pair, "--label") for pair in pairs)
+    if len(found) < len(pairs):
+        raise click.UsageError("--label: a label may be given once")
+    return found
+
+
+def parse_pair(pair: str, option: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, separator, value = pair.partition("=")
+    if not separator or not name:
+        raise click.UsageError(f"{option} takes NAME=VALUE, not {pair!r}")
+    return name, value
 
 
 def together(*options: Decorator) -> Decorator:

@@ -7,7 +7,7 @@ import click
 
 from holdfast.cli import _flows, _show
 from holdfast.cli._exits import FailedError
-from holdfast.cli._options import option
+from holdfast.cli._options import option, parse_pair
 from holdfast.cli._runs import find_place, find_run, run_argument
 from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
@@ -54,7 +54,7 @@ def command(
             if source is not None:
                 state = readable.to_json(source.state)
                 for pair in pairs:
-                    state = _set(state, *_flows.parse_pair(pair, "--set"))
+                    state = _set(state, *parse_pair(pair, "--set"))
                 changed = {"state": _edited(state) if edit else state}
         try:
             changed = {name: readable.from_json(value) for name, value in changed.items()}

@@ -38,7 +38,7 @@ def command(
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
     call = _flows.call_from(wanted, flow, pairs, document)
-    told = _flows.parse_labels(labels)
+    told = _options.parse_labels(labels)
     name = new_id() if run_id is None else run_id
     if thread is None and wanted.threaded:
         thread = name

@@ -1,6 +1,6 @@
 """`holdfast runs`: the runs of a store."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from heapq import nlargest
 from itertools import count
@@ -9,11 +9,13 @@ from typing import Final
 
 import click
 
-from holdfast.checkpoint import RunInfo
+from holdfast.checkpoint import RunInfo, run_info
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._options import at_most, option
+from holdfast.cli._options import at_most, option, parse_labels
 from holdfast.cli._runs import doing
 from holdfast.cli._session import Session, as_command
+from holdfast.store import RunFilter
 
 _STATUSES: Final = ("open", "submitted", "running", "paused", "failed", "cancelled", "completed")
 _LISTED: Final = 50
@@ -22,6 +24,7 @@ _LISTED: Final = 50
 @as_command(
     "holdfast runs",
     "holdfast runs --status paused --flow nightly",
+    "holdfast runs --label team=ops",
     "holdfast runs --json | jq -r .run_id",
 )
 @click.argument("prefix", default="")
@@ -29,6 +32,7 @@ _LISTED: Final = 50
 @option("--flow NAME", "Only runs of this flow.")
 @option("--thread ID", "Only runs of this thread.", to="thread_id")
 @option("--owner ID", "Only runs of this owner.")
+@option("--label NAME=VALUE", "Only runs with this label.", to="labels", multiple=True)
 @option("--children", "List child runs, too.")
 @at_most(_LISTED)
 def command(
@@ -38,6 +42,7 @@ def command(
     flow: str | None,
     thread_id: str | None,
     owner: str | None,
+    labels: tuple[str, ...],
     children: bool,
     limit: int | None,
 ) -> None:
@@ -50,9 +55,16 @@ def command(
     status, beside `holder`, `orphaned`, `answered` and `due`.
     """
     with session.opened() as cp:
-        runs = cp.iter_runs(
-            prefix=prefix, status=status, flow=flow, thread_id=thread_id, owner=owner
-        )
+        runs: Iterator[RunInfo]
+        if labels:
+            wanted = tuple(f"{name}={value}" for name, value in parse_labels(labels).items())
+            runs = _labelled(
+                cp, RunFilter(status, flow, thread_id, owner, None, prefix, (), wanted)
+            )
+        else:
+            runs = cp.iter_runs(
+                prefix=prefix, status=status, flow=flow, thread_id=thread_id, owner=owner
+            )
         found = (run for run in runs if children or cp.parent_of(run.run_id) is None)
         counter = count()
         counted = (run for run, _ in zip(found, counter, strict=False))
@@ -90,6 +102,15 @@ def command(
         right=("SEQ",),
     )
     _show.say_if_cut(len(shown), next(counter), "newest first")
+
+
+def _labelled(cp: SyncCheckpointer, where: RunFilter) -> Iterator[RunInfo]:
+    """The runs that match, which only the index can say."""
+    page = cp.store.listed(where)
+    while page:
+        yield from (run_info(head) for _, head in page)
+
+        page = cp.store.listed(where, before=page[-1][0].position)
 
 
 def _continues(due: datetime | None) -> str:

@@ -64,7 +64,9 @@ def command(
     name = new_id() if run_id is None else check_id("run_id", run_id)
     if thread is None and wanted.threaded:
         thread = name
-    options = NewRun(run_id=name, thread_id=thread, owner=owner, labels=_flows.parse_labels(labels))
+    options = NewRun(
+        run_id=name, thread_id=thread, owner=owner, labels=_options.parse_labels(labels)
+    )
     handle, info, due = asyncio.run(_submit(session, call, options, delay, at))
     told = {
         "run_id": handle.id,

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
-from holdfast.cli import _flows, _show
+from holdfast.cli import _show
 from holdfast.cli._exits import Exit
-from holdfast.cli._options import option
+from holdfast.cli._options import option, parse_pair
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
@@ -84,7 +84,7 @@ def command(
     damaged, or if its evidence fails, is inconclusive or was not checked. Verdicts are recorded
     beside the run, except for claims that were not checked.
     """
-    known = dict(_flows.parse_pair(pair, "--connection") for pair in connections)
+    known = dict(parse_pair(pair, "--connection") for pair in connections)
     base = None if base_path is None else Path(base_path)
     policy = Policy(base_path=base, roots=tuple(map(Path, roots)), connections=known)
     verifier = EvidenceVerifier(policy=policy) if evidence else None
