@@ -78,12 +78,14 @@ bench: .bench-venv/installed tools  ## speed and size, side by side with others;
 	.bench-venv/bin/python -m bench.evidence --json bench/results/evidence.json
 	.bench-venv/bin/python -m bench.million --json bench/results/million.json
 	.bench-venv/bin/python -m bench.servers --json bench/results/servers.json
+	.bench-venv/bin/python -m bench.heads --json bench/results/heads.json
+	.bench-venv/bin/python -m bench.workers --json bench/results/workers.json
 	.bench-venv/bin/python -m bench.imports --json bench/results/imports.json
 
 crash: $(VENV)/tools tools  ## the long fault programme: CYCLES kills (10,000), SCHEDULES simulated (1,000,000), more mutations and states
 	$(BIN)/python -m tests.simulation --count $(SCHEDULES)
 	HOLDFAST_EFFORT=10 HOLDFAST_CRASH_CYCLES=$(CYCLES) HOLDFAST_POWER_STATES=$(STATES) HOLDFAST_MUTATIONS=$(MUTATIONS) HOLDFAST_REQUESTS=$(CYCLES) \
-	HOLDFAST_HOLDER_RUNS=500 HOLDFAST_SHORT_LIVED=10000 \
+	HOLDFAST_HOLDER_RUNS=500 HOLDFAST_WORKER_RUNS=500 HOLDFAST_SHORT_LIVED=10000 \
 	HOLDFAST_POSTGRES_KILLS=1000 HOLDFAST_MYSQL_KILLS=300 HOLDFAST_POSTGRES_SWALLOWS=10000 HOLDFAST_MYSQL_SWALLOWS=10000 \
 	HOLDFAST_REDIS_KILLS=300 HOLDFAST_REDIS_SWALLOWS=10000 \
 		$(PYTEST) -n $(WORKERS) --hung-after 43200 tests/crash tests/servers tests/stores

@@ -162,9 +162,11 @@ async def work(engine: hf.Engine, *, park_after: float = 10.0, **options: Any) -
     def told(work: Work) -> None:
         note(work.what, work.run_id, flow=work.flow, detail=work.detail)
 
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with mock.patch.object(run_execute, "PARK_AFTER", park_after):
         note("works")
-        await engine.work(listener=told, **options)
+        await engine.work(listener=told, stop=stop, **options)
     note("drained")
 
 

@@ -52,7 +52,7 @@ class Chaos:
         elif what == "kill":
             worker.kill()
         else:
-            worker.drain()
+            self._drain(worker)
             self._drained.append(worker)
         if what != "stop":
             self.workers[number] = self._start(worker.host.name)
@@ -60,9 +60,13 @@ class Chaos:
 
     def end(self) -> None:
         for worker in self.workers:
-            worker.drain()
+            self._drain(worker)
         for worker in (*self._drained, *self.workers):
             worker.done()
+
+    def _drain(self, worker: Worker) -> None:
+        self.world.notes.wait_for("works", who=worker.name)  # else the signal just ends it
+        worker.drain()
 
     def _start(self, host: str) -> Worker:
         return self.world.start(
