@@ -140,7 +140,7 @@ class Launcher:
         given: Resume,
         *,
         listening: bool = False,
-        parks: bool = False,
+        in_worker: bool = False,
     ) -> Prepared | Recorded:
         """Resume a run, from another point or with another state if wanted."""
         if isinstance(run_id, Call):
@@ -156,7 +156,7 @@ class Launcher:
             self.flows.add(as_flow(flow))
         said: dict[str, Any] = {"wait": False, **self._defaults, **given}
         how = self.options(flow, cast("RunOptions", said), listening=listening)
-        how = replace(how, parks=parks)
+        how = replace(how, in_worker=in_worker)
         wanted = Wanted(**{name: said[name] for name in Wanted._fields if name in said})
         if wanted != Wanted():
             wanted.check()

@@ -106,10 +106,8 @@ class Options:
     timeout: float | None = None
     durability: Durability | None = None  # None: as the checkpointer says
     fatal: bool | None = None  # whether a failed save stops the run; None: as the checkpointer says
-    blocking: bool = (
-        False  # nothing else runs on this event loop: sync steps and commits may block it
-    )
-    parks: bool = False  # leave a run that has to wait for long; a worker continues it
+    blocking: bool = False  # this run has the event loop to itself: steps and commits may block it
+    in_worker: bool = False  # it is left while it waits for long, and must not end the process
     listening: bool = False  # someone looks at the events
     quiet: bool = False  # no events about checkpoints: the store is not the caller's
     trust: Trust = "verify"

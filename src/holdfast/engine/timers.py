@@ -10,8 +10,8 @@ from holdfast.checkpoint import to_micros
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 LONGEST: Final = timedelta(days=36_525).total_seconds()
-PARK_AFTER: Final = 10.0
-"""Seconds: a worker leaves a run that has nothing to do for longer than this."""
+LEAVE_AFTER: Final = 10.0
+"""Seconds: a worker leaves a run that only waits, and for longer than this."""
 
 _LOOK: Final = 60.0  # seconds, until the wall clock is looked at again: it may have been set
 

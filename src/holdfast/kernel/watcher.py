@@ -54,9 +54,7 @@ class Subscriber:
         self.every = every
         self.error: HoldfastError | None = None  # why there are no more changes
         self.closed = False
-        self.fresh = (
-            True  # what it knows may be old: it has just subscribed, or there was an outage
-        )
+        self.stale = True  # may have missed changes: has just subscribed, or there was an outage
         self.look_at = 0.0  # when to look at its run
         self.head: tuple[int | None, bytes] | None = None  # what was seen there last
         self.waiters: list[Waiter] = []
@@ -116,11 +114,11 @@ class Watcher:
         with self._lock:
             if id(subscriber) not in self._subscribers:
                 self._subscribers[id(subscriber)] = subscriber
-                subscriber.fresh = True
+                subscriber.stale = True
                 self.wake()
             if self._thread is None:
                 for each in self._everyone():
-                    each.fresh = True
+                    each.stale = True
                 thread = threading.Thread(target=self._run, name="holdfast-watcher", daemon=True)
                 thread.start()  # before it is known: starting may fail
                 self._thread = thread
@@ -172,7 +170,7 @@ class Watcher:
                 with self._open() as watch:
                     self._watch = watch
                     for subscriber in self._everyone():
-                        subscriber.fresh = True
+                        subscriber.stale = True
                     while self._wanted():
                         self._tell(watch)
                         pause = _FIRST_PAUSE
@@ -203,10 +201,10 @@ class Watcher:
         if isinstance(watch, _Polling):
             watch.follow(min((each.every for each in for_all), default=None))
         now = time.monotonic()
-        self._look([each for each in for_one if each.fresh or each.look_at <= now], polling)
+        self._look([each for each in for_one if each.stale or each.look_at <= now], polling)
         for subscriber in for_all:
-            if subscriber.fresh:
-                subscriber.fresh = False
+            if subscriber.stale:
+                subscriber.stale = False
                 subscriber.put(ANY_RUN)
         self._recovered()
         until = min((each.look_at for each in for_one), default=now + _LONGEST_WAIT)
@@ -227,7 +225,7 @@ class Watcher:
             run = subscriber.run or ""
             if run not in heads:
                 heads[run] = self._head(run)
-            subscriber.fresh = False
+            subscriber.stale = False
             pause = subscriber.every if polling else max(subscriber.every, _NOTIFIED)
             subscriber.look_at = time.monotonic() + pause
             found = heads[run]

@@ -156,7 +156,7 @@ async def submit(engine: hf.Engine, *, flow: str, runs: dict[str, Sequence[Any]]
 
 
 @in_loop
-async def work(engine: hf.Engine, *, park_after: float = 10.0, **options: Any) -> None:
+async def work(engine: hf.Engine, *, leave_after: float = 10.0, **options: Any) -> None:
     """A worker, until SIGTERM."""
 
     def told(work: Work) -> None:
@@ -164,7 +164,7 @@ async def work(engine: hf.Engine, *, park_after: float = 10.0, **options: Any) -
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    with mock.patch.object(run_execute, "PARK_AFTER", park_after):
+    with mock.patch.object(run_execute, "LEAVE_AFTER", leave_after):
         note("works")
         await engine.work(listener=told, stop=stop, **options)
     note("drained")

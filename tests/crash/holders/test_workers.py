@@ -71,7 +71,7 @@ class Chaos:
     def _start(self, host: str) -> Worker:
         return self.world.start(
             "work", host, dead_after=DEAD_AFTER, pace=0.1, lifetime=round(2 * LIMIT),
-            args={"at_once": 5, "drain": self.rng.choice((0, 0.2, 30)), "park_after": 0.2},
+            args={"at_once": 5, "drain": self.rng.choice((0, 0.2, 30)), "leave_after": 0.2},
         )  # fmt: skip
 
 

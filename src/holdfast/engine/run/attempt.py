@@ -69,7 +69,7 @@ class Attempts:
                 channel(run) if run.options.listening else None, self._is_stopping, run.core,
                 _options=run.options, _record=run.recorder.keep_output,
             )  # fmt: skip
-            with contained(run.options.parks):
+            with contained(run.options.in_worker):
                 if policy.timeout is None:
                     value = await self._call(task, info, here)
                 else:

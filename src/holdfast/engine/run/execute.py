@@ -16,7 +16,7 @@ from holdfast.engine.program import Task
 from holdfast.engine.retry import Retry
 from holdfast.engine.run.attempt import NO_CLAIMS, Attempts, NotBegunError
 from holdfast.engine.run.failures import failure
-from holdfast.engine.timers import PARK_AFTER, Sleep, until
+from holdfast.engine.timers import LEAVE_AFTER, Sleep, until
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointLoadError,
@@ -102,7 +102,7 @@ class Steps:
             over = [spawned for spawned in self._running if spawned.done()]
             if over:
                 return self._collect(over)
-            if not self._running or self.parked_until() is not None:
+            if not self._running or self.idle_until() is not None:
                 return []
             self._bell = asyncio.get_running_loop().create_future()
             try:
@@ -110,16 +110,16 @@ class Steps:
             finally:
                 self._bell = None
 
-    def parked_until(self) -> int | None:
-        """When the run is to be continued, if its tasks only wait, and long enough to leave it."""
+    def idle_until(self) -> int | None:
+        """When the run continues, if all its tasks wait, and for so long that a worker leaves it."""
         run = self._run
-        if not run.options.parks or not self._running:
+        if not run.options.in_worker or not self._running:
             return None
         if any(task.key not in self._waiting for task in self._running.values()):
             return None
         due = min(self._waiting[task.key] for task in self._running.values())
         left = (due - run.core.journals.clock.now()) / 1e6
-        return due if left > PARK_AFTER else None
+        return due if left > LEAVE_AFTER else None
 
     def _collect(self, over: list[asyncio.Task[Finished | None]]) -> list[Finished]:
         """Their outcomes. One that ends the run must not take the others' results along.
@@ -226,7 +226,7 @@ class Steps:
         timeout in a step must not cancel the code that reads the events.
         """
         policy = task.policy
-        if self._run.options.parks and (isinstance(task.fn, Sleep) or policy.retry is not None):
+        if self._run.options.in_worker and (isinstance(task.fn, Sleep) or policy.retry is not None):
             return False  # the run may be left while it waits
         if task.context is not None:
             return False
@@ -244,7 +244,7 @@ class Steps:
         run has its own count.
         """
         retry = task.policy.retry
-        if retry is None and self._run.options.parks and task.child is None:
+        if retry is None and self._run.options.in_worker and task.child is None:
             retry = _IN_WORKERS
         return retry is not None and self.deaths > retry.crashes
 
@@ -293,9 +293,8 @@ class Steps:
                 own = asyncio.current_task()
                 if own is None or own.cancelling():
                     raise
-                failed = failure(
-                    run.run_id, task, cancelled, attempt
-                )  # something it awaited was cancelled
+                # Something that it awaited was cancelled.
+                failed = failure(run.run_id, task, cancelled, attempt)
                 return Finished(task, None, failed, perf_counter() - began, attempt)
             except NotBegunError as stopped:
                 raise stopped.why from None

@@ -245,7 +245,7 @@ class Run:
         while True:
             self.check_lease()
             try:
-                with contained(self.options.parks):
+                with contained(self.options.in_worker):
                     ready = program.ready()
             except Exception as error:
                 if isinstance(error, HoldfastError) and not isinstance(error, RunError):
@@ -271,9 +271,9 @@ class Run:
                 fatal = await self._record(await steps.execute(tasks))
                 if fatal is not None:
                     return await self._end_with(*fatal)
-                due = None if tasks else steps.parked_until()
+                due = None if tasks else steps.idle_until()
                 if due is not None and self.wanted is None:
-                    await pausing.park(self, due)
+                    await pausing.pause_until(self, due)
             elif self.wanted == "cancel":
                 return await ending.cancel(self)
             elif self.wanted == "timeout":

@@ -62,8 +62,11 @@ async def pause(run: Run) -> None:
     _stop(run, questions, None if run.wanted else run.waits.until)
 
 
-async def park(run: Run, due: int) -> None:
-    """Leave a run that only waits for a timer: it is continued when that is due."""
+async def pause_until(run: Run, due: int) -> None:
+    """Stop a run that only waits for a timer, unless an answer or a request came.
+
+    Workers continue it when it is due.
+    """
     due = min(due, run.waits.until or due)
     await _record(run, {**run.waits.facts(), "reason": TIMER, "due": due})
     if run.wanted is None and not run.answered():

@@ -78,9 +78,7 @@ class Results:
         saved = await self._run.recorder.save(
             [item.draft for item in batch], urgent=urgent, work=work
         )
-        self._run.steps.deaths = (
-            0  # something was finished: crashes before it do not count any more
-        )
+        self._run.steps.deaths = 0  # crashes before a finished step do not count any more
         for item in batch:
             task = item.done.task
             if self._run.options.listening:

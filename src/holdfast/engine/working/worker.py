@@ -273,7 +273,7 @@ class Worker:
         began = monotonic()
         try:
             ready = await self._launcher.resume(
-                self._core, one.run_id, None, {"wait": False}, parks=True
+                self._core, one.run_id, None, {"wait": False}, in_worker=True
             )
         except (RunActiveError, RunFinishedError):  # another process was faster
             self._try_again_later(one.run_id, self._longer_pause(one.run_id, _LONGEST_WHILE_ACTIVE))
