@@ -187,7 +187,7 @@ def test_graphs_of_other_functions_are_other_flows_although_they_look_alike(
 def test_every_async_verb_has_a_blocking_twin_and_shows_its_options() -> None:
     verbs = [
         name
-        for name, member in vars(hf.Engine).items()
+        for name, member in inspect.getmembers(hf.Engine)
         if not name.startswith("_")
         and (
             inspect.iscoroutinefunction(member) or name in ("stream", "resume_stream", "questions")

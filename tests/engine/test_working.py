@@ -472,3 +472,35 @@ def test_an_idle_worker_asks_the_store_at_most_once_a_second(
         assert len(counted_calls) <= 4, counted_calls
 
     asyncio.run(main())
+
+
+def test_a_worker_continues_what_its_own_process_left_also_in_a_store_of_its_own(url: str) -> None:
+    begun = asyncio.Event()
+    tries: list[int] = []
+
+    @step
+    async def waits() -> int:
+        tries.append(1)
+        begun.set()
+        await asyncio.sleep(60 if len(tries) == 1 else 0)
+        return 1
+
+    @workflow
+    async def flow() -> int:
+        return await waits()
+
+    async def main() -> None:
+        async with hf.Engine(url, flows=[flow]) as engine:
+            task = asyncio.create_task(engine.run(flow(), run_id="r"))
+            await begun.wait()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            stop = asyncio.Event()
+            worker = asyncio.create_task(engine.work(stop=stop))
+            async with asyncio.timeout(30):
+                while await engine.status("r") != hf.Status.COMPLETED:
+                    await asyncio.sleep(0.02)
+            stop.set()
+            await worker
+
+    asyncio.run(main())

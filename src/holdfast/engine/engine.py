@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, overload
@@ -15,30 +15,22 @@ from holdfast.engine.blocking import (
     blocking_iterator,
     check_options,
 )
-from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, check_store, open_checkpointer
+from holdfast.engine.controls import Controls
+from holdfast.engine.door import OpenedCheckpointer, StoreLike, check_store, open_checkpointer
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry, as_flow
 from holdfast.engine.handle import EventLog, RunHandle, Started
-from holdfast.engine.holding.slots import BEATS, DEAD_AFTER
+from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launcher import Launcher, take
 from holdfast.engine.options import NewRun, Resume, RunOptions
-from holdfast.engine.people import requests
-from holdfast.engine.people.questions import Question
-from holdfast.engine.picture import picture
 from holdfast.engine.resume import recovery
-from holdfast.engine.resume.activity import activity_of, is_for_workers
-from holdfast.engine.resume.recovery import Orphan
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
 from holdfast.engine.stream import Stream
 from holdfast.engine.timers import pause_before
-from holdfast.engine.working.listing import WorkerInfo, list_workers
 from holdfast.engine.working.signals import stopping
 from holdfast.engine.working.worker import Listener, Worker, WorkOptions, flows_of
-from holdfast.errors import CheckpointNotFoundError, RunStoppedError
-from holdfast.kernel.core import Core
-from holdfast.model import Status, check_id
-from holdfast.operations import reading
+from holdfast.model import check_id
 from holdfast.urls import masked
 
 if TYPE_CHECKING:
@@ -49,7 +41,7 @@ R = TypeVar("R")
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
 
-class Engine(Door):
+class Engine(Controls):
     """Executes flows, records every step, and resumes runs wherever they stopped.
 
     `store` is a URL, a path, a `Store` or a `Checkpointer`; None is the default store, and with
@@ -265,11 +257,6 @@ class Engine(Door):
             await worker.run(told)
             return worker.done
 
-    async def workers(self) -> list[WorkerInfo]:
-        """The processes that execute runs of this store, or would: alive, as far as is known."""
-        with self._opened.use() as core:
-            return await core.off_loop(partial(list_workers, core))
-
     # --- runs by their ids
 
     @overload
@@ -282,97 +269,6 @@ class Engine(Door):
         if flow is not None:
             self._launcher.flows.add(flow)
         return RunHandle(self, run_id, "" if flow is None else flow.name, self._started.get(run_id))
-
-    async def status(self, run_id: str) -> Status:
-        """How a run stands. Raises `CheckpointNotFoundError`."""
-        with self._opened.use() as core:
-            known = await core.off_loop(lambda: reading.run(core, run_id))
-        if known is None:
-            raise CheckpointNotFoundError(run_id)
-        return Status(known.status)
-
-    async def outcome(self, run_id: str, *, timeout: float | None = None) -> Any:
-        """Wait for the end of a run that others execute; returns its result, or raises its error.
-
-        A run that was submitted is waited for until a worker has executed it. Raises
-        `RunPausedError` if it is paused, `RunStoppedError` if nobody executes it, and
-        `TimeoutError` after `timeout` seconds.
-        """
-
-        def under_way(core: Core) -> bool:
-            known = reading.run(core, run_id)
-            if known is None:
-                raise CheckpointNotFoundError(run_id)
-            if is_for_workers(core, run_id):
-                return True
-            activity = activity_of(core, known)
-            if known.status == Status.OPEN or activity.orphaned or activity.answered:
-                raise RunStoppedError(run_id)
-            return known.status == Status.RUNNING
-
-        pause = min(_LOOK_EVERY, self._launcher.dead_after / BEATS)
-        async with asyncio.timeout(timeout):
-            with self._opened.use() as core:
-                while await core.off_loop(partial(under_way, core)):
-                    await asyncio.sleep(pause)
-                flow = await self._launcher.flow_of(core, run_id)
-                return await core.off_loop(partial(launch.ended, core, flow.program, run_id))
-
-    async def cancel(self, run_id: str, reason: str = "") -> None:
-        """Cancel a run, whichever process executes it: its rollbacks run, and it is over."""
-        with self._opened.use() as core:
-            await core.drive_async(requests.request(core, run_id, "cancel", reason))
-
-    async def pause(self, run_id: str, reason: str = "") -> None:
-        """Stop a run after the steps that are under way, to be resumed later."""
-        with self._opened.use() as core:
-            await core.drive_async(requests.request(core, run_id, "pause", reason))
-
-    async def answer(
-        self, run_id: str, value: object, *, question: str | None = None, by: str | None = None
-    ) -> None:
-        """Answer a run's open question, by name where it has several; then resume it.
-
-        `by` says who answers, and is recorded. Raises `QuestionError` if it was answered already,
-        is for others or its deadline has passed, and `InvalidAnswerError`.
-        """
-        with self._opened.use() as core:
-            await core.drive_async(requests.answer(core, run_id, value, question, by=by))
-
-    async def questions(
-        self, run_id: str | None = None, *, assignee: str | None = None, overdue: bool = False
-    ) -> AsyncIterator[Question]:
-        """What a run waits for, in the order asked; without a `run_id`, what all runs of the store
-        wait for, those due first.
-
-        With `assignee`, what this person may answer; with `overdue`, what nobody
-        answered in time.
-        """
-        with self._opened.use() as core:
-            read = partial(
-                requests.open_questions, core, run_id, assignee=assignee, overdue=overdue
-            )
-            found = await core.off_loop(read)
-        for question in found:
-            yield question
-
-    async def apply_deadlines(self, run_id: str | None = None) -> list[Question]:
-        """Answer what nobody answered in time with each question's default, in one run or in all.
-
-        Returns those questions: resume their runs to continue. `resume` does it for its own run.
-        """
-        with self._opened.use() as core:
-            return await core.drive_async(requests.apply_deadlines(core, run_id))
-
-    async def orphans(self) -> list[Orphan]:
-        """The runs of this store that are under way and that nobody executes."""
-        with self._opened.use() as core:
-            return await core.off_loop(lambda: recovery.orphans(core))
-
-    async def mermaid(self, run_id: str) -> str:
-        """What a run did, as Mermaid text, which Markdown viewers draw."""
-        with self._opened.use() as core:
-            return await core.off_loop(lambda: picture(core, run_id))
 
     # --- closing
 
@@ -403,16 +299,6 @@ class Engine(Door):
     recover_sync = blocking(recover)
     submit_sync = blocking(submit)
     work_sync = blocking(work)
-    workers_sync = blocking(workers)
-    status_sync = blocking(status)
-    outcome_sync = blocking(outcome)
-    cancel_sync = blocking(cancel)
-    pause_sync = blocking(pause)
-    answer_sync = blocking(answer)
-    questions_sync = blocking_iterator(questions)
-    apply_deadlines_sync = blocking(apply_deadlines)
-    orphans_sync = blocking(orphans)
-    mermaid_sync = blocking(mermaid)
 
     @shows(NewRun)
     def start_sync(

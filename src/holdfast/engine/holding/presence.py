@@ -9,27 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import ref
 
-from holdfast.codec.meta import DUE, Meta, dump_meta
 from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder, Lease
+from holdfast.engine.holding.releases import NO_FACTS, Releases
 from holdfast.engine.holding.slots import Beat, Seen
 from holdfast.errors import (
-    CheckpointNotFoundError,
     CheckpointSaveError,
     HoldfastError,
     LeaseLostError,
     RunActiveError,
-    StoreClosedError,
     StoreError,
 )
-from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Draft
-from holdfast.model import Entry, Kind, Status
+from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
     from holdfast.engine.holding.here import Process
@@ -39,7 +34,6 @@ log = logging.getLogger("holdfast")
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""
-_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 _AT_CLOSE: Final = 10.0  # seconds, to write what is owed before a store is closed
 _SOON: Final = 0.2  # seconds, until a run that is about to end is looked at again
 _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step to end
@@ -47,15 +41,6 @@ _PATIENCE: Final = 1.0  # seconds, to write a release, or for a cancelled step t
 
 Ending = asyncio.Task[Any] | Future[Any]
 """Something of a step that was stopped, and has not ended yet: a task, or what a thread does."""
-
-
-class _Owed(NamedTuple):
-    """A run that was left, which the journal does not say yet."""
-
-    core: ref[Core]
-    run: str
-    facts: Mapping[str, Any]  # that its release says
-    left: ref[Run] | None  # by whom, if it was executed
 
 
 class Duty(NamedTuple):
@@ -85,7 +70,7 @@ class Presence:
         self._slot = threading.Lock()  # one thread writes the slot at a time
         self._cores: tuple[ref[Core], ...] = ()  # replaced while `_slot` is held
         self._bell: SimpleQueue[None] = SimpleQueue()  # `put` may be called by a finalizer
-        self._owed: SimpleQueue[_Owed] = SimpleQueue()
+        self._releases = Releases(self)
         self._idle_since: float | None = None
         self._beating = False
         self.seen: dict[int, Seen] = {}  # by slot: see `observing`
@@ -110,7 +95,7 @@ class Presence:
         """The run is not executed any more, though its task has not noticed yet."""
         if self._runs.get(run.run_id) is run:
             del self._runs[run.run_id]
-            if not self._owed.empty():  # its release may have waited for this
+            if self._releases.any:  # its release may have waited for this
                 self._bell.put(None)
 
     def find(self, run_id: str) -> Run | None:
@@ -120,9 +105,9 @@ class Presence:
     def is_executed(self, run_id: str) -> bool:
         """Whether this process executes the run, or is about to."""
         claimed = (*self._claiming.values(), *self._opening.values())
-        return run_id in self._runs or run_id in claimed or self._is_ending(run_id)
+        return run_id in self._runs or run_id in claimed or self.is_ending(run_id)
 
-    def _is_ending(self, run_id: str) -> bool:
+    def is_ending(self, run_id: str) -> bool:
         """Whether steps of a run that was left have not ended yet."""
         if all(one.done() for one in self._ending.get(run_id, ())):
             self._ending.pop(run_id, None)
@@ -171,7 +156,7 @@ class Presence:
 
     @property
     def _holds(self) -> bool:
-        ending = any(map(self._is_ending, tuple(self._ending)))
+        ending = any(map(self.is_ending, tuple(self._ending)))
         busy = self._runs or self._claiming or self._opening or self._duties
         return ending or bool(busy)
 
@@ -296,8 +281,8 @@ class Presence:
             every = lease.beat.every
             if lease.age >= every:
                 self._renew_in_time(core, lease)
-            self._settle(core, every / 2)
-            if self._holds or not self._owed.empty():
+            self._releases.write(core, every / 2)
+            if self._holds or self._releases.any:
                 self._idle_since = None
             elif self._idle_since is None:
                 self._idle_since = core.journals.clock.monotonic()
@@ -305,7 +290,7 @@ class Presence:
                 self._beating = False
                 return None
             due = every if lease.age >= every else every - lease.age
-            return due if self._owed.empty() else min(due, _SOON)
+            return min(due, _SOON) if self._releases.any else due
 
     def _renew_in_time(self, core: Core, lease: Lease) -> None:
         try:
@@ -350,75 +335,18 @@ class Presence:
             self._owe(run.core, run.run_id, facts, run)
 
     def _owe(
-        self, core: Core, run: str, facts: Mapping[str, Any] = _NONE, left: Run | None = None
+        self, core: Core, run: str, facts: Mapping[str, Any] = NO_FACTS, left: Run | None = None
     ) -> None:
-        self._owed.put(_Owed(ref(core), run, facts, None if left is None else ref(left)))
+        self._releases.add(core, run, facts, left)
         self._bell.put(None)
 
     def _ring(self, _: object) -> None:
         self._bell.put(None)
 
-    def _settle(self, core: Core, within: float) -> None:
-        """Write what is owed, as far as possible in so many seconds."""
-        again: list[_Owed] = []
-        clock = core.journals.clock
-        deadline = clock.monotonic() + within
-        with suppress(Empty):
-            while clock.monotonic() <= deadline:
-                owed = self._owed.get_nowait()
-                if not self._settled(owed):
-                    again.append(owed)
-        for owed in again:
-            self._owed.put(owed)
-
-    def _settled(self, owed: _Owed) -> bool:
-        """Write that a run is free, if it is still ours; False if that is to be tried again."""
-
-        def decide(head: Entry | None) -> Draft:
-            assert core is not None, "looked at below"
-            if head is None or self.is_executed(owed.run) or not self._is_ours(core, head):
-                # It has ended, or someone has claimed it: if this process did, it will leave it.
-                raise CheckpointNotFoundError(owed.run)
-            facts = {**owed.facts, DUE: core.journals.clock.now()}
-            return Draft(
-                Kind.RELEASE.value, Status.RUNNING.value, step=head.step, meta=dump_meta(facts)
-            )
-
-        core = owed.core()
-        if owed.left is not None and self.find(owed.run) is owed.left() is not None:
-            return False  # its task is about to end
-        if core is None or core.journals.writer.closed:
-            return True
-        if core.journals.writer.queued(owed.run):
-            core.journals.writer.kick()  # whoever submitted it may be gone
-            return False
-        if self._is_ending(owed.run):
-            return False
-        try:
-            core.drive(append_if(core, owed.run, decide, patience=_PATIENCE))
-        except (CheckpointNotFoundError, StoreClosedError):
-            return True
-        except HoldfastError:
-            return False
-        return True
-
-    def _is_ours(self, core: Core, head: Entry) -> bool:
-        """Whether this process holds the run with this head. Blocks."""
-        if head.status != Status.RUNNING:
-            return False
-        said = core.journals.entry(head.run, head.term)
-        holder = None if said is None else Holder.parse(Meta(said).holder)
-        return (
-            said is not None
-            and said.kind != Kind.RELEASE
-            and holder is not None
-            and self.had(holder.nonce)
-        )
-
     def part_from(self, core: Core) -> None:
         """The core is about to be closed: write what is owed, and give the slot back. Blocks."""
         with self._slot:
-            self._settle(core, _AT_CLOSE)
+            self._releases.write(core, _AT_CLOSE)
             self._release(core)
             self._cores = tuple(each for each in self._cores if each() not in (None, core))
         self._bell.put(None)

@@ -11,6 +11,7 @@ from holdfast.engine.holding import slots
 from holdfast.engine.holding.here import process_of
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import look_again_within, standing_of
+from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.slots import Slot
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
@@ -100,6 +101,8 @@ class Finder:
         for text in core.journals.store.holders():
             holder = Holder.parse(text)
             if holder is not None and presence is not None and presence.had(holder.nonce):
+                if not core.journals.store.shared:  # nobody else could: no release is written
+                    self._add_runs_of(text, presence)
                 continue
             if holder is not None and _has_moved(holder, before, self._seen):
                 continue
@@ -108,14 +111,15 @@ class Finder:
             elif holder is not None and holder.process.lives(place):
                 self._near.append(holder)
 
-    def _add_runs_of(self, holder: str) -> None:
+    def _add_runs_of(self, holder: str, ours: Presence | None = None) -> None:
         before = None
         while len(self._orphaned) < _MOST:
             where = RunFilter(holder=holder, roots=True)
             page = self._core.journals.store.listed(where, before=before, limit=_MOST)
             for row, _ in page:
                 before = row.position
-                if row.flow in self._flows:
+                left = ours is None or not ours.is_executed(row.run)
+                if row.flow in self._flows and left:
                     self._orphaned[row.run] = Candidate(row.run, row.flow or "", orphaned=True)
             if len(page) < _MOST:
                 return
