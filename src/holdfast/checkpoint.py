@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 from holdfast.codec import readable, values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.heads import RunHead
 from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
 
 if TYPE_CHECKING:
@@ -252,17 +253,23 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
 
 
 class RunInfo(NamedTuple):
-    """What a run is doing, as its head says."""
+    """What a run is doing, as its head and the index say."""
 
     run_id: str
     status: str
     seq: int  # of its newest entry
-    step: str | None
+    step: str | None  # the last one
     type: str | None
     updated_at: datetime
     flow: str | None
     thread_id: str | None
     owner: str | None
+    started_at: datetime
+    questions: int  # that are open
+    due_at: datetime | None  # from then on a worker should execute it
+    holder: str | None  # host and pid of the process that executes it, or did until it died
+    labels: dict[str, str]
+    parent_id: str | None  # the run that it is a child of
 
 
 class Stats(NamedTuple):
@@ -276,12 +283,25 @@ class Stats(NamedTuple):
     newest: datetime | None
 
 
-def run_info(head: Entry) -> RunInfo:
-    """The run whose head this is."""
+def run_info(head: Entry, row: RunHead | None, step: str | None) -> RunInfo:
+    """The run whose head this is, with what the index has of it, if it has it, and its last step."""
+    due = None if row is None else row.due
     return RunInfo(
-        head.run, head.status, head.seq, head.step, head.type, to_datetime(head.at),
+        head.run, head.status, head.seq, step, head.type, to_datetime(head.at),
         head.flow, head.thread, head.owner,
+        started_at=to_datetime(head.at if row is None else row.opened),
+        questions=0 if row is None else row.questions,
+        due_at=None if due is None else to_datetime(due),
+        holder=None if row is None else _process(row.holder),
+        labels={} if row is None else dict(label.split("=", 1) for label in row.labels),
+        parent_id=None if row is None else row.parent,
     )  # fmt: skip
+
+
+def _process(holder: str | None) -> str | None:
+    """Host and pid of a holder, which is SLOT|NONCE|HOST|PLACE|PID|START."""
+    parts = (holder or "").split("|")
+    return f"{parts[2]}:{parts[4]}" if len(parts) == 6 else holder
 
 
 def to_datetime(at: int) -> datetime:

@@ -32,9 +32,11 @@ from holdfast.operations import (
     deleting,
     forgetting,
     iterating,
+    listing,
     reading,
     saving,
     tables,
+    tally,
     timeline,
     transfer,
     verifying,
@@ -62,11 +64,13 @@ class _Operations(HasOperations):
         load = reads(reading.load)
         iter_states = Iteration(iterating.iter_states)
     list_checkpoints = reads(reading.list_checkpoints)
-    run = reads(reading.run)
-    runs = reads(reading.runs)
+    run = reads(listing.run)
+    runs = reads(listing.runs)
+    count_runs = reads(listing.count_runs)
+    tally = reads(tally.tally)
     iter_checkpoints = Iteration(iterating.iter_checkpoints)
-    iter_runs = Iteration(iterating.iter_runs)
-    thread = reads(reading.thread)
+    iter_runs = Iteration(listing.iter_runs)
+    thread = reads(listing.thread)
     children = reads(children)
     parent_of = reads(parent_of)
     stats = reads(reading.stats)

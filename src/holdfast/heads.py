@@ -160,6 +160,11 @@ def fold(journal: Iterable[Entry]) -> RunHead | None:
     return None if unsure else row
 
 
+def glimpse(head: Entry) -> RunHead | None:
+    """As much of a row as the head alone says, for a run that is damaged before it."""
+    return _change(head).makes
+
+
 def differences(before: RunHead | None, change: RowChange) -> Iterator[Tally]:
     """What a change of a row adds to the statistics."""
     row = applied(before, change)

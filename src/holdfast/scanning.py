@@ -6,27 +6,25 @@ Stores without an index use this, and the contract compares those that have one 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest, nsmallest
 from typing import TYPE_CHECKING
 
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.heads import Position, RunHead, Tally, applied, change_of, differences, fold
-from holdfast.model import Entry, Kind, Status
+from holdfast.heads import Position, RunHead, Tally, applied, change_of, differences, fold, glimpse
+from holdfast.model import HIDDEN, Entry, Kind, Status
 
 if TYPE_CHECKING:
     from holdfast.store import RunFilter, Store
 
 
 def rows(store: Store) -> Iterator[tuple[RunHead, Entry]]:
-    """The row of every run, with its head; runs that can't be read are left out."""
+    """The row of every run, with its head; of a damaged run, as far as it can be read."""
     for head in _heads(store):
-        try:
-            row = fold(journal(store, head.run))
-        except CheckpointCorruptedError:
-            continue
-        if row is not None:
-            yield row, head
+        entries, damaged = _readable(store, head.run)
+        found = fold(entries) or (glimpse(head) if damaged else None)
+        if found is not None:
+            yield found, head
 
 
 def listed(
@@ -39,6 +37,20 @@ def listed(
         if where.lists(row, head) and (before is None or row.position < before)
     )
     return nlargest(limit, found, key=lambda pair: pair[0].position)
+
+
+def row(store: Store, run: str) -> RunHead | None:
+    """`Store.row`."""
+    return None if run.startswith(HIDDEN) else fold(_readable(store, run)[0])
+
+
+def entries_at(store: Store, places: Sequence[tuple[str, int]]) -> list[Entry]:
+    """`Store.entries_at`."""
+    found = []
+    for run, seq in places:
+        page = store.read(run, after=seq - 1, limit=1, bodies=False)
+        found += [entry for entry in page if entry.seq == seq]
+    return found
 
 
 def due(store: Store, now: int, flows: Collection[str] | None, limit: int) -> list[RunHead]:
@@ -72,10 +84,19 @@ def counts(store: Store, where: RunFilter) -> dict[str, int]:
     return dict(Counter(row.status for row, head in rows(store) if where.lists(row, head)))
 
 
-def tally(store: Store, since: int, until: int) -> list[Tally]:
-    """`Store.tally`."""
-    found = (each for head in _heads(store) for each in tallied(journal(store, head.run)))
-    return [each for each in summed(found) if since <= each.hour < until]
+def tally(store: Store, since: int, until: int, flow: str | None) -> list[Tally]:
+    """`Store.tally`, for the hours from `since` on and before `until`."""
+    found = (each for head in _heads(store) for each in tallied(_readable(store, head.run)[0]))
+    return of_hours(found, since, until, flow)
+
+
+def of_hours(found: Iterable[Tally], since: int, until: int, flow: str | None) -> list[Tally]:
+    """The numbers of some hours added up: those of one flow, or of all, which then have no name."""
+    return summed(
+        each._replace(flow=flow or "")
+        for each in found
+        if since <= each.hour < until and flow in (None, each.flow)
+    )
 
 
 def tallied(journal: Iterable[Entry]) -> Iterator[Tally]:
@@ -105,6 +126,17 @@ def _heads(store: Store) -> Iterator[Entry]:
     while page:
         yield from page
         page = store.runs(after=page[-1].run)
+
+
+def _readable(store: Store, run: str) -> tuple[list[Entry], bool]:
+    """The entries of a run before the first that can't be read, and whether there is such a one."""
+    found: list[Entry] = []
+    try:
+        for entry in journal(store, run):
+            found.append(entry)  # noqa: PERF402 - what was found before an error counts
+    except CheckpointCorruptedError:
+        return found, True
+    return found, False
 
 
 def journal(store: Store, run: str) -> Iterator[Entry]:

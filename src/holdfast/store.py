@@ -233,6 +233,14 @@ class Store(ABC):
         """
         return scanning.listed(self, where, before, limit)
 
+    def row(self, run: str) -> RunHead | None:
+        """What the index has of one run; None if there is no such run."""
+        return scanning.row(self, run)
+
+    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        """The entries at these runs and seqs, without bodies, as far as they are there."""
+        return scanning.entries_at(self, places)
+
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
@@ -251,13 +259,13 @@ class Store(ABC):
         """How many runs match, by status. At once if only status and flow are asked for."""
         return scanning.counts(self, where)
 
-    def tally(self, since: int, until: int) -> list[Tally]:
-        """Statistics of the hours between two times, in order, summed by flow and kind of number.
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
+        """Statistics of the hours between two times, in order: of one flow, or of all together.
 
         Deleted runs still count in stores with an index. What a run was only inside of one batch
         may not be counted.
         """
-        return scanning.tally(self, *hours(since, until))
+        return scanning.tally(self, *hours(since, until), flow)
 
     def rebuild(self, *, write: bool = True) -> int:
         """Repair the index by reading every journal; return how many of its rows were wrong.

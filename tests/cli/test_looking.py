@@ -39,15 +39,38 @@ def test_runs_are_listed_with_what_they_are_doing(cli: Cli, plain: hf.SyncCheckp
 
 
 def test_a_long_list_says_how_much_of_it_is_shown(cli: Cli, cp: hf.SyncCheckpointer) -> None:
-    for n in random.Random(0).sample(range(1200), 1200):
+    order = random.Random(0).sample(range(1200), 1200)
+    for n in order:
         cp.save(f"run-{n:04}", n)
-    cp.save("run-0007", "newer")
+    cp.save("run-0007", "failed", status="failed")
     *shown, last = cli("runs").out.splitlines()
     assert len(shown) == 1 + 50
-    assert shown[1].split()[0] == "run-0007"
-    assert last == "50 of 1,200, newest first; see all with --limit 0"
+    assert [line.split()[0] for line in shown[1:]] == [f"run-{n:04}" for n in order[:-51:-1]]
+    counts = "1 failed, 1,199 open"
+    assert last == f"50 of 1,200, newest first ({counts}); see all with --limit 0"
     assert "of" not in cli("runs", "--limit", "0").out.splitlines()[-1]
     assert "of" not in cli("runs", "run-001").out.splitlines()[-1], "there are ten of them"
+
+
+def test_runs_are_chosen_by_label_time_status_and_question(
+    cli: Cli, cp: hf.SyncCheckpointer
+) -> None:
+    for day, team in (("monday", "blue"), ("tuesday", "red")):
+        given = ["-i", f"day={day}", "--run-id", day, "--label", f"team={team}"]
+        assert cli("submit", "jobs:etl", *given).code == 0
+    cp.save("failed", 1, status="failed")
+    cp.save("open", 1)
+
+    def chosen(*options: str) -> list[str]:
+        return [run["run_id"] for run in cli("runs", "--json", *options).lines]
+
+    assert chosen() == ["open", "failed", "tuesday", "monday"]
+    assert chosen("--label", "team=blue") == ["monday"]
+    assert chosen("--status", "failed", "--status", "open") == ["open", "failed"]
+    assert chosen("--since", "1h", "--limit", "1") == ["open"]
+    assert chosen("--until", "1h") == chosen("--asking") == []
+    assert cli("runs", "--label", "team").code == 2
+    assert cli("runs", "--label", "team=blue", "--label", "team=red").code == 2
 
 
 def test_json_has_the_whole_list_newest_first(cli: Cli, cp: hf.SyncCheckpointer) -> None:
@@ -84,8 +107,8 @@ def test_runs_within_runs_are_listed_when_asked_for(cli: Cli, cp: hf.SyncCheckpo
     assert cli("run", "jobs:etl", "-i", "day=monday", "--run-id", "etl").code == 0
     assert [run["run_id"] for run in cli("runs", "--json").lines] == ["etl"]
     assert [run["run_id"] for run in cli("runs", "--json", "--children").lines] == [
-        "etl",
         "etl//total",
+        "etl",
     ]
 
 

@@ -195,7 +195,7 @@ def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckp
     done = cli("doctor", "--json")
     assert done.code == 0
     found = {finding["what"]: finding for finding in done.json["findings"]}
-    assert set(found) == {"store", "durability", "SQLite", "orphans", "damage", "size"}
+    assert set(found) == {"store", "durability", "SQLite", "orphans", "damage", "index", "size"}
     assert found["durability"]["found"] == "what was saved survives a power loss"
     old = sqlite3.sqlite_version_info < (3, 51, 3)
     assert found["SQLite"]["status"] == ("warning" if old else "ok")

@@ -71,4 +71,4 @@ def test_what_a_caller_attached_and_can_not_be_read_is_damage_of_that_entry() ->
 @pytest.mark.parametrize(("at", "year"), [(2**62, 9999), (-(2**62), 1)])
 def test_a_time_out_of_range_is_shown_as_the_nearest_there_is(at: int, year: int) -> None:
     """Times are for people: one that was altered must not hide a list of runs."""
-    assert run_info(entry("")._replace(at=at)).updated_at.year == year
+    assert run_info(entry("")._replace(at=at), None, None).updated_at.year == year

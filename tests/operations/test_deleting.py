@@ -213,7 +213,7 @@ def test_retention_removes_idle_runs_but_never_one_that_waits(url: str, tmp_path
         cp.save("young", {"n": 1})
         clock.advance(2 * DAY)
         assert cp.apply_retention() == 1
-        assert [run.run_id for run in cp.runs()] == ["waiting", "young"]
+        assert [run.run_id for run in cp.runs()] == ["young", "waiting"]
     with hf.SyncCheckpointer("memory://") as other:
         assert other.import_run(tmp_path / "archive" / "old@1.jsonl") == "old"
         found = other.load("old")

@@ -114,7 +114,7 @@ def test_one_run_goes_with_the_runs_within_it(cp: hf.SyncCheckpointer) -> None:
     receipt = cp.forget(run_id="run")
     assert [one.run_id for one in receipt.runs] == ["run", "run//" + "y" * 80]
     assert (receipt.owner, receipt.run_id) == (None, "run")
-    assert [found.run_id for found in cp.runs()] == ["run-2", "run-2//" + "y" * 80]
+    assert [found.run_id for found in cp.runs()] == ["run-2//" + "y" * 80, "run-2"]
     for gone in ("run", "never"):
         assert cp.forget(run_id=gone).runs == ()
 

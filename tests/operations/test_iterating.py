@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.codec import chain, delta, envelope
+from holdfast.heads import RunHead
 from holdfast.kernel import reader
 from holdfast.model import Entry
 from holdfast.operations import iterating
@@ -45,9 +46,9 @@ class Counting(MemoryStore):
         self.bodies += len(found) if how.get("bodies", True) else 0
         return found
 
-    def runs(self, where: RunFilter = RunFilter(), **how: Any) -> list[Entry]:
+    def listed(self, where: RunFilter = RunFilter(), **how: Any) -> list[tuple[RunHead, Entry]]:
         self.pages += 1
-        return super().runs(where, **how)
+        return super().listed(where, **how)
 
 
 class Interrupted(MemoryStore):
@@ -74,7 +75,10 @@ def test_iterators_give_what_lists_give(cp: hf.SyncCheckpointer) -> None:
             "run", n, step=f"s{n % 2}", type=f"t{n % 3}", status="failed" if n == 3 else "paused"
         )
         cp.save(f"other-{n}", n, owner="ann" if n % 2 else "bob")
-    with patch("holdfast.operations.iterating.PAGE", 2):
+    with (
+        patch("holdfast.operations.iterating.PAGE", 2),
+        patch("holdfast.operations.listing.PAGE", 2),
+    ):
         for where in ({}, {"owner": "ann"}, {"prefix": "other"}, {"after": "other-4"}):
             assert list(cp.iter_runs(**where)) == cp.runs(**where)  # type: ignore[arg-type]
         for which in (
@@ -102,7 +106,7 @@ def test_async_iterators_give_the_same(url: str) -> None:
             states = [checkpoint.state async for checkpoint in cp.iter_states("run-0")]
             assert states == [0, *map(big, range(5))]
             async for run in cp.iter_runs():  # leaving early is fine
-                assert run.run_id == "run-0"
+                assert run.run_id == "run-4"
                 break
 
     asyncio.run(main())
@@ -157,10 +161,10 @@ def test_an_outage_while_iterating_is_never_the_end_of_the_list() -> None:
     class Failing(MemoryStore):
         down = False
 
-        def runs(self, where: RunFilter = RunFilter(), **how: Any) -> list[Entry]:
+        def listed(self, where: RunFilter = RunFilter(), **how: Any) -> list[tuple[RunHead, Entry]]:
             if self.down:
                 raise hf.StoreUnavailableError("the server went away")
-            return super().runs(where, **how)
+            return super().listed(where, **how)
 
     store = Failing()
     with hf.SyncCheckpointer(store) as cp:

@@ -106,13 +106,16 @@ def test_runs_are_found_by_what_they_are(cp: hf.SyncCheckpointer) -> None:
     cp.save("a", 1, flow="etl", owner="ann", type="llm_response")
     cp.save("b", 1, flow="etl", owner="bob", status="paused")
     cp.save("c", 1, flow="chat", owner="ann", status="failed")
-    assert [run.run_id for run in cp.runs()] == ["a", "b", "c"]
-    assert [run.run_id for run in cp.runs(flow="etl")] == ["a", "b"]
-    assert [run.run_id for run in cp.runs(owner="ann")] == ["a", "c"]
+    assert [run.run_id for run in cp.runs()] == ["c", "b", "a"]
+    assert [run.run_id for run in cp.runs(flow="etl")] == ["b", "a"]
+    assert [run.run_id for run in cp.runs(owner="ann")] == ["c", "a"]
+    assert [run.run_id for run in cp.runs(status=["paused", "failed"])] == ["c", "b"]
+    assert cp.count_runs() == {"open": 1, "paused": 1, "failed": 1}
+    assert cp.count_runs(flow="etl") == {"open": 1, "paused": 1}
     assert [run.run_id for run in cp.runs(status="paused")] == ["b"]
     assert [run.run_id for run in cp.runs(type="llm_response")] == ["a"]
     assert [run.run_id for run in cp.runs(prefix="c")] == ["c"]
-    assert [run.run_id for run in cp.runs(limit=2, after="a")] == ["b", "c"]
+    assert [run.run_id for run in cp.runs(limit=2, after="c")] == ["b", "a"]
     run = cp.run("b")
     assert run is not None
     assert (run.status, run.flow, run.owner, run.seq) == ("paused", "etl", "bob", 1)
@@ -191,8 +194,8 @@ def test_a_list_without_a_limit_has_everything(cp: hf.SyncCheckpointer) -> None:
     assert [c.seq for c in cp.list_checkpoints("run")] == list(range(25, 0, -1))
     assert [c.seq for c in cp.list_checkpoints("run", limit=None)] == list(range(25, 0, -1))
     assert len(cp.runs()) == len(cp.runs(limit=None)) == 26
-    assert len(cp.runs(prefix="run-", after="run-2")) == 12
-    assert [run.run_id for run in cp.runs(limit=2)] == ["run", "run-0"]
+    assert len(cp.runs(prefix="run-", after="run-12")) == 12
+    assert [run.run_id for run in cp.runs(limit=2)] == ["run-24", "run-23"]
     assert cp.runs(limit=0) == cp.list_checkpoints("run", limit=0) == []
 
 

@@ -352,4 +352,4 @@ def test_a_thread_knows_its_runs_in_the_order_they_began(cp: hf.SyncCheckpointer
     cp.save("zeta", 2)
     assert [run.run_id for run in cp.thread("talk")] == ["mid", "alpha", "zeta"]
     assert cp.thread("unknown") == []
-    assert [run.run_id for run in cp.runs(thread_id="talk")] == ["alpha", "mid", "zeta"]
+    assert [run.run_id for run in cp.runs(thread_id="talk")] == ["mid", "alpha", "zeta"]

@@ -13,8 +13,11 @@ from holdfast.cli._exits import NotFoundError
 from holdfast.cli._session import Session
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.kernel.reader import all_runs
 from holdfast.model import OF_CHILD, checkpoint_id
 from holdfast.operations.children import parent_run
+from holdfast.operations.listing import info_of
+from holdfast.store import RunFilter
 
 _CANDIDATES: Final = 10
 _COMPLETED: Final = 500  # runs that a shell is given to choose from
@@ -108,9 +111,19 @@ def find_place(cp: SyncCheckpointer, run: str, where: str) -> str:
     return newest[0].checkpoint_id
 
 
+def every_run(
+    cp: SyncCheckpointer, thread_id: str | None = None, owner: str | None = None
+) -> list[RunInfo]:
+    """All runs, or those of a thread or owner, ordered by id, as their journals say."""
+    where = RunFilter(thread=thread_id, owner=owner)
+    return info_of(cp.core, list(all_runs(cp.store, where)))
+
+
 def run_ids(cp: SyncCheckpointer, run: str | None) -> list[str]:
     """The id of this run, or of all."""
-    return [find_run(cp, run).run_id] if run else [found.run_id for found in cp.iter_runs()]
+    if run:
+        return [find_run(cp, run).run_id]
+    return [head.run for head in all_runs(cp.store)]
 
 
 def with_children(cp: SyncCheckpointer, runs: Sequence[RunInfo]) -> dict[str, RunInfo]:

@@ -12,7 +12,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import doing, find_run, with_children
+from holdfast.cli._runs import doing, every_run, find_run, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.errors import CopyRefusedError
 from holdfast.urls import masked
@@ -47,7 +47,7 @@ def command(session: Session, stores: tuple[str, ...], runs: tuple[str, ...]) ->
     copied: list[str] = []
     refused: CopyRefusedError | None = None
     with session.opened() as cp:
-        named = [find_run(cp, run) for run in runs] or cp.runs()
+        named = [find_run(cp, run) for run in runs] or every_run(cp)
         found = with_children(cp, named) if runs else {run.run_id: run for run in named}
         workers = _workers(cp, found.values())
         with (

@@ -12,7 +12,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import Exit
 from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
-from holdfast.cli._runs import nobody
+from holdfast.cli._runs import nobody, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.resume.recovery import survey
 from holdfast.errors import CheckpointCorruptedError
@@ -43,8 +43,9 @@ class Finding(NamedTuple):
     "holdfast doctor --store postgresql://db/runs",
 )
 @option("--quick", "Do not read every run in search of damage.")
+@option("--repair", "Make what the index has of runs anew where it is wrong.")
 @option("--workers", "How many runs are read at a time.", default=4, type=click.IntRange(1, 64))
-def command(session: Session, quick: bool, workers: int) -> None:
+def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
     """Examine the store: whether it can be reached, what it survives, what is orphaned or damaged.
 
     Exits with 1 on errors: damaged bytes, or a run whose process died and that nobody resumed.
@@ -58,6 +59,8 @@ def command(session: Session, quick: bool, workers: int) -> None:
         findings += _orphans(session, cp)
         if not quick:
             findings += _damage(session, cp, workers)
+        if repair or not quick:
+            findings += _index(session, cp, repair)
         findings += _amount(cp)
     ok = all(finding.status != "error" for finding in findings)
 
@@ -149,7 +152,7 @@ def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
 
 
 def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Finding]:
-    names = [run.run_id for run in cp.iter_runs()]
+    names = run_ids(cp, None)
     checked = side_by_side("reading", cp.verify, names, workers=workers)
     damaged = [integrity for integrity in checked if not integrity.ok]
     if not damaged:
@@ -161,6 +164,22 @@ def _damage(session: Session, cp: SyncCheckpointer, workers: int) -> Iterator[Fi
         more = len(integrity.problems) - len(named)
         problems = "; ".join(map(str, named)) + (f"; and {more:,} more" if more else "")
         yield Finding("damage", "error", problems, _rescue(session, cp, integrity))
+
+
+def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Finding]:
+    wrong = cp.store.rebuild(write=repair)
+    rows = _show.plural(wrong, "row")
+    if not wrong:
+        yield Finding("index", "ok", "lists of runs are what the runs themselves say")
+    elif repair:
+        yield Finding("index", "ok", f"{rows} of the index of runs made anew")
+    else:
+        yield Finding(
+            "index",
+            "warning",
+            f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
+            f"Make them anew: {session.command('doctor', '--repair')}",
+        )
 
 
 def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str:
@@ -186,7 +205,7 @@ def _rescue(session: Session, cp: SyncCheckpointer, integrity: Integrity) -> str
 
 def _amount(cp: SyncCheckpointer) -> Iterator[Finding]:
     totals = cp.stats()
-    runs = sum(1 for _ in cp.iter_runs())  # also those that have no checkpoint yet
+    runs = sum(cp.count_runs().values())  # also those that have no checkpoint yet
     counts = (_show.plural(runs, "run"), _show.plural(totals.checkpoints, "checkpoint"))
     found = ", ".join((*counts, _show.size(totals.stored_bytes)))
     if totals.checkpoints > _MANY_CHECKPOINTS or totals.stored_bytes > _MANY_BYTES:

@@ -10,7 +10,7 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
-from holdfast.cli._runs import find_run, run_argument, with_children
+from holdfast.cli._runs import every_run, find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
 from holdfast.operations.retention import archive_name
 
@@ -63,10 +63,7 @@ def command(
             f"--format {form} does not fit {target!r}; omit it, or name a file that ends in .{form}"
         )
     with session.opened() as cp:
-        if runs:
-            chosen = [find_run(cp, run) for run in runs]
-        else:
-            chosen = cp.runs(thread_id=thread_id, owner=owner)
+        chosen = [find_run(cp, run) for run in runs] or every_run(cp, thread_id, owner)
         names = list(with_children(cp, chosen))
         files = {}
         with progress("exporting", len(names)) as advance:

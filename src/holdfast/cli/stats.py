@@ -17,7 +17,7 @@ def command(session: Session, run: str | None) -> None:
     with session.opened() as cp:
         info = None if run is None else find_run(cp, run)
         totals = cp.stats(None if info is None else info.run_id)
-        statuses = Counter([info.status] if info else (found.status for found in cp.iter_runs()))
+        statuses = Counter({info.status: 1} if info else cp.count_runs())
         url = cp.store.url
     runs = statuses.total()
     document = totals._asdict() | {"runs": runs, "store": url, "statuses": dict(statuses)}

@@ -17,7 +17,7 @@ from holdfast.engine.options import NewRun
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import check_id
-from holdfast.operations import reading
+from holdfast.operations import listing
 from holdfast.seams import new_id
 
 
@@ -103,7 +103,7 @@ async def _submit(
                 raise
             raise click.UsageError(_show.clean(str(error))) from error
         core = engine.checkpointer.core
-        info = reading.run(core, handle.id)
+        info = listing.run(core, handle.id)
         if info is None:
             raise CheckpointNotFoundError(handle.id)
         return handle, info, activity_of(core, info).due

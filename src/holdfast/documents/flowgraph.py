@@ -20,6 +20,7 @@ from holdfast.engine.door import StoreLike
 from holdfast.errors import CheckpointNotFoundError, CheckpointSaveError
 from holdfast.graph.graph_checkpoint import GraphCheckpoint
 from holdfast.kernel.core import Core
+from holdfast.kernel.reader import all_runs
 from holdfast.model import CARRY_STATE, Entry, Status, check_id
 from holdfast.operations import deleting, reading, saving
 
@@ -178,7 +179,7 @@ def _list(core: Core, run: str) -> list[CheckpointInfo]:
 
 
 def _list_runs(core: Core, _: str) -> list[str]:
-    return [run.run_id for run in reading.runs(core, limit=None)]
+    return [head.run for head in all_runs(core.journals.store)]
 
 
 def _delete(core: Core, run: str, node: str, force: bool) -> None:

@@ -20,6 +20,7 @@ from holdfast.engine.door import OpenedCheckpointer, StoreLike
 from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError
 from holdfast.kernel.appending import append, thread_member
 from holdfast.kernel.core import Core, Op
+from holdfast.kernel.reader import all_runs
 from holdfast.model import (
     CARRY_STATE,
     MAX_ID_BYTES,
@@ -29,7 +30,7 @@ from holdfast.model import (
     split_checkpoint_id,
     thread_journal,
 )
-from holdfast.operations import deleting, reading, saving
+from holdfast.operations import deleting, listing, reading, saving
 from holdfast.pipeline.going_to import name_of, state_and_outputs
 from holdfast.urls import open_store
 
@@ -99,7 +100,7 @@ class BaseCheckpointer(CheckpointerView):
 
     async def initialize(self) -> None:
         """Open the store, and create its schema if it has none."""
-        await self._off_loop(reading.runs, limit=1)
+        await self._off_loop(listing.runs, limit=1)
 
     async def save_checkpoint(
         self,
@@ -240,7 +241,7 @@ def _members(core: Core, thread_id: str) -> Iterator[str]:
 
 def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineCheckpoint | None:
     if checkpoint_id is None:
-        for run in reading.thread(core, thread_id):
+        for run in listing.thread(core, thread_id):
             found = next(core.journals.branch(run.run_id), None)
             if found is not None:
                 return _loaded(core, found)
@@ -273,7 +274,7 @@ def _list(
 ) -> list[PipelineCheckpointInfo]:
     found = (
         PipelineCheckpointInfo(info.entry)
-        for run in reading.thread(core, thread_id)
+        for run in listing.thread(core, thread_id)
         for info in reading.checkpoints(core, run.run_id)
     )
     return list(islice(found, offset, None if limit is None else offset + limit))
@@ -285,7 +286,7 @@ def _delete(
     if before is None and not keep_latest:
         return deleting.delete_thread(core, thread_id, force=force)
     count = 0
-    for run in reading.thread(core, thread_id):
+    for run in listing.thread(core, thread_id):
         kept = sum(1 for _ in islice(reading.checkpoints(core, run.run_id), keep_latest))
         oldest = next(
             iter(reading.list_checkpoints(core, run.run_id, limit=1, oldest_first=True)), None
@@ -304,11 +305,11 @@ def _stats(core: Core, _: str, thread_id: str | None) -> dict[str, Any]:
     if thread_id is None:
         total = reading.stats(core)
         totals = [total]
-        runs = reading.runs(core, limit=None)
-        threads = sorted({run.thread_id for run in runs if run.thread_id is not None})
+        heads = all_runs(core.journals.store)
+        threads = sorted({head.thread for head in heads if head.thread is not None})
         named: dict[str, Any] = {"threads": threads}
     else:
-        totals = [reading.stats(core, run.run_id) for run in reading.thread(core, thread_id)]
+        totals = [reading.stats(core, run.run_id) for run in listing.thread(core, thread_id)]
         named = {}
     return {
         "total_checkpoints": sum(one.checkpoints for one in totals),

@@ -24,7 +24,7 @@ from holdfast.errors import RunCancelledError, RunExistsError, RunFinishedError
 from holdfast.kernel.appending import append_at
 from holdfast.kernel.core import Core
 from holdfast.model import MAX_ID_BYTES, Kind, Status, child_prefixes
-from holdfast.operations import reading
+from holdfast.operations import listing
 
 
 class Parent(NamedTuple):
@@ -118,7 +118,7 @@ def _find_child(core: Core, parent: Run, task: Task) -> tuple[str, RunInfo | Non
     ours = (f"{parent.run_id}@{task.key}", parent.birth)
     for number in count(1):
         run_id = child_id(parent.run_id, task.key, parent.behind.epoch, number)
-        known = reading.run(core, run_id)
+        known = listing.run(core, run_id)
         if known is None:
             break
         history = History(core, run_id, whole=False)

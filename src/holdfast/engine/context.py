@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from holdfast.engine import events as ev
 from holdfast.errors import CheckpointNotFoundError
 from holdfast.kernel.core import Core
-from holdfast.operations import reading
+from holdfast.operations import listing, reading
 
 if TYPE_CHECKING:
     import asyncio
@@ -192,7 +192,7 @@ def state_of(
     if run_id is not None:
         wanted = [run_id]
     else:
-        others = reading.thread(core, str(thread_id))
+        others = listing.thread(core, str(thread_id))
         wanted = [info.run_id for info in others if info.run_id != here.run_id]
     for name in wanted:
         seq = _verified(core, here, name, step) if verified else None

@@ -23,7 +23,7 @@ from holdfast.errors import CheckpointNotFoundError, RunStoppedError
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
 from holdfast.model import Status
-from holdfast.operations import reading
+from holdfast.operations import listing
 
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
@@ -36,7 +36,7 @@ class Controls(Door):
     async def status(self, run_id: str) -> Status:
         """How a run stands. Raises `CheckpointNotFoundError`."""
         with self._opened.use() as core:
-            known = await core.off_loop(lambda: reading.run(core, run_id))
+            known = await core.off_loop(lambda: listing.run(core, run_id))
         if known is None:
             raise CheckpointNotFoundError(run_id)
         return Status(known.status)
@@ -50,7 +50,7 @@ class Controls(Door):
         """
 
         def under_way(core: Core) -> bool:
-            known = reading.run(core, run_id)
+            known = listing.run(core, run_id)
             if known is None:
                 raise CheckpointNotFoundError(run_id)
             if is_for_workers(core, run_id):

@@ -33,7 +33,7 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.model import Status, check_id
-from holdfast.operations import reading
+from holdfast.operations import listing
 from holdfast.seams import new_id
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Launcher:
             return await self._in_thread(core, call, how, link, make_run)
         name = new_id() if run_id is None else run_id
         while True:
-            if resume and await core.off_loop(partial(reading.run, core, name)) is not None:
+            if resume and await core.off_loop(partial(listing.run, core, name)) is not None:
                 return await self._resumed(core, flow, name, call.inputs, how, make_run)
             try:
                 return await launch.start(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from holdfast.checkpoint import RunInfo, run_info
+from holdfast.checkpoint import RunInfo
 from holdfast.codec.meta import Meta
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft, Tip
 from holdfast.kernel.reader import all_runs
 from holdfast.model import OF_CHILD, Entry, Kind, Status, check_id, child_prefixes
+from holdfast.operations.listing import info_of
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
 
@@ -27,7 +28,8 @@ def children(core: Core, run_id: str) -> list[RunInfo]:
     """
     check_id("run_id", run_id)
     with outages_named(run_id):
-        found = [run_info(head) for head in family(core, run_id) if head.run != run_id]
+        heads = [head for head in family(core, run_id) if head.run != run_id]
+        found = info_of(core, heads)
     return sorted(found, key=lambda info: info.run_id)
 
 

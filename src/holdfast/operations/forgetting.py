@@ -18,11 +18,13 @@ from holdfast.errors import (
     RunActiveError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.reader import all_runs
 from holdfast.model import Entry, Kind, Status, alias_journal, check_id, thread_journal
 from holdfast.operations import reading
 from holdfast.operations.children import family
 from holdfast.operations.deleting import FORCE, clear_if, is_active
 from holdfast.operations.transfer import export_runs
+from holdfast.store import RunFilter
 
 
 class Forgotten(NamedTuple):
@@ -116,8 +118,9 @@ def _heads(core: Core, owner: str | None, thread_id: str | None, run_id: str | N
         if run_id is not None:
             return family(core, run_id)
         found: dict[str, Entry] = {}
-        for run in reading.runs(core, owner=owner, thread_id=thread_id, limit=None):
-            for head in family(core, run.run_id):
+        where = RunFilter(owner=owner, thread=thread_id)
+        for run in all_runs(core.journals.store, where):
+            for head in family(core, run.run):
                 found.setdefault(head.run, head)
         return list(found.values())
 

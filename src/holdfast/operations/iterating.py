@@ -1,4 +1,4 @@
-"""Iterators over runs, checkpoints and states that read a page at a time. Each page blocks."""
+"""Iterators over checkpoints and states that read a page at a time. Each page blocks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, run_info
+from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.codec.revive import revive
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.kernel.core import Core, Pages
 from holdfast.kernel.playback import Branch, Playback
-from holdfast.kernel.reader import FEW, all_runs, is_stub
+from holdfast.kernel.reader import FEW, is_stub
 from holdfast.model import CARRY_STATE, Entry, Kind, check_id
 from holdfast.operations import reading
 from holdfast.operations.reading import outages_named
@@ -21,26 +21,6 @@ T = TypeVar("T")
 
 _MOST_STATES: Final = 64  # in one page
 _MOST_BYTES: Final = 4 << 20  # of their encodings, about
-
-
-def iter_runs(
-    core: Core,
-    *,
-    status: str | None = None,
-    flow: str | None = None,
-    thread_id: str | None = None,
-    owner: str | None = None,
-    type: str | None = None,  # noqa: A002 - the word users know
-    prefix: str = "",
-    after: str = "",
-) -> Pages[RunInfo]:
-    """Iterate over the runs that match, ordered by id, without having all of them in memory.
-
-    Runs that others add, change or delete meanwhile may or may not be seen; no other is skipped or
-    repeated. `after` a run id, it begins behind that one.
-    """
-    where = reading.run_filter(status, flow, thread_id, owner, type, prefix)
-    return _pages(map(run_info, all_runs(core.journals.store, where, after=after)))
 
 
 def iter_checkpoints(

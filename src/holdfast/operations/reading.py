@@ -1,4 +1,4 @@
-"""Reading: load, lists, runs, totals and differences. Nothing here writes; everything blocks."""
+"""Reading: load, lists of checkpoints, totals and differences. Nothing here writes; everything blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats, run_info, to_datetime
+from holdfast.checkpoint import Checkpoint, CheckpointInfo, Stats, to_datetime
 from holdfast.codec.meta import Meta, plain_step
 from holdfast.codec.revive import revive
 from holdfast.errors import (
@@ -20,21 +20,19 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.reader import all_runs, is_live, state_seq
+from holdfast.kernel.reader import is_live, state_seq
 from holdfast.model import (
     CARRY_STATE,
     Entry,
     Kind,
-    Status,
     check_id,
     split_checkpoint_id,
-    thread_journal,
 )
 from holdfast.model import (
     checkpoint_id as name_checkpoint,
 )
 from holdfast.operations.diff import Diff, diff_values
-from holdfast.store import PAGE, RunFilter
+from holdfast.store import PAGE
 
 
 def load(
@@ -139,66 +137,6 @@ def checkpoints(
         and type_ in (None, info.type)
         and status in (None, info.status)
     )
-
-
-def runs(
-    core: Core,
-    *,
-    status: str | None = None,
-    flow: str | None = None,
-    thread_id: str | None = None,
-    owner: str | None = None,
-    type: str | None = None,  # noqa: A002 - the word users know
-    prefix: str = "",
-    limit: int | None = None,
-    after: str = "",
-) -> list[RunInfo]:
-    """The runs that match, ordered by id: all of them, or at most `limit`.
-
-    Give the last `run_id` of one page as `after` for the next; `iter_runs` does it for you.
-    """
-    check_limit(limit)
-    where = run_filter(status, flow, thread_id, owner, type, prefix)
-    with outages_named():
-        heads = all_runs(core.journals.store, where, after=after, limit=limit)
-        return [run_info(head) for head in heads]
-
-
-def run_filter(
-    status: str | None,
-    flow: str | None,
-    thread_id: str | None,
-    owner: str | None,
-    type_: str | None,
-    prefix: str,
-) -> RunFilter:
-    """Which runs are wanted. Raises `ValueError` for a status that there is not."""
-    if status is not None and status not in set(Status):
-        raise ValueError(f"status must be one of {', '.join(Status)}, not {status!r}")
-    return RunFilter(status, flow, thread_id, owner, type_, prefix)
-
-
-def run(core: Core, run_id: str) -> RunInfo | None:
-    """What one run is doing; None if there is no such run."""
-    check_id("run_id", run_id)
-    with outages_named(run_id):
-        head = core.journals.head(run_id)
-    return None if head is None or head.status == Status.DELETED else run_info(head)
-
-
-def thread(core: Core, thread_id: str) -> list[RunInfo]:
-    """The runs of a thread, the one opened last first."""
-    name = thread_journal(check_id("thread_id", thread_id))
-    found: dict[str, RunInfo] = {}
-    with outages_named(name):
-        for member in core.journals.entries(name, newest_first=True):
-            if member.kind != Kind.MEMBER:
-                continue
-            run_id = Meta(member).run
-            info = None if run_id in found else run(core, run_id)
-            if info is not None and info.thread_id == thread_id:
-                found[run_id] = info
-    return list(found.values())
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
@@ -12,7 +13,8 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import state_seq
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id
-from holdfast.operations.reading import outages_named
+from holdfast.operations.reading import check_limit, outages_named
+from holdfast.store import PAGE
 
 _WAITS: Final = (Kind.OPEN, Kind.SLEEP, Kind.FAIL, Kind.PAUSE)
 
@@ -34,31 +36,49 @@ class Moment(NamedTuple):
     until: datetime | None = None  # when a step that waits, or the run, is to continue
 
 
-def timeline(core: Core, run_id: str, *, after: int | None = None) -> list[Moment]:
-    """Every moment of a run, or those after a seq, oldest first. Raises `CheckpointNotFoundError`.
+def timeline(
+    core: Core,
+    run_id: str,
+    *,
+    after: int | None = None,
+    limit: int | None = None,
+    newest_first: bool = False,
+) -> list[Moment]:
+    """The moments of a run, oldest or newest first: all, or at most `limit`.
 
-    Times come from the clocks of the processes that wrote it, for information: order is by `seq`.
+    Give the last `seq` of one page as `after` for the next. Times come from the clocks of the
+    processes that wrote it, for information: order is by `seq`. Raises `CheckpointNotFoundError`.
     """
     check_id("run_id", run_id)
+    check_limit(limit)
     with outages_named(run_id):
         head = core.journals.head(run_id)
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run_id)
-        entries = list(core.journals.entries(run_id, after=after))
-        branch = _branch(head, {entry.seq: entry for entry in entries})
-        return [
+        page = PAGE if limit is None else min(max(limit, 1) + 1, PAGE)
+        entries = core.journals.entries(run_id, after=after, newest_first=newest_first, page=page)
+        # Of the newest ones one more: the one before says how long the run waited.
+        most = None if limit is None else limit + newest_first
+        found = sorted(islice(entries, most), key=lambda entry: entry.seq)
+        branch = _branch(core, head, found)
+        moments = [
             _moment(core, entry, before, branch)
-            for before, entry in zip([None, *entries], entries, strict=False)
+            for before, entry in zip([None, *found], found, strict=False)
         ]
+    return moments[::-1][:limit] if newest_first else moments
 
 
-def _branch(head: Entry, at: dict[int, Entry]) -> set[int]:
-    """The seqs of the checkpoints that led to the current state, as far as they are here."""
+def _branch(core: Core, head: Entry, page: list[Entry]) -> set[int]:
+    """The seqs on a page whose checkpoints led to the current state."""
     found: set[int] = set()
     wanted = state_seq(head)
-    while wanted in at and wanted not in found:
-        found.add(wanted)
-        wanted = at[wanted].parent
+    if page:
+        last = page[-1].seq
+        newer = core.journals.entries(head.run, newest_first=True) if last < head.seq else ()
+        for entry in chain(takewhile(lambda entry: entry.seq > last, newer), reversed(page)):
+            if entry.seq == wanted:
+                found.add(entry.seq)
+                wanted = entry.parent
     return found
 
 

@@ -130,6 +130,11 @@ class MemoryStore(Store, Notifying):
             self._check_open()
             return self._rows.listed(where, before, limit, self._head)
 
+    def row(self, run: str) -> RunHead | None:
+        with self._lock:
+            self._check_open()
+            return self._rows.get(run)
+
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
@@ -147,10 +152,10 @@ class MemoryStore(Store, Notifying):
             self._check_open()
             return self._rows.counts(where, self._head)
 
-    def tally(self, since: int, until: int) -> list[Tally]:
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
         with self._lock:
             self._check_open()
-            return self._rows.tally(since, until)
+            return self._rows.tally(since, until, flow=flow)
 
     def rebuild(self, *, write: bool = True) -> int:
         wrong = 0

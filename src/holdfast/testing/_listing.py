@@ -59,14 +59,35 @@ class ListingContract:
         assert store.holders() == scanning.holders(store)
         assert store.rebuild(write=False) == 0
 
+    def test_one_row_can_be_asked_for(self, store: Store) -> None:
+        for entries in _history(random.Random(7))[:30]:  # noqa: S311 - the same each time
+            assert all(store.append(entries))
+        store.append([entry("gone", 0), entry(HIDDEN + "h", 0)])
+        store.erase(tombstone("gone", 1))
+        for run in (*(f"r{number}" for number in range(14)), "gone", "nobody", HIDDEN + "h", ""):
+            assert store.row(run) == scanning.row(store, run)
+
+    def test_entries_are_found_by_their_places(self, store: Store) -> None:
+        store.append([entry(run, seq, b"x") for run in ("a", "b") for seq in range(4)])
+        store.erase(tombstone("b", 4))
+        places = [("a", 3), ("b", 2), ("a", 1), ("a", 4), ("c", 0), ("b", 4)]
+        found = sorted(store.entries_at(places))
+        assert [(item.run, item.seq, item.body) for item in found] == [
+            ("a", 1, b""), ("a", 3, b""), ("b", 4, b"")
+        ]  # fmt: skip
+        many = [("a", seq) for seq in range(-250, 250)]
+        assert [item.seq for item in sorted(store.entries_at(many))] == [0, 1, 2, 3]
+        assert store.entries_at([]) == []
+
     def test_statistics_are_those_of_the_journals(self, store: Store) -> None:
         for entries in _history(random.Random(4)):  # noqa: S311 - the same each time
             for item in entries:
                 assert all(store.append([item]))
         for since, until in ((0, _AFTER), (_START, _START + 1), (_START, _START + _DAY)):
-            assert store.tally(since, until) == scanning.tally(
-                store, since // HOUR, -(-until // HOUR)
-            )
+            hours = since // HOUR, -(-until // HOUR)
+            for flow in (None, "f", "no such flow"):
+                expected = scanning.tally(store, *hours, flow)
+                assert store.tally(since, until, flow=flow) == expected
 
     def test_the_last_opened_run_is_listed_first(self, store: Store) -> None:
         for run, at in (("b", 2), ("a", 3), ("d", 1), ("c", 2)):

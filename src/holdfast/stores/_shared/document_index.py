@@ -14,7 +14,7 @@ from dataclasses import replace
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import Position, RunHead, Tally
 from holdfast.model import Entry
-from holdfast.scanning import summed
+from holdfast.scanning import of_hours
 from holdfast.store import PAGE, RunFilter, hours
 from holdfast.stores._shared.document_store import DocumentStore
 from holdfast.stores._shared.documents import TRIES, new_version
@@ -75,6 +75,9 @@ class IndexedDocumentStore(DocumentStore):
             before = page[-1][0].position
         return found[:limit]
 
+    def row(self, run: str) -> RunHead | None:
+        return self._row(run) if self._ready() else super().row(run)
+
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
@@ -93,16 +96,17 @@ class IndexedDocumentStore(DocumentStore):
             return super().counts(where)
         return dict(Counter(row.status for row in self._rows(where)))
 
-    def tally(self, since: int, until: int) -> list[Tally]:
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
         self._check_open()
+        first, end = hours(since, until)
         found: list[Tally] = []
-        for hour, flow, numbers in self._hours(*hours(since, until)):
+        for hour, its, numbers in self._hours(first, end):
             for name, n in numbers.items():
                 kind, what, bucket = name.split("_")
                 if kind == "n":
                     total = numbers.get(f"t_{what}_{bucket}", 0)
-                    found.append(Tally(hour, flow, what, int(bucket), n, total))
-        return summed(found)
+                    found.append(Tally(hour, its, what, int(bucket), n, total))
+        return of_hours(found, first, end, flow)
 
     def rebuild(self, *, write: bool = True) -> int:
         self._check_open()

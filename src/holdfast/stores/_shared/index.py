@@ -23,6 +23,8 @@ _NEWEST: Final = "ORDER BY h.opened DESC, h.run DESC"
 FEW: Final = 5000
 """So many rows can be looked through at once."""
 
+_AT_ONCE: Final = 100
+
 _PLAIN: Final = frozenset({"status", "flow", "statuses"})
 
 
@@ -67,6 +69,20 @@ class IndexedTableStore(TableStore):
             for row in self._rows(query, page.parameters)
         ]
 
+    def row(self, run: str) -> RunHead | None:
+        query = f"SELECT {_ROW} FROM {self._index}run_heads AS h WHERE h.run = {self._mark}"  # noqa: S608
+        found = self._rows(query, (run,))
+        return as_head(found[0]) if found else None
+
+    def entries_at(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
+        found: list[Entry] = []
+        for at in range(0, len(places), _AT_ONCE):
+            page = places[at : at + _AT_ONCE]
+            each = " OR ".join([f"(e.run = {self._mark} AND e.seq = {self._mark})"] * len(page))
+            query = f"SELECT {NO_BODY}, {self._empty} FROM {self._entries} AS e WHERE {each}"  # noqa: S608
+            found += self._found(query, [value for place in page for value in place])
+        return found
+
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
@@ -103,15 +119,19 @@ class IndexedTableStore(TableStore):
             if n and (wanted is None or status in wanted)
         }
 
-    def tally(self, since: int, until: int) -> list[Tally]:
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
+        of_flow = "" if flow is None else f" AND t.flow = {self._mark}"
         query = (
-            "SELECT t.hour, t.flow, t.what, t.bucket, t.n, t.total "  # noqa: S608
+            "SELECT t.hour, t.what, t.bucket, sum(t.n), sum(t.total) "  # noqa: S608
             f"FROM {self._index}run_tally AS t WHERE t.hour >= {self._mark} "
-            f"AND t.hour < {self._mark} AND t.n <> 0 ORDER BY t.hour, t.flow, t.what, t.bucket"
+            f"AND t.hour < {self._mark}{of_flow} GROUP BY t.hour, t.what, t.bucket "
+            "ORDER BY t.hour, t.what, t.bucket"
         )
+        values = [*hours(since, until), *([] if flow is None else [flow])]
         return [
-            Tally(hour, flow, what, bucket, int(n), int(total))
-            for hour, flow, what, bucket, n, total in self._rows(query, hours(since, until))
+            Tally(hour, flow or "", what, bucket, int(n), int(total))
+            for hour, what, bucket, n, total in self._rows(query, values)
+            if n
         ]
 
     def _page(self, where: RunFilter, before: Position | None, limit: int) -> Query:

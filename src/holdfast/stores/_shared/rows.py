@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences
 from holdfast.model import Entry
-from holdfast.scanning import due_among, due_order, summed
+from holdfast.scanning import due_among, due_order, of_hours, summed
 from holdfast.store import RunFilter, hours
 
 
@@ -89,10 +89,9 @@ class Rows:
         rows = self._rows.values()
         return dict(Counter(row.status for row in rows if where.lists(row, head_of(row.run))))
 
-    def tally(self, since: int, until: int) -> list[Tally]:
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
         """As `Store.tally`."""
-        first, end = hours(since, until)
-        return summed(row for row in self._statistics() if first <= row.hour < end)
+        return of_hours(self._statistics(), *hours(since, until), flow)
 
     def now(self) -> list[Tally]:
         """The numbers of runs by flow and status."""

@@ -15,7 +15,7 @@ import ormsgpack
 
 from holdfast.heads import Position, RunHead, Tally, change_of, fold
 from holdfast.model import Entry, Status
-from holdfast.scanning import due_among, summed
+from holdfast.scanning import due_among, of_hours
 from holdfast.store import PAGE, RunFilter, Store, hours
 from holdfast.stores.redis import index_scripts
 from holdfast.stores.redis.keys import SHARDS, Keys, seq_text
@@ -67,6 +67,10 @@ class IndexedStore(Store):
                 break
         return found[:limit]
 
+    def row(self, run: str) -> RunHead | None:
+        self._link.check_open()
+        return next((row for _, row in self._look([run])), None)
+
     def due(
         self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
     ) -> list[RunHead]:
@@ -112,7 +116,7 @@ class IndexedStore(Store):
                     counted[status] += int(number)
         return dict(+counted)
 
-    def tally(self, since: int, until: int) -> list[Tally]:
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
         first, end = hours(since, until)
         found: list[Tally] = []
         for shard, stored in enumerate(self._counted()):
@@ -123,7 +127,7 @@ class IndexedStore(Store):
                 keys = [self._keys.of_shard(shard, b"t:%d" % day) for day in days[at : at + PAGE]]
                 for numbers in self._link.commands([("HGETALL", key) for key in keys]):
                     found += _tallies(dict(_pairs(numbers)))
-        return summed(each for each in found if first <= each.hour < end)
+        return of_hours(found, first, end, flow)
 
     def rebuild(self, *, write: bool = True) -> int:
         known: set[str] = set()
