@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from holdfast.engine.effects import Call
     from holdfast.engine.engine import Engine
     from holdfast.engine.handle import RunHandle
-    from holdfast.engine.options import NewRun, Resume, RunOptions
+    from holdfast.engine.options import NewRun, Resume, RunNames, RunOptions
+    from holdfast.engine.working.listing import WorkerInfo
+    from holdfast.engine.working.worker import WorkerEvent
     from holdfast.evidence import (
         Evidence,
         EvidencePack,
@@ -72,6 +74,7 @@ __all__ = [
     "Retention",
     "RunHandle",
     "RunInfo",
+    "RunNames",
     "RunOptions",
     "Stats",
     "Status",
@@ -79,6 +82,8 @@ __all__ = [
     "Store",
     "SyncCheckpointer",
     "VerificationStatus",
+    "WorkerEvent",
+    "WorkerInfo",
     "current_step",
     "durable",
     "new_id",
@@ -99,7 +104,9 @@ _WHERE: Final = {
     "engine.effects": ("Call",),
     "engine.engine": ("Engine",),
     "engine.handle": ("RunHandle",),
-    "engine.options": ("NewRun", "Resume", "RunOptions"),
+    "engine.options": ("NewRun", "Resume", "RunNames", "RunOptions"),
+    "engine.working.listing": ("WorkerInfo",),
+    "engine.working.worker": ("WorkerEvent",),
     "engine.context": ("StepInfo", "current_step", "now", "random", "state_of", "uuid"),
     "evidence": (
         "Evidence",

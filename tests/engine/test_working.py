@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.engine.working.worker import Work
+from holdfast.engine.working.worker import WorkerEvent
 from holdfast.workflow import step, workflow
 from tests.faults import FakeClock
 from tests.holders import as_another_process, dying
@@ -104,7 +104,10 @@ def test_a_run_can_be_submitted_for_later(url: str) -> None:
         ({"delay": "1h"}, "timedelta or a number"),
         ({"at": "tomorrow"}, "a datetime"),
         ({"delay": 1, "at": datetime.now(UTC)}, "not both"),
-        ({"labels": {"a=b": "c"}}, "label"),
+        ({"labels": {"a=b": "c"}}, "name of a label"),
+        ({"labels": {"": "c"}}, "name of a label"),
+        ({"timeout": 3}, "worker's engine, Engine\\(store, timeout=...\\)"),
+        ({"resume": True}, "submit has no option 'resume'"),
         ({"labels": {"a": 1}}, "label"),
         ({"labels": ["a"]}, "labels must be a mapping"),
         ({"labels": {str(n): "x" for n in range(21)}}, "20 labels"),
@@ -126,11 +129,12 @@ def test_what_can_not_be_submitted_says_why_and_leaves_nothing(options: Any, wor
     ("options", "words"),
     [
         ({"at_once": 0}, "at_once must be"),
-        ({"at_once": 2.5}, "number of runs"),
+        ({"at_once": 2.5}, "at_once must be an int"),
         ({"drain": -1}, "drain must be"),
         ({"drain": "soon"}, "number of seconds"),
-        ({"per_flow": {"job": 0}}, "limit of 'job' is 1 to"),
-        ({"per_flow": {"job": "2"}}, "number of runs"),
+        ({"per_flow": {"job": 0}}, "limit of 'job' must be between"),
+        ({"per_flow": {"job": "2"}}, "limit of 'job' must be an int"),
+        ({"per_flow": ["job"]}, "a mapping such as"),
         ({"per_flow": {"jbo": 2}}, "jbo"),
     ],
 )
@@ -180,11 +184,11 @@ def test_a_run_whose_code_is_missing_here_stays_for_other_workers(
     async def main() -> None:
         async with hf.Engine(kept_url) as engine:
             await engine.submit(newer(1), run_id="r")
-        told: list[Work] = []
+        told: list[WorkerEvent] = []
         async with hf.Engine(kept_url, flows=[job]) as engine:
             assert await engine.work(until_idle=True, listener=told.append) == 0
             assert await engine.status("r") == hf.Status.SUBMITTED
-        assert [(work.what, work.run_id) for work in told] == [("refused", "r")]
+        assert [(event.event, event.run_id) for event in told] == [("refused", "r")]
         async with hf.Engine(kept_url, flows=[newer]) as engine:
             assert await engine.work(until_idle=True) == 1
 
@@ -348,7 +352,7 @@ def test_what_is_not_finished_in_time_is_left_to_other_workers(kept_url: str) ->
         told: list[str] = []
         async with hf.Engine(kept_url, flows=[flow]) as engine:
             await engine.submit(flow(), run_id="r")
-            listen = lambda work: told.append(work.what)  # noqa: E731
+            listen = lambda event: told.append(event.event)  # noqa: E731
             worker = asyncio.create_task(engine.work(stop=stop, drain=0.05, listener=listen))
             await begun.wait()
             stop.set()
@@ -371,21 +375,21 @@ def test_a_failed_run_is_told_and_not_tried_again(url: str) -> None:
         await fails()
 
     async def main() -> None:
-        told: list[Work] = []
+        told: list[WorkerEvent] = []
         async with hf.Engine(url, flows=[flow]) as engine:
             handle = await engine.submit(flow(), run_id="r")
             assert await engine.work(until_idle=True, listener=told.append) == 1
             assert await engine.work(until_idle=True) == 0
             with pytest.raises(hf.StepFailedError):
                 await handle
-        assert [work.what for work in told] == ["began", "failed"]
+        assert [event.event for event in told] == ["began", "failed"]
         assert "no" in told[-1].detail
 
     asyncio.run(main())
 
 
 def test_a_listener_that_fails_stops_no_worker(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    def listener(work: Work) -> None:
+    def listener(event: WorkerEvent) -> None:
         raise RuntimeError("deaf")
 
     async def main() -> None:

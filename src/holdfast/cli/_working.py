@@ -15,7 +15,7 @@ from holdfast.cli import _show
 from holdfast.cli._drawing import LiveBlock, Text, columns, wants_color
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
-from holdfast.engine.working.worker import Work
+from holdfast.engine.working.worker import WorkerEvent
 from holdfast.kernel.core import Core
 
 _STOPPED: Final = ("completed", "failed", "cancelled", "paused", "left")
@@ -42,17 +42,17 @@ class Progress:
         self.under_way: dict[str, tuple[str, float]] = {}  # by run: its flow, and since when
         self.refused: set[str] = set()  # runs that could not be claimed or saved
 
-    def note(self, work: Work) -> None:
+    def note(self, event: WorkerEvent) -> None:
         """A run began or stopped."""
-        if work.what == "began":
-            self.under_way[work.run_id] = work.flow, time.monotonic()
-            self.refused.discard(work.run_id)
+        if event.event == "began":
+            self.under_way[event.run_id] = event.flow, time.monotonic()
+            self.refused.discard(event.run_id)
             return
-        self.under_way.pop(work.run_id, None)
-        if work.what in _STOPPED:
-            self.counts[work.what] += 1
+        self.under_way.pop(event.run_id, None)
+        if event.event in _STOPPED:
+            self.counts[event.event] += 1
         else:
-            self.refused.add(work.run_id)
+            self.refused.add(event.run_id)
 
     @property
     def failed(self) -> bool:
@@ -79,10 +79,10 @@ class Lines:
         process = this_process()
         self._print("working", {"host": process.host, "pid": process.pid, **plan._asdict()})
 
-    def tell(self, work: Work) -> None:
+    def tell(self, event: WorkerEvent) -> None:
         """A run began or stopped."""
-        facts = work._asdict() | {"seconds": round(work.seconds, 3)}
-        self._print(facts.pop("what"), facts)
+        facts = event._asdict() | {"seconds": round(event.seconds, 3)}
+        self._print(facts.pop("event"), facts)
 
     def drain(self, signal: str, seconds: float) -> None:
         """The worker was told to stop, and lets its runs finish."""
@@ -135,10 +135,10 @@ class Table:
         self._say(line)
         self._say(_show.cell(f"executes {', '.join(plan.flows)}: {plan.at_once} at once{limits}"))
 
-    def tell(self, work: Work) -> None:
+    def tell(self, event: WorkerEvent) -> None:
         """A run began or stopped."""
-        if work.what == "failed":
-            self._say(_show.cell(f"✗ {work.run_id}  {work.detail}", "red"))
+        if event.event == "failed":
+            self._say(_show.cell(f"✗ {event.run_id}  {event.detail}", "red"))
         self._news.set()
 
     def drain(self, signal: str, seconds: float) -> None:

@@ -13,7 +13,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.engine.effects import Call
 from holdfast.engine.engine import Engine
 from holdfast.engine.handle import RunHandle
-from holdfast.engine.options import NewRun
+from holdfast.engine.options import RunNames
 from holdfast.engine.resume.activity import activity_of
 from holdfast.errors import CheckpointNotFoundError, HoldfastError
 from holdfast.model import check_id
@@ -64,7 +64,7 @@ def command(
     name = new_id() if run_id is None else check_id("run_id", run_id)
     if thread is None and wanted.threaded:
         thread = name
-    options = NewRun(
+    options = RunNames(
         run_id=name, thread_id=thread, owner=owner, labels=_options.parse_labels(labels)
     )
     handle, info, due = asyncio.run(_submit(session, call, options, delay, at))
@@ -90,7 +90,7 @@ def command(
 async def _submit(
     session: Session,
     call: Call[Any],
-    options: NewRun,
+    options: RunNames,
     delay: timedelta | None,
     at: datetime | None,
 ) -> tuple[RunHandle[Any], RunInfo, datetime | None]:

@@ -21,7 +21,7 @@ from holdfast.cli._session import Session, as_command
 from holdfast.cli._working import Lines, Plan, Progress, Table
 from holdfast.engine.engine import Engine
 from holdfast.engine.working.permits import MOST as MOST_PER_FLOW
-from holdfast.engine.working.worker import MOST_AT_ONCE, Work
+from holdfast.engine.working.worker import MOST_AT_ONCE, WorkerEvent
 from holdfast.urls import masked
 
 _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to others
@@ -137,9 +137,9 @@ async def _work(
     live = not session.json and is_live(sys.stdout)
     display = Table(progress) if live else Lines(progress, stop.set)
 
-    def listen(work: Work) -> None:
-        progress.note(work)
-        display.tell(work)
+    def listen(event: WorkerEvent) -> None:
+        progress.note(event)
+        display.tell(event)
 
     def drain(number: int) -> None:
         stop.set()

@@ -121,7 +121,11 @@ class Controls(Door):
             return await core.off_loop(lambda: recovery.orphans(core))
 
     async def workers(self) -> list[WorkerInfo]:
-        """The processes that execute runs of this store, or would: alive, as far as is known."""
+        """The processes that execute runs of this store, or wait for some. Writes nothing.
+
+        Includes dead ones until others have taken their slots, and processes that are no workers
+        while they hold runs.
+        """
         with self._opened.use() as core:
             return await core.off_loop(partial(list_workers, core))
 

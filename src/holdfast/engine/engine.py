@@ -21,8 +21,8 @@ from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow, Registry, as_flow
 from holdfast.engine.handle import EventLog, RunHandle, Started
 from holdfast.engine.holding.slots import DEAD_AFTER
-from holdfast.engine.launcher import Launcher, take
-from holdfast.engine.options import NewRun, Resume, RunOptions
+from holdfast.engine.launcher import Launcher, check_names, take, take_call
+from holdfast.engine.options import NewRun, Resume, RunNames, RunOptions
 from holdfast.engine.resume import recovery
 from holdfast.engine.run.loop import Run
 from holdfast.engine.signatures import shows
@@ -205,23 +205,24 @@ class Engine(Controls):
 
     # --- workers
 
-    @shows(NewRun)
+    @shows(RunNames)
     async def submit(
         self,
         call: Call[R],
         *,
         delay: timedelta | float | None = None,
         at: datetime | None = None,
-        **options: Unpack[NewRun],
+        **options: Unpack[RunNames],
     ) -> RunHandle[R]:
-        """Record a run for a worker to execute, after a `delay` or `at` a moment if given.
+        """Record a run for a worker to execute: now, after a `delay` (seconds), or `at` a moment.
 
-        Returns when that is durable. Awaiting the handle waits for a worker. Submitting the same
-        call under the same `run_id` again changes nothing, and `new` of the handle is False then.
-        Raises `RunExistsError` if the id is taken by a run of another flow, and
-        `InputMismatchError` if by one with other inputs.
+        Returns when that is durable. Awaiting the handle waits until a worker has executed the run,
+        with the options of the worker's engine. Submitting the same call under the same `run_id`
+        again changes nothing; `new` of the handle is False then. Raises `RunExistsError` if the id
+        is taken by a run of another flow, and `InputMismatchError` if by one with other inputs.
         """
-        take("submit", call, options)
+        take_call("submit", call)
+        check_names("submit", options)
         first = pause_before(delay, at)
         with self._opened.use() as core:
             run_id, new = await self._launcher.submit(core, call, options, first)
@@ -237,15 +238,18 @@ class Engine(Controls):
         stop: asyncio.Event | None = None,
         listener: Listener | None = None,
     ) -> int:
-        """Execute the runs of these flows, or of all that this engine knows, that nobody executes.
+        """Be a worker: execute the runs of these flows, or of all known ones, that nobody executes.
 
-        Those are runs that were submitted, whose sleep or deadline is over, that were answered, and
-        that a process left or died with. Up to `at_once` are executed here, and of each flow in
-        `per_flow` so many by all workers of the store together. It ends when `stop` is set; without
-        one, at SIGTERM or Ctrl-C in the main thread; with `until_idle`, when nothing is left to
-        do. Then runs may finish for `drain` seconds, and the rest is left to other workers.
+        Those are runs that were submitted, that were answered, whose sleep, retry delay or deadline
+        is over, and whose process died or left them. `at_once` is how many runs it executes at a
+        time; `per_flow` limits by flow how many all workers of the store together execute.
 
-        Returns how many runs it has executed. `listener` is told of each.
+        It works until `stop` is set, or until SIGTERM or Ctrl-C if there is no `stop` and this is
+        the main thread; with `until_idle`, at most until nothing is left to do. Runs that are under
+        way then may finish for `drain` seconds; those that don't are left to other workers.
+
+        Returns how many runs it executed. `listener` is called with a `WorkerEvent` whenever
+        it begins, stops executing or refuses a run.
         """
         limits = WorkOptions(at_once, per_flow or {}, drain, until_idle).check()
         for flow in flows:

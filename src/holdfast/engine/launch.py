@@ -135,8 +135,9 @@ async def submit(
 ) -> bool:
     """Open a new run that a worker is to execute from this moment on, durably.
 
-    Returns False if a run of this id was begun with these inputs before: it will do. Raises `RunExistsError` for one of
-    another flow, `InputMismatchError`, and `SerializeError` or `ReviveError` for the inputs.
+    Returns False if this flow has a run of this id with these inputs already. Raises
+    `RunExistsError` for one of another flow, `InputMismatchError`, and `SerializeError` or
+    `ReviveError` for the inputs.
     """
     opening = _Opening(core, make, run_id, inputs, link)
     try:
@@ -203,8 +204,10 @@ def _checked_labels(labels: Mapping[str, str]) -> dict[str, str] | None:
     if len(given) > _MOST_LABELS:
         raise ValueError(f"a run may have {_MOST_LABELS} labels, not {len(given)}")
     for name, value in given.items():
-        if not isinstance(name, str) or not isinstance(value, str) or "=" in name:
-            raise TypeError(f"a label is a text and its name has no '=', not {name!r}: {value!r}")
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"a label is a text, and so is its name, not {name!r}: {value!r}")
+        if not name or "=" in name:
+            raise ValueError(f"the name of a label is not empty and has no '=', not {name!r}")
         check_id("label", f"{name}={value}")
     return dict(given) or None
 

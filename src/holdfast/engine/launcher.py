@@ -21,7 +21,7 @@ from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.observing import look_again_within, refuse_if_held
 from holdfast.engine.holding.slots import DEAD_AFTER
 from holdfast.engine.launch import Link, Prepared, Recorded
-from holdfast.engine.options import NewRun, Options, Resume, RunOptions, Strategy
+from holdfast.engine.options import NewRun, Options, Resume, RunNames, RunOptions, Strategy
 from holdfast.engine.run.loop import Run
 from holdfast.engine.threads import look_at
 from holdfast.engine.timers import Sleep
@@ -119,14 +119,14 @@ class Launcher:
                     raise  # otherwise someone else has just opened it: resume it, or wait for it
 
     async def submit(
-        self, core: Core, call: Call[Any], given: NewRun, first: Sleep
+        self, core: Core, call: Call[Any], given: RunNames, first: Sleep
     ) -> tuple[str, bool]:
         """Open the run of a call for a worker, to be executed after a pause.
 
         Returns its id, and whether it is new.
         """
         self.flows.add(call.flow)
-        how, run_id = self.options(call.flow, given), given.get("run_id")
+        how, run_id = self.options(call.flow, {}), given.get("run_id")
         run_id = new_id() if run_id is None else run_id
         due = first.wakes_at(core.journals.clock.now())
         make, link = call.flow.program, _link(call, given)
@@ -258,7 +258,7 @@ class Launcher:
                     raise
 
 
-def _link(call: Call[Any], given: NewRun) -> Link:
+def _link(call: Call[Any], given: RunNames) -> Link:
     """What the run of a call belongs to."""
     thread, labels = given.get("thread_id"), given.get("labels")
     if thread is not None:
@@ -307,6 +307,23 @@ def _look_again(core: Core, flow: Flow[Any], run_id: str) -> None:
 
 def take(verb: str, call: Call[Any], options: NewRun) -> None:
     """The call is used now. Raises `TypeError` for anything else, and for unknown options."""
+    take_call(verb, call)
+    check_options(verb, options, (*NewRun.__annotations__, "resume"))
+
+
+def check_names(verb: str, options: RunNames) -> None:
+    """Raise `TypeError` for options that say more than what a run is called."""
+    for name in options:
+        if name in RunOptions.__annotations__:
+            raise TypeError(
+                f"{verb} has no option {name!r}, because a worker executes the run: give it to the "
+                f"worker's engine, Engine(store, {name}=...)"
+            )
+    check_options(verb, options, RunNames.__annotations__)
+
+
+def take_call(verb: str, call: Call[Any]) -> None:
+    """The call is used now. Raises `TypeError` for anything else."""
     if isinstance(call, Flow):
         raise TypeError(
             f"{call!r} is a flow: call it with its inputs, engine.{verb}({call.name}(...))"
@@ -317,4 +334,3 @@ def take(verb: str, call: Call[Any], options: NewRun) -> None:
         raise TypeError(
             f"engine.{verb} takes the call of a flow, such as report('Brest'), not {call!r}"
         )
-    check_options(verb, options, (*NewRun.__annotations__, "resume"))

@@ -68,13 +68,17 @@ class RunOptions(TypedDict, total=False):
     strict: bool
 
 
-class NewRun(RunOptions, total=False):
-    """Options of a new run: what it is called, to whom it belongs, and `labels` to find it by."""
+class RunNames(TypedDict, total=False):
+    """What a new run is called, to whom it belongs, and `labels` to find it by."""
 
     run_id: str | None
     thread_id: str | None
     owner: str | None
     labels: Mapping[str, str] | None
+
+
+class NewRun(RunOptions, RunNames, total=False):
+    """Options of a new run: how it is executed, and what it is called."""
 
 
 class Resume(RunOptions, total=False):

@@ -44,7 +44,7 @@ class Sleep:
                 raise TypeError("sleep takes one duration, or days=, hours=, minutes= and seconds=")
             duration = timedelta(**parts)
         if (duration is None) == (until is None):
-            raise TypeError("sleep needs a duration, such as days=3, or until= a moment")
+            raise TypeError("sleep needs either a duration, such as days=3, or until= a moment")
         if until is not None and not isinstance(until, datetime):
             raise TypeError(f"until must be a datetime, not {until!r}")
         self.seconds = None if duration is None else seconds_of("sleep", duration)

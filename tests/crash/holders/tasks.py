@@ -18,7 +18,7 @@ from unittest import mock
 import holdfast as hf
 from holdfast.engine.effects import Call
 from holdfast.engine.run import execute as run_execute
-from holdfast.engine.working.worker import Work
+from holdfast.engine.working.worker import WorkerEvent
 from tests import faults
 from tests.crash.holders import flows, storm
 from tests.crash.holders.oracle import note
@@ -159,8 +159,8 @@ async def submit(engine: hf.Engine, *, flow: str, runs: dict[str, Sequence[Any]]
 async def work(engine: hf.Engine, *, leave_after: float = 10.0, **options: Any) -> None:
     """A worker, until SIGTERM."""
 
-    def told(work: Work) -> None:
-        note(work.what, work.run_id, flow=work.flow, detail=work.detail)
+    def told(event: WorkerEvent) -> None:
+        note(event.event, event.run_id, flow=event.flow, detail=event.detail)
 
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -15,6 +15,7 @@ import holdfast as hf
 from holdfast.integrations.dask import runs, submit
 from holdfast.integrations.dask.flows import FlowName, name_of
 from holdfast.integrations.dask.places import resolved
+from holdfast.store import RunFilter
 from holdfast.workflow import workflow
 from tests.integrations.dask import flows
 from tests.integrations.dask.conftest import kill
@@ -32,10 +33,12 @@ def lines(path: Path) -> list[str]:
 
 
 def test_a_worker_executes_the_run_and_its_result_comes_back(client: Client, url: str) -> None:
-    future = submit(client, flows.survey(Port("Brest")), run_id="brest", store=url)
+    call, labels = flows.survey(Port("Brest")), {"team": "blue"}
+    future = submit(client, call, run_id="brest", store=url, labels=labels)
     assert future.result() == Port("Brest", 3.0)
     with hf.SyncCheckpointer(url) as cp:
         (info,) = cp.runs()
+        assert cp.store.listed(RunFilter(labels=("team=blue",)))
         assert (info.run_id, info.status, info.flow) == ("brest", "completed", "survey")
 
 

@@ -84,6 +84,7 @@ async def report(place: str) -> str:
         await parallel(fetch("a"), publish("b"), flaky(1)), tuple[list[float], int, str | None]
     )
     assert_type(await parallel(*[fetch(p) for p in "ab"]), tuple[list[float], ...])
+    await hf.sleep(days=1)
     assert_type(await hf.durable(in_tasks(place)), tuple[list[float], int])
     assert_type(await hf.durable(in_tasks(place), name="tasks"), tuple[list[float], int])
     hf.durable(in_tasks)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
@@ -152,7 +153,15 @@ def script(engine: hf.Engine) -> None:
     assert_type(engine.run_sync(app(Chat()), thread_id="t"), Chat)
     assert_type(engine.run_sync(pipeline(1)), PipelineResult)
     assert_type(engine.start_sync(other("a")).result(), int)
+    assert_type(engine.submit_sync(other("a")), hf.RunHandle[int])
+    assert_type(engine.work_sync(other, until_idle=True), int)
+    hf.sleep(weeks=1)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
+    engine.submit_sync(other("a"), timeout=3)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     assert_type(engine.resume_sync("a", flow=report), str)
+
+
+def hears(event: hf.WorkerEvent) -> None:
+    assert_type(event.seconds, float)
 
 
 async def main(engine: hf.Engine) -> None:
@@ -163,6 +172,11 @@ async def main(engine: hf.Engine) -> None:
     assert_type(await run, str)
     assert_type(await run.status(), hf.Status)
     assert_type(engine.stream(report("Brest")), Stream)
+    submitted = await engine.submit(report("Brest"), run_id="a", delay=60, labels={"team": "ops"})
+    assert_type(submitted, hf.RunHandle[str])
+    assert_type(submitted.new, bool)
+    assert_type(await engine.work(report, per_flow={"report": 2}, listener=hears), int)
+    assert_type(await engine.workers(), list[hf.WorkerInfo])
     assert_type(await engine.resume("a", flow=report), str)
     assert_type(await engine.resume("a"), Any)
     assert_type(await engine.get("a", report), str)

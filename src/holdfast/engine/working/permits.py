@@ -27,12 +27,17 @@ MOST: Final = 1000
 
 def check_limits(limits: Mapping[str, int]) -> dict[str, int]:
     """Limits by flow, checked. Raises `TypeError` and `ValueError`."""
+    given: object = limits
+    if not isinstance(given, Mapping):
+        raise TypeError(f"per_flow is a mapping such as {{'digest': 2}}, not {given!r}")
     for flow, limit in limits.items():
         check_id("flow", flow)
         if isinstance(limit, bool) or not isinstance(limit, int):
-            raise TypeError(f"per_flow: the limit of {flow!r} is a number of runs, not {limit!r}")
+            raise TypeError(f"per_flow: the limit of {flow!r} must be an int, not {limit!r}")
         if not 1 <= limit <= MOST:
-            raise ValueError(f"per_flow: the limit of {flow!r} is 1 to {MOST} runs, not {limit}")
+            raise ValueError(
+                f"per_flow: the limit of {flow!r} must be between 1 and {MOST:,}, not {limit}"
+            )
     return dict(limits)
 
 

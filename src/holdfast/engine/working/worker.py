@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from holdfast.changes import Change
 from holdfast.engine import launch
@@ -56,12 +56,12 @@ class WorkOptions(NamedTuple):
         """Raise `TypeError` or `ValueError` for limits that can't be."""
         at_once: object = self.at_once
         if isinstance(at_once, bool) or not isinstance(at_once, int):
-            raise TypeError(f"at_once is a number of runs, not {at_once!r}")
+            raise TypeError(f"at_once must be an int, not {at_once!r}")
         if not 1 <= at_once <= MOST_AT_ONCE:
             raise ValueError(f"at_once must be between 1 and {MOST_AT_ONCE:,}, not {at_once}")
         drain: object = self.drain
         if isinstance(drain, bool) or not isinstance(drain, int | float):
-            raise TypeError(f"drain is a number of seconds, not {drain!r}")
+            raise TypeError(f"drain must be a number of seconds, not {drain!r}")
         if not 0 <= drain < math.inf:
             raise ValueError(f"drain must be 0 seconds or more, not {drain}")
         return self._replace(per_flow=check_limits(self.per_flow))
@@ -74,17 +74,22 @@ class WorkOptions(NamedTuple):
                 raise ValueError(f"per_flow limits {name!r}, but this worker executes {known}")
 
 
-class Work(NamedTuple):
-    """Something that a worker did: what its listener is told."""
+What = Literal["began", "completed", "failed", "cancelled", "paused", "left", "refused"]
+"""What happened: a run is `left` unfinished to others when the worker stops, and `refused` when it
+can't be executed here."""
 
-    what: str  # "began", "completed", "failed", "cancelled", "paused", "left" or "refused"
+
+class WorkerEvent(NamedTuple):
+    """What a worker tells its listener: that it began, stopped executing or refused a run."""
+
+    event: What
     run_id: str
     flow: str
-    seconds: float = 0.0
-    detail: str = ""
+    seconds: float = 0.0  # since it began
+    detail: str = ""  # the error, or until when the run is paused
 
 
-Listener = Callable[[Work], object]
+Listener = Callable[[WorkerEvent], object]
 
 
 class Worker:
@@ -327,10 +332,10 @@ class Worker:
             self._pauses = {run: p for run, p in self._pauses.items() if run in self._not_before}
         self._not_before[run_id] = now + seconds
 
-    def _tell(self, what: str, one: Candidate, began: float, detail: str = "") -> None:
+    def _tell(self, what: What, one: Candidate, began: float, detail: str = "") -> None:
         if self._listener is not None:
             try:
-                self._listener(Work(what, one.run_id, one.flow, monotonic() - began, detail))
+                self._listener(WorkerEvent(what, one.run_id, one.flow, monotonic() - began, detail))
             except Exception:
                 log.exception("the listener of a worker failed")
 

@@ -21,7 +21,7 @@ from holdfast.engine.blocking import check_options
 from holdfast.engine.effects import Call
 from holdfast.engine.engine import Engine
 from holdfast.engine.holding.slots import DEAD_AFTER, check_dead_after
-from holdfast.engine.launcher import take
+from holdfast.engine.launcher import take_call
 from holdfast.engine.options import RunOptions
 from holdfast.errors import StoreURLError
 from holdfast.integrations.dask.flows import FlowName, name_of
@@ -33,10 +33,11 @@ R = TypeVar("R")
 
 
 class DaskRun(RunOptions, total=False):
-    """Options of `submit`: those of a run, and to whom it belongs."""
+    """Options of `submit`: those of a run, to whom it belongs, and `labels` to find it by."""
 
     thread_id: str | None
     owner: str | None
+    labels: Mapping[str, str] | None
 
 
 class _Sent(NamedTuple):
@@ -79,7 +80,7 @@ def submit(
     future, and so is what `Engine.run` raises. In both cases nothing was started.
     """
     check_options("submit", options, DaskRun.__annotations__)
-    take("submit", call, {})
+    take_call("submit", call)
     check_id("run_id", run_id)
     check_dead_after(dead_after)
     url = resolved(store)
