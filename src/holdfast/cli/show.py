@@ -25,7 +25,7 @@ _SOON: Final = timedelta(seconds=1)  # the same of what is to come
 _WORDS: Final = {
     "open": "began",
     "sleep": "waits in",
-    "claim": "taken over",
+    "claim": "claimed",
     "release": "released",
     "child": "child run",
     "decision": "decided",

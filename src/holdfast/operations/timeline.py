@@ -18,6 +18,8 @@ from holdfast.store import PAGE
 
 _WAITS: Final = (Kind.OPEN, Kind.SLEEP, Kind.FAIL, Kind.PAUSE)
 
+_WHY: Final = {"died": "its process died", "taken_over": "from a living process"}
+
 
 class Moment(NamedTuple):
     """One entry of a run's journal."""
@@ -124,6 +126,8 @@ def _note(core: Core, info: CheckpointInfo) -> str:
             return str(_value(core, info.entry).get("prompt", ""))
         case Kind.ANSWER:
             return f"by {meta.by}" if meta.by else ""
+        case Kind.CLAIM:
+            return _WHY.get(meta.why or "", "")
         case Kind.CANCEL if meta.begun:
             return "only a step that was begun"
         case Kind.REQUEST | Kind.CANCEL | Kind.PAUSE | Kind.RELEASE:
