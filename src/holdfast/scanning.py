@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def rows(store: Store) -> Iterator[tuple[RunHead, Entry]]:
     """The row of every run, with its head; of a damaged run, as far as it can be read."""
     for head in _heads(store):
-        entries, damaged = _readable(store, head.run)
+        entries, damaged = readable(store, head.run)
         found = fold(entries) or (glimpse(head) if damaged else None)
         if found is not None:
             yield found, head
@@ -41,7 +41,7 @@ def listed(
 
 def row(store: Store, run: str) -> RunHead | None:
     """`Store.row`."""
-    return None if run.startswith(HIDDEN) else fold(_readable(store, run)[0])
+    return None if run.startswith(HIDDEN) else fold(readable(store, run)[0])
 
 
 def entries_at(store: Store, places: Sequence[tuple[str, int]]) -> list[Entry]:
@@ -51,6 +51,11 @@ def entries_at(store: Store, places: Sequence[tuple[str, int]]) -> list[Entry]:
         page = store.read(run, after=seq - 1, limit=1, bodies=False)
         found += [entry for entry in page if entry.seq == seq]
     return found
+
+
+def fits(where: RunFilter, row: RunHead) -> bool:
+    """Whether a row matches, whatever type its head has."""
+    return where._replace(type=None).lists(row, None)  # type: ignore[arg-type]
 
 
 def due(store: Store, now: int, flows: Collection[str] | None, limit: int) -> list[RunHead]:
@@ -86,7 +91,7 @@ def counts(store: Store, where: RunFilter) -> dict[str, int]:
 
 def tally(store: Store, since: int, until: int, flow: str | None) -> list[Tally]:
     """`Store.tally`, for the hours from `since` on and before `until`."""
-    found = (each for head in _heads(store) for each in tallied(_readable(store, head.run)[0]))
+    found = (each for head in _heads(store) for each in tallied(readable(store, head.run)[0]))
     return of_hours(found, since, until, flow)
 
 
@@ -128,7 +133,7 @@ def _heads(store: Store) -> Iterator[Entry]:
         page = store.runs(after=page[-1].run)
 
 
-def _readable(store: Store, run: str) -> tuple[list[Entry], bool]:
+def readable(store: Store, run: str) -> tuple[list[Entry], bool]:
     """The entries of a run before the first that can't be read, and whether there is such a one."""
     found: list[Entry] = []
     try:

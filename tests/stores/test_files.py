@@ -69,7 +69,7 @@ def _new_files() -> Callable[[], Store]:
     return partial(FileStore, tempfile.mkdtemp(dir=_scratch))
 
 
-TestFilesAgainstADict = make_store_machine(_new_files).TestCase
+TestFilesAgainstADict = make_store_machine(_new_files, derived=True).TestCase
 TestFilesAgainstADict.settings = settings(
     max_examples=examples(10),
     stateful_step_count=25,

@@ -71,6 +71,7 @@ class StoreMachine(RuleBasedStateMachine):
     """Makes empty storage and returns what opens it; every example starts with one."""
 
     reopens = True
+    derived = False
     """Whether closing and opening again keeps what was stored."""
 
     def __init__(self) -> None:
@@ -200,7 +201,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(write=st.booleans())
     def rebuild(self, write: bool) -> None:
-        if keeps_index(self.store):
+        if self.derived:
+            assert self.store.rebuild(write=write) == 0
+        elif keeps_index(self.store):
             anew = {run: fold(self.model[run]) for run in self.rows}
             wrong = sum(row != anew[run] for run, row in self.rows.items())
             assert self.store.rebuild(write=write) == wrong
@@ -246,7 +249,8 @@ class StoreMachine(RuleBasedStateMachine):
     def _live_rows(self) -> Iterator[RunHead]:
         """The rows as the appends made them, or as what is left of the journals says."""
         for run, row in self.rows.items():
-            found = row if keeps_index(self.store) else fold(self.model[run])
+            kept = keeps_index(self.store) and not self.derived
+            found = row if kept else fold(self.model[run])
             if found is not None:
                 yield found
 
@@ -261,11 +265,16 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def make_store_machine(
-    new_storage: Callable[[], Opener], *, reopens: bool = True
+    new_storage: Callable[[], Opener], *, reopens: bool = True, derived: bool = False
 ) -> type[StoreMachine]:
     """A machine for one kind of store.
 
     `new_storage` makes empty storage and returns an opener of it, as every example needs its own.
+    A `derived` index is made from what is left of the journals, when it is asked.
     """
-    members = {"new_storage": staticmethod(new_storage), "reopens": reopens}
+    members = {
+        "new_storage": staticmethod(new_storage),
+        "reopens": reopens,
+        "derived": derived,
+    }
     return type("StoreMachine", (StoreMachine,), members)

@@ -157,8 +157,3 @@ class IndexedDocumentStore(DocumentStore):
         while rows := self._page(where, before, PAGE):
             yield from (row for row, _ in rows)
             before = rows[-1][0].position
-
-
-def fits(where: RunFilter, row: RunHead, head: Entry | None = None) -> bool:
-    """Whether a row matches, whatever type its head has."""
-    return where._replace(type=None).lists(row, head)  # type: ignore[arg-type]

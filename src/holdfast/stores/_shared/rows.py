@@ -9,7 +9,7 @@ from heapq import nsmallest
 
 from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences
 from holdfast.model import Entry
-from holdfast.scanning import due_among, due_order, of_hours, summed
+from holdfast.scanning import due_among, due_order, fits, of_hours, summed
 from holdfast.store import RunFilter, hours
 
 
@@ -26,10 +26,14 @@ class Rows:
     def change(self, change: RowChange) -> None:
         """RowChange a row, and the statistics."""
         before = self._rows.get(change.run)
-        for each in differences(before, change):
+        self.add(differences(before, change))
+        self.put(change.run, applied(before, change))
+
+    def add(self, found: Iterable[Tally]) -> None:
+        """Add to the statistics."""
+        for each in found:
             self._numbers[each[:4]] += each.n
             self._totals[each[:4]] += each.total
-        self.put(change.run, applied(before, change))
 
     def put(self, run: str, row: RunHead | None) -> None:
         """Replace a row, or remove it."""
@@ -58,7 +62,7 @@ class Rows:
         where: RunFilter,
         before: Position | None,
         limit: int,
-        head_of: Callable[[str], Entry],
+        head_of: Callable[[str], Entry | None],
     ) -> list[tuple[RunHead, Entry]]:
         """As `Store.listed`."""
         end = len(self._order) if before is None else bisect_left(self._order, before)
@@ -69,8 +73,9 @@ class Rows:
             opened, run = self._order[place]
             if where.since is not None and opened < where.since:
                 break
-            row, head = self._rows[run], head_of(run)
-            if where.lists(row, head):
+            row = self._rows[run]
+            head = head_of(run) if fits(where, row) else None
+            if head is not None and where.lists(row, head):
                 found.append((row, head._replace(body=b"")))
         return found
 
@@ -84,19 +89,23 @@ class Rows:
         found = (row.holder for row in self._rows.values())
         return dict(Counter(holder for holder in found if holder is not None))
 
-    def counts(self, where: RunFilter, head_of: Callable[[str], Entry]) -> dict[str, int]:
+    def counts(self, where: RunFilter, head_of: Callable[[str], Entry | None]) -> dict[str, int]:
         """As `Store.counts`."""
-        rows = self._rows.values()
-        return dict(Counter(row.status for row in rows if where.lists(row, head_of(row.run))))
+        found = (row for row in self._rows.values() if fits(where, row))
+        if where.type is not None:
+            heads = ((row, head_of(row.run)) for row in found)
+            found = (row for row, head in heads if head is not None and head.type == where.type)
+        return dict(Counter(row.status for row in found))
 
     def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
         """As `Store.tally`."""
-        return of_hours(self._statistics(), *hours(since, until), flow)
+        return of_hours(self.statistics(), *hours(since, until), flow)
 
     def now(self) -> list[Tally]:
         """The numbers of runs by flow and status."""
-        return summed(row for row in self._statistics() if row.hour == NOW)
+        return summed(row for row in self.statistics() if row.hour == NOW)
 
-    def _statistics(self) -> Iterable[Tally]:
+    def statistics(self) -> Iterable[Tally]:
+        """All numbers, of hours and of now."""
         for key, n in self._numbers.items():
             yield Tally(*key, n, self._totals[key])

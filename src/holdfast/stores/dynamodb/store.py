@@ -25,10 +25,10 @@ import ormsgpack
 
 from holdfast.changes import Change, poll_heads
 from holdfast.heads import Position, RunHead
-from holdfast.scanning import due_among
+from holdfast.scanning import due_among, fits
 from holdfast.store import PAGE, RunFilter, Survives
 from holdfast.stores._shared.document import Item, pack_row, unpack_row
-from holdfast.stores._shared.document_index import Row, fits
+from holdfast.stores._shared.document_index import Row
 from holdfast.stores._shared.documents import Swap
 from holdfast.stores._shared.fields import digits
 from holdfast.stores.dynamodb.table import DUE, NEWEST, Table, wire

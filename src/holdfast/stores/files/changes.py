@@ -14,21 +14,21 @@ from holdfast.stores.files import format as form
 from holdfast.stores.files import run as journal
 from holdfast.stores.files.root import Root, opened
 
-_TICK: Final = 2_000_000_000  # nanoseconds; file systems tell no finer, and some are that coarse
+TICK: Final = 2_000_000_000  # nanoseconds; file systems tell no finer, and some are that coarse
 
 
-class _Stamp(NamedTuple):
+class Stamp(NamedTuple):
     """When a directory was changed last and, if it may change again at the same time, its files."""
 
     changed: int
-    files: int | None
+    files: str | None  # how many there are, and the last name
 
 
 class _Mark(NamedTuple):
     """The number of changes, and the directories of all runs as they were then."""
 
     changes: bytes
-    runs: dict[str, _Stamp]
+    runs: dict[str, Stamp]
 
 
 def poll(root: Root, mark: object) -> tuple[object, list[Change]]:
@@ -38,21 +38,22 @@ def poll(root: Root, mark: object) -> tuple[object, list[Change]]:
     if before is not None and before.changes == changes:
         return before, []
     found: list[Change] = []
-    stamps: dict[str, _Stamp] = {}
+    stamps: dict[str, Stamp] = {}
     with root.open() as fd:
         known = before.runs if before is not None else {}
-        for name in _directories(fd):
+        for name in directories(fd):
             with suppress(FileNotFoundError):
-                stamp = _stamp(name, fd, known.get(name))
+                stamp = stamp_of(name, fd, known.get(name))
                 stamps[name] = stamp
                 if before is not None and stamp != known.get(name):
                     found += _changes(name, fd)
-                if stamp.files is not None and time.time_ns() - stamp.changed > _TICK:
+                if stamp.files is not None and time.time_ns() - stamp.changed > TICK:
                     stamps[name] = stamp._replace(files=None)
     return _Mark(changes, stamps), found
 
 
-def _directories(root: int) -> list[str]:
+def directories(root: int) -> list[str]:
+    """The names of the directories of runs."""
     with os.scandir(root) as places:
         return [
             place.name
@@ -61,13 +62,15 @@ def _directories(root: int) -> list[str]:
         ]
 
 
-def _stamp(name: str, root: int, known: _Stamp | None) -> _Stamp:
+def stamp_of(name: str, root: int, known: Stamp | None) -> Stamp:
+    """The stamp of a directory; with its files as long as the known one has them."""
     changed = os.stat(name, dir_fd=root, follow_symlinks=False).st_mtime_ns
-    recent = time.time_ns() - changed <= _TICK
+    recent = time.time_ns() - changed <= TICK
     if recent or (known is not None and known.changed == changed and known.files is not None):
         with opened(name, root) as run:
-            return _Stamp(changed, len(os.listdir(run)))  # noqa: PTH208 - by handle
-    return _Stamp(changed, None)
+            names = os.listdir(run)  # noqa: PTH208 - by handle
+            return Stamp(changed, f"{len(names)} {max(names, default='')}")
+    return Stamp(changed, None)
 
 
 def _changes(name: str, root: int) -> list[Change]:

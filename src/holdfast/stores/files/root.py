@@ -3,6 +3,7 @@
     root/.lock               held by the writer; contains the token of the last writer, and how
                              often runs were changed
     root/.tmp/PID-TOKEN/     temporary files of one open store, locked while its process lives
+    root/.heads              what was found out about the runs, for lists of them; see `index`
     root/RUN/                a run
 
 Nothing below the root is ever followed through a symbolic link.

@@ -38,7 +38,6 @@ from holdfast.store import (
     Behind,
     Form,
     RunFilter,
-    Store,
     StoreStats,
     Survives,
     outcomes,
@@ -50,6 +49,7 @@ from holdfast.stores._shared.journals import page_of, totals
 from holdfast.stores.files import changes
 from holdfast.stores.files import format as form
 from holdfast.stores.files import run as journal
+from holdfast.stores.files.index import IndexedFileStore
 from holdfast.stores.files.root import (
     Root,
     make_directory,
@@ -65,7 +65,7 @@ _FOR_GOOD: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _KNOWN_RUNS: Final = 50_000
 
 
-class FileStore(Store):
+class FileStore(IndexedFileStore):
     """Journals below one directory, for any number of threads and processes of one machine.
 
     The directory is made if it is missing, readable by its owner only.
@@ -74,11 +74,11 @@ class FileStore(Store):
     form: ClassVar[Form] = "readable"
 
     def __init__(self, path: str | os.PathLike[str], *, lock_seconds: float = LOCK_SECONDS) -> None:
+        super().__init__()
         self.path = Path(path).absolute()
         self.url = f"file://{self.path}"
         self._closed = False
-        # The heads are right while nobody else has changed the store, which the lock tells us.
-        # Then an append need not list the run's directory.
+        # Right while nobody else has changed the store, which the lock tells us.
         self._heads: dict[str, _Head] = {}
         self._settled: set[str] = set()  # runs whose directory is known to be durable
         try:
@@ -188,6 +188,7 @@ class FileStore(Store):
 
     def close(self) -> None:
         if not self._closed:
+            self._close_index()
             self._closed = True
             self._root.close()
 
