@@ -10,8 +10,9 @@ SCHEDULES ?= 1000000
 # Tests wait for the disk as often as for a processor: two workers for each core.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
 PYTEST := $(BIN)/python -m pytest --dist worksteal
-REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager events evidence store stores \
-	documents.maverick documents.iamodules documents.flowgraph integrations.dask testing) \
+REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager events evidence \
+	engine.controls engine.door store stores changes heads integrations.dask testing \
+	documents.maverick documents.iamodules documents.flowgraph) \
 	'!holdfast.stores._' '!holdfast.testing._'
 # What differs between Pythons: values, and how code is called.
 EVERY_PYTHON := tests/codec tests/golden tests/kernel tests/operations/test_inputs.py \

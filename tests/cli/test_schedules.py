@@ -85,7 +85,7 @@ def test_a_cron_line_that_is_run_twice_makes_one_run(place: Path) -> None:
     assert run.run_id == f"digest-{TODAY}"
     assert printed == [
         f"{run.run_id} submitted\n",
-        f"{run.run_id} was submitted before and is submitted; nothing was changed\n",
+        f"{run.run_id} exists already (submitted); nothing was changed\n",
     ]
 
 

@@ -31,7 +31,7 @@ def test_the_same_submission_again_changes_nothing(cli: Cli) -> None:
     done = cli(*again)
     assert (done.code, done.out) == (
         0,
-        "etl was submitted before and is submitted; nothing was changed\n",
+        "etl exists already (submitted); nothing was changed\n",
     )
     cli("worker", "--flow", "jobs:etl", "--until-idle")
     done = cli(*again, "--json")

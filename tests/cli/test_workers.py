@@ -268,7 +268,7 @@ def test_workers_are_listed_with_what_they_do(cli: Cli) -> None:
         assert (found["state"], found["flows"], found["at_once"]) == ("alive", ["etl", "slow"], 7)
         wait_until(lambda: cli("workers", "--json").lines[0]["runs"] == 1)
         table = cli("workers").out.splitlines()
-        assert table[0].split() == ["HOST", "PID", "STATE", "FLOWS", "RUNS", "OF", "LAST", "BEAT", "NOTE"]  # fmt: skip
+        assert table[0].split() == ["HOST", "PID", "STATE", "FLOWS", "RUNS", "MAX", "LAST", "BEAT", "NOTE"]  # fmt: skip
         assert re.search(rf"{started.process.pid}  alive  etl, slow\s+1\s+7  ", table[1])
         started.send(signal.SIGKILL)
         started.end()

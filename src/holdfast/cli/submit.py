@@ -78,7 +78,7 @@ def command(
 
     def draw() -> None:
         if not handle.new:
-            _show.say(f"{handle.id} was submitted before and is {info.status}; nothing was changed")
+            _show.say(f"{handle.id} exists already ({info.status}); nothing was changed")
             return
         later = delay is not None or at is not None
         when = f", to be executed from {_show.moment(due)} on" if later else ""

@@ -33,7 +33,7 @@ def command(session: Session) -> None:
         _show.say("no workers")
         return
     _show.table(
-        ("HOST", "PID", "STATE", "FLOWS", "RUNS", "OF", "LAST BEAT", "NOTE"),
+        ("HOST", "PID", "STATE", "FLOWS", "RUNS", "MAX", "LAST BEAT", "NOTE"),
         [
             (
                 one.host,
@@ -47,7 +47,7 @@ def command(session: Session) -> None:
             )
             for one in found
         ],
-        right=("PID", "RUNS", "OF"),
+        right=("PID", "RUNS", "MAX"),
     )
 
 
