@@ -235,7 +235,7 @@ def _new_file() -> Callable[[], Store]:
     return partial(DuckDBStore, Path(tempfile.mkdtemp(prefix="holdfast-")) / "runs.duckdb")
 
 
-TestDuckDBAgainstADict = make_store_machine(_new_file).TestCase
+TestDuckDBAgainstADict = make_store_machine(_new_file, derived=True).TestCase
 TestDuckDBAgainstADict.settings = settings(
     max_examples=examples(3),
     stateful_step_count=25,

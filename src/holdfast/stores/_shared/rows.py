@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import nsmallest
 
 from holdfast.heads import NOW, Position, RowChange, RunHead, Tally, applied, differences
@@ -65,19 +65,24 @@ class Rows:
         head_of: Callable[[str], Entry | None],
     ) -> list[tuple[RunHead, Entry]]:
         """As `Store.listed`."""
-        end = len(self._order) if before is None else bisect_left(self._order, before)
         found: list[tuple[RunHead, Entry]] = []
-        for place in range(end - 1, -1, -1):
+        for row in self.newest(where, before):
             if len(found) >= limit:
                 break
-            opened, run = self._order[place]
-            if where.since is not None and opened < where.since:
-                break
-            row = self._rows[run]
-            head = head_of(run) if fits(where, row) else None
+            head = head_of(row.run)
             if head is not None and where.lists(row, head):
                 found.append((row, head._replace(body=b"")))
         return found
+
+    def newest(self, where: RunFilter, before: Position | None) -> Iterator[RunHead]:
+        """The rows that match, whatever type their heads have, the last opened first."""
+        end = len(self._order) if before is None else bisect_left(self._order, before)
+        for place in range(end - 1, -1, -1):
+            opened, run = self._order[place]
+            if where.since is not None and opened < where.since:
+                break
+            if fits(where, self._rows[run]):
+                yield self._rows[run]
 
     def due(self, now: int, flows: Collection[str] | None, limit: int) -> list[RunHead]:
         """As `Store.due`."""

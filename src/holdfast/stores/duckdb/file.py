@@ -26,6 +26,7 @@ from holdfast.store import Head
 from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.local_watch import LocalWatches
 from holdfast.stores._shared.schema import refuse_newer
+from holdfast.stores.duckdb.index import Index
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
 
@@ -76,6 +77,7 @@ class File:
         self.url = f"duckdb:///{path}"
         self.translated = Translated(self.url, (duckdb.Error, RuntimeError), self._translate)
         self.heads: dict[str, Head] = {}
+        self.index = Index()
         self.watches = LocalWatches()
         self.users = 0
         self._db: Any = None
@@ -144,6 +146,7 @@ class File:
                 yield db
             except BaseException:
                 self.heads.clear()
+                self.index.forget()
                 raise
 
     @contextmanager
@@ -222,6 +225,7 @@ class File:
 
     def _disconnect(self) -> None:
         self.heads.clear()
+        self.index.forget()
         if self._db is not None:
             with suppress(duckdb.Error):
                 self._db.close()

@@ -7,13 +7,15 @@ holds, export it (`export_checkpoints`) rather than saving here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import compress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from holdfast.changes import Notifying, Watch
 from holdfast.errors import StoreClosedError
+from holdfast.heads import Position, RunHead, Tally
 from holdfast.model import Entry
 from holdfast.store import (
     ANY_HEAD,
@@ -27,6 +29,7 @@ from holdfast.store import (
 )
 from holdfast.stores._shared.address import missing_extra
 from holdfast.stores._shared.disk import volatile_file_system
+from holdfast.stores._shared.rows import Rows
 from holdfast.stores._shared.table import (
     NO_BODY,
     Parameters,
@@ -38,6 +41,7 @@ from holdfast.stores._shared.table import (
 
 try:
     from holdfast.stores.duckdb.file import COLUMNS, File, connect, shared
+    from holdfast.stores.duckdb.index import heads_of
 except ModuleNotFoundError as error:
     raise missing_extra("duckdb", error) from error
 
@@ -84,6 +88,7 @@ class DuckDBStore(TableStore, Notifying):
             outcomes = self._outcomes(file, db, entries, behind)
             winners = list(compress(entries, outcomes))
             if winners:
+                file.index.note(winners)
                 with file.committing(winners[0].run):
                     file.insert(winners)
         file.watches.tell(winners)
@@ -105,6 +110,7 @@ class DuckDBStore(TableStore, Notifying):
         """Insert one entry, inside a transaction, if it follows the head."""
         (won,) = self._outcomes(file, db, [entry])
         if won:
+            file.index.note_trim(entry.run)
             file.insert([entry])
         return won
 
@@ -140,6 +146,59 @@ class DuckDBStore(TableStore, Notifying):
             db.executemany(statement, rows)
         file.watches.tell([tombstone])
         return True
+
+    def listed(
+        self,
+        where: RunFilter = RunFilter(),
+        *,
+        before: Position | None = None,
+        limit: int = PAGE,
+    ) -> list[tuple[RunHead, Entry]]:
+        file = self._opened()
+        found: list[tuple[RunHead, Entry]] = []
+        with file.using() as db:
+            rows = file.index.refresh(db).newest(where, before)
+            while len(found) < limit and (page := list(islice(rows, limit))):
+                heads = heads_of(db, [row.run for row in page])
+                pairs = [(row, heads[row.run]) for row in page if row.run in heads]
+                found += [pair for pair in pairs if where.lists(*pair)]
+        return found[:limit]
+
+    def row(self, run: str) -> RunHead | None:
+        with self._indexed() as rows:
+            return rows.get(run)
+
+    def due(
+        self, now: int, *, flows: Collection[str] | None = None, limit: int = PAGE
+    ) -> list[RunHead]:
+        with self._indexed() as rows:
+            return rows.due(now, flows, limit)
+
+    def holders(self) -> dict[str, int]:
+        with self._indexed() as rows:
+            return rows.holders()
+
+    def counts(self, where: RunFilter = RunFilter()) -> dict[str, int]:
+        file = self._opened()
+        with file.using() as db:
+            rows = file.index.refresh(db)
+            wanted = [row.run for row in rows.newest(where, None)] if where.type else []
+            return rows.counts(where, heads_of(db, wanted).get)
+
+    def tally(self, since: int, until: int, *, flow: str | None = None) -> list[Tally]:
+        with self._indexed() as rows:
+            return rows.tally(since, until, flow=flow)
+
+    def rebuild(self, *, write: bool = True) -> int:
+        file = self._opened()
+        with file.using() as db:
+            return file.index.repair(db, write=write)
+
+    @contextmanager
+    def _indexed(self) -> Iterator[Rows]:
+        file = self._opened()
+        with file.using() as db:
+            yield file.index.refresh(db)
 
     def watch(self) -> Watch:
         """Watch all runs for what this process does: no other can use the file meanwhile."""
