@@ -227,8 +227,8 @@ class World:
             return
         if entry.kind in _HOLDS:
             self._took(process, entry, seen)
-        elif entry.kind == Kind.CANCEL and (held is None or self._is_gone(held)):
-            pass  # nobody executes it: whoever asks for it may cancel it
+        elif entry.kind in (Kind.CANCEL, Kind.PAUSE) and (held is None or self._is_gone(held)):
+            pass  # nobody executes it: whoever asks for it may end or pause it
         elif held is None or held.process is not process:
             self.violate(f"appends a {entry.kind} to {entry.run}, which it does not hold")
         if entry.kind == Kind.RESULT:

@@ -185,6 +185,11 @@ class Meta:
         return self.birth or self._entry.entry_id.hex()
 
     @property
+    def waits_for(self) -> str | None:
+        """Of a pause: what the run waits for by itself; None if somebody asked it to pause."""
+        return None if self.action is not None else self.reason
+
+    @property
     def is_to_undo(self) -> bool:
         """Of a result: whether its run undoes the step when it fails or is cancelled."""
         return self.undo and not self.copied

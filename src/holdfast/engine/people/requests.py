@@ -15,7 +15,7 @@ from holdfast.engine.holding.here import process_of, running_here
 from holdfast.engine.holding.observing import standing
 from holdfast.engine.people.dialog import Dialog
 from holdfast.engine.people.questions import DEADLINE, FAIL, Question
-from holdfast.engine.resume.history import TIMER, WAITS, History
+from holdfast.engine.resume.history import History, waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -43,7 +43,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
     """Ask a run to pause or cancel: at once if it is executed here, else when its holder looks.
 
-    A run that nobody executes and that has nothing to undo is cancelled right away. Raises
+    A run that nobody executes is paused right away, and cancelled if it has nothing to undo. Raises
     `CheckpointNotFoundError` and `RunFinishedError`.
     """
     check_id("run_id", run_id)
@@ -57,9 +57,7 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
             due = {DUE: core.journals.clock.now()}  # a worker is to undo it
             meta = dump_meta({**facts, **due})
             return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=meta)
-        if action == "pause" and (found.status == Status.SUBMITTED or _sleeps(found)):
-            return Draft(Kind.PAUSE.value, Status.PAUSED.value, meta=dump_meta(facts))
-        return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=dump_meta(facts))
+        return _asking(core, found, facts)
 
     yield from append_if(core, run_id, decide, behind_queued=True)
     running = yield partial(running_here, core, run_id)
@@ -69,22 +67,25 @@ def request(core: Core, run_id: str, action: str, reason: str = "") -> Op[None]:
     for child in (yield partial(children, core, run_id)):
         if child.status in (Status.RUNNING, Status.PAUSED):
             with suppress(RunFinishedError, CheckpointNotFoundError):  # since it was listed
-                yield from _ask_child(core, child.run_id, dump_meta(facts))
+                yield from _ask_child(core, child.run_id, facts)
 
 
-def _sleeps(head: Entry) -> bool:
-    """Whether a run was left until a timer is due."""
-    return head.status == Status.PAUSED and Meta(head).reason == TIMER
-
-
-def _ask_child(core: Core, run_id: str, meta: str) -> Op[None]:
+def _ask_child(core: Core, run_id: str, facts: dict[str, Any]) -> Op[None]:
     """Ask a child run of one that was asked: its holder may look there first."""
 
     def decide(head: Entry | None) -> Draft:
-        found = _continuable(run_id, head)
-        return Draft(Kind.REQUEST.value, found.status, step=found.step, meta=meta)
+        return _asking(core, _continuable(run_id, head), facts)
 
     yield from append_if(core, run_id, decide, behind_queued=True)
+
+
+def _asking(core: Core, head: Entry, facts: dict[str, Any]) -> Draft:
+    """The entry of a request. What nobody executes is paused by it, and no worker's any more."""
+    meta = dump_meta(facts)
+    waits = head.status in (Status.SUBMITTED, Status.PAUSED, Status.RUNNING)
+    if facts["action"] == "pause" and waits and _is_idle(core, head):
+        return Draft(Kind.PAUSE.value, Status.PAUSED.value, step=head.step, meta=meta)
+    return Draft(Kind.REQUEST.value, head.status, step=head.step, meta=meta)
 
 
 def answer(
@@ -247,10 +248,9 @@ def _answered(
 ) -> Draft:
     """The entry of an answer. A run that waited for it is running again; one that failed, or that
     someone asked to pause, stays so."""
-    waited = head.kind == Kind.QUESTION or Meta(head).reason in WAITS
     status = head.status
     facts = {**facts, "questions": len(dialog.open_questions()) - 1}
-    if waited and status == Status.PAUSED:
+    if status == Status.PAUSED and waits_by_itself(core, head):
         status = Status.RUNNING.value
         facts[DUE] = core.journals.clock.now()
     return Draft(Kind.ANSWER.value, status, encoding, step=question.key, meta=dump_meta(facts))

@@ -31,7 +31,7 @@ def is_for_workers(core: Core, run_id: str) -> bool:
     if head is None:
         return False
     if head.status == Status.PAUSED:
-        return Meta(head).due is not None and Meta(head).reason in (TIMER, "child")
+        return Meta(head).due is not None and Meta(head).waits_for in (TIMER, "child")
     if head.status == Status.RUNNING:
         opening = core.journals.opening(run_id)
         return opening is not None and opening.status == Status.SUBMITTED

@@ -120,7 +120,18 @@ class History:
         head = self.head
         if head.status != Status.PAUSED:
             return False
-        return head.kind == Kind.QUESTION or self.meta(head).reason == "questions"
+        return head.kind == Kind.QUESTION or self.meta(head).waits_for == "questions"
+
+    @property
+    def is_for_workers(self) -> bool:
+        """Whether workers may continue the run as it is, rather than people alone.
+
+        They continue what was submitted, left or waits by itself, and undo what was cancelled.
+        What failed, or was paused by somebody, stays so. May block.
+        """
+        if self.wanted() == "cancel" or self.head.status in (Status.SUBMITTED, Status.RUNNING):
+            return True
+        return self.head.status == Status.PAUSED and waits_by_itself(self.core, self.head)
 
     @property
     def rolled_back(self) -> bool:
@@ -219,7 +230,7 @@ class History:
 
     def _stopped_at(self, entry: Entry) -> bool:
         """Whether the run stopped here, rather than to wait for a timer."""
-        return entry.status in _STOPPED and self.meta(entry).reason != TIMER
+        return entry.status in _STOPPED and self.meta(entry).waits_for != TIMER
 
     def wanted(self) -> str | None:
         """ "cancel" if someone asked for it and no holder has got to it yet."""
@@ -240,6 +251,15 @@ WAITS = ("child", "questions", TIMER)
 
 _STOPPED = (Status.PAUSED, Status.FAILED, Status.OPEN)  # nobody executed the run from there on
 _PROGRESS = (Kind.RESULT, Kind.CHECKPOINT)
+
+
+def waits_by_itself(core: Core, head: Entry) -> bool:
+    """Whether a run that is paused waits for something, and nobody asked it to pause. Blocks."""
+    since = core.journals.trail(head.run, start=head.term, bodies=False)
+    if any(entry.kind == Kind.REQUEST and Meta(entry).action == "pause" for entry in since):
+        return False
+    stop = next((entry for entry in since if entry.seq == head.term), None)
+    return stop is not None and (stop.kind == Kind.QUESTION or Meta(stop).waits_for in WAITS)
 
 
 def answer_in(meta: Meta, value: Any) -> Any:

@@ -19,7 +19,7 @@ from holdfast.engine.holding.observing import (
     standing_of,
 )
 from holdfast.engine.people import requests
-from holdfast.engine.resume.history import WAITS
+from holdfast.engine.resume.history import waits_by_itself
 from holdfast.errors import (
     CheckpointCorruptedError,
     HoldfastError,
@@ -184,7 +184,7 @@ def _orphan(core: Core, head: Entry, bury: bool) -> Orphan | None:
 def _waiting_root(core: Core, child: Entry, found: Standing) -> Orphan | None:
     """The run that waits for its child run, which was answered, and which nobody executes."""
     root = root_of(core, child.run)
-    if root is None or root.status != Status.PAUSED or Meta(root).reason not in WAITS:
+    if root is None or root.status != Status.PAUSED or not waits_by_itself(core, root):
         return None
     since = to_datetime(child.at)
     answered = not found.undecided

@@ -131,9 +131,13 @@ async def _consider(
     """What to do about a run. Raises if it can't be continued, before anything is claimed."""
     run_id, head = history.run, history.head
     completed = head.status == Status.COMPLETED
+    if completed and options.in_worker and ours.parent_term is None:
+        raise RunFinishedError(run_id, head.status)  # whoever looks for work does not repair it
     why: Why = "released"
     if not completed:
         _check(program, history, inputs)
+        if options.in_worker and ours.parent_term is None:
+            await look(core, partial(_check_for_workers, history), options)
         may_claim = partial(_may_claim, core, head, options.take_over, ours)
         why = await patiently(core, run_id, may_claim, options)
         if requests.overdue(core, history):
@@ -208,6 +212,12 @@ def _check(program: Program, history: History, inputs: Any) -> None:
     if history.rolled_back:
         raise RunFinishedError(run_id, "failed and rolled back")
     check_flow(program, history, inputs)
+
+
+def _check_for_workers(history: History) -> None:
+    """Raise if the run has changed since a worker found it, and is not for workers any more."""
+    if not history.is_for_workers:
+        raise RunFinishedError(history.run, history.head.status)
 
 
 def check_flow(program: Program, history: History, inputs: Any = None) -> None:

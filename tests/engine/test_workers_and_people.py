@@ -1,0 +1,250 @@
+"""What a worker must not continue: runs that failed, were paused, or were only copied."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import holdfast as hf
+from holdfast.checkpoint import to_micros
+from holdfast.engine.launcher import Launcher
+from holdfast.graph import END, Graph
+from holdfast.workflow import Workflow, ask, sleep, step, workflow
+from tests.faults import FakeClock
+
+MONDAY = datetime(2026, 1, 5, 9, tzinfo=UTC)
+DAY = 86_400.0
+
+calls: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    calls.clear()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(to_micros(MONDAY))
+
+
+@pytest.fixture
+def engine(url: str, clock: FakeClock) -> hf.Engine:
+    """An engine whose time stands still."""
+    return hf.Engine(hf.Checkpointer(url, clock=clock))
+
+
+@step
+def work(name: str) -> str:
+    calls.append(name)
+    return name
+
+
+@step
+def fail() -> None:
+    calls.append("fail")
+    raise ValueError("no")
+
+
+@workflow
+async def failing() -> None:
+    await fail()
+
+
+@workflow
+async def napping() -> str:
+    await sleep(days=1)
+    return await work("after")
+
+
+@workflow
+async def parent_of_a_nap() -> str:
+    return await napping()
+
+
+@workflow
+async def asking() -> str:
+    answer: str = await ask("colour?", deadline=2 * DAY, default="red")
+    return await work(answer)
+
+
+@workflow
+async def parent_of_a_question() -> str:
+    return await asking()
+
+
+async def _nap() -> None:
+    await napping()
+
+
+async def _fail_meanwhile() -> None:
+    await work("meanwhile")
+    await fail()
+
+
+async def _both() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_nap())
+        tasks.create_task(_fail_meanwhile())
+
+
+@workflow
+async def half_failing() -> None:
+    await hf.durable(_both())
+
+
+def test_a_run_that_failed_since_it_was_found_is_not_executed_again(
+    engine: hf.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Launcher.resume
+
+    async def main() -> None:
+        async with engine:
+            await engine.submit(failing(), run_id="r")
+
+            async def slow(self: Launcher, *args: Any, **how: Any) -> Any:
+                monkeypatch.setattr(Launcher, "resume", real)
+                await engine.work(failing, until_idle=True)
+                return await real(self, *args, **how)
+
+            monkeypatch.setattr(Launcher, "resume", slow)
+            await engine.work(failing, until_idle=True)
+            assert await engine.status("r") == hf.Status.FAILED
+
+    asyncio.run(main())
+    assert calls == ["fail"]
+
+
+def test_a_run_that_was_paused_since_it_was_found_stays_paused(
+    engine: hf.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Launcher.resume
+
+    async def main() -> None:
+        async with engine:
+            await engine.submit(failing(), run_id="r")
+
+            async def slow(self: Launcher, *args: Any, **how: Any) -> Any:
+                monkeypatch.setattr(Launcher, "resume", real)
+                await engine.pause("r")
+                return await real(self, *args, **how)
+
+            monkeypatch.setattr(Launcher, "resume", slow)
+            await engine.work(failing, until_idle=True)
+            assert await engine.status("r") == hf.Status.PAUSED
+
+    asyncio.run(main())
+    assert calls == []
+
+
+def test_a_failed_run_is_not_continued_for_a_child_run_that_slept(
+    engine: hf.Engine, clock: FakeClock
+) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(half_failing(), run_id="r")
+            await engine.work(half_failing, until_idle=True)
+            assert await engine.status("r") == hf.Status.FAILED
+            clock.advance(DAY + 1)
+            for _ in range(3):
+                await engine.work(half_failing, until_idle=True)
+
+    asyncio.run(main())
+    assert calls == ["meanwhile", "fail"]
+
+
+@pytest.mark.parametrize("flow", [napping, parent_of_a_nap, asking, parent_of_a_question])
+def test_a_run_that_waits_can_be_paused(
+    engine: hf.Engine, clock: FakeClock, flow: Workflow[[], str]
+) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(flow(), run_id="r")
+            await engine.work(flow, until_idle=True)
+            await engine.pause("r")
+            clock.advance(3 * DAY)
+            await engine.work(flow, until_idle=True)
+            assert await engine.status("r") == hf.Status.PAUSED
+            assert calls == []
+            await engine.resume("r")
+            assert len(calls) == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("flow", [asking, parent_of_a_question])
+def test_an_answered_run_can_be_paused_before_a_worker_takes_it(
+    engine: hf.Engine, clock: FakeClock, flow: Workflow[[], str]
+) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(flow(), run_id="r")
+            await engine.work(flow, until_idle=True)
+            (question,) = [q async for q in engine.questions()]
+            await engine.answer(question.run_id, "blue")
+            await engine.pause("r")
+            await engine.work(flow, until_idle=True)
+            assert calls == []
+            assert await engine.status("r") == hf.Status.PAUSED
+            await engine.resume("r")
+            assert calls == ["blue"]
+
+    asyncio.run(main())
+
+
+def test_a_pause_may_give_any_reason(engine: hf.Engine, clock: FakeClock) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(asking(), run_id="r")
+            await engine.work(asking, until_idle=True)
+            await engine.pause("r", reason="questions")
+            await engine.answer("r", "blue")
+            await engine.work(asking, until_idle=True)
+            assert calls == []
+            assert await engine.status("r") == hf.Status.PAUSED
+
+    asyncio.run(main())
+
+
+@workflow
+async def two_steps() -> str:
+    await work("one")
+    return await work("two")
+
+
+def test_a_fork_of_a_submitted_run_waits_to_be_resumed(engine: hf.Engine) -> None:
+    async def main() -> None:
+        async with engine:
+            await engine.submit(two_steps(), run_id="r")
+            await engine.work(two_steps, until_idle=True)
+            assert isinstance(engine.checkpointer, hf.Checkpointer)
+            await engine.checkpointer.fork("r", run_id="copy")
+            assert await engine.work(two_steps, until_idle=True) == 0
+
+    asyncio.run(main())
+    assert calls == ["one", "two"]
+
+
+def test_a_graph_sleeps_each_time_it_comes_around(engine: hf.Engine, clock: FakeClock) -> None:
+    def count(state: dict[str, int]) -> dict[str, int]:
+        calls.append(f"{(clock.now() - to_micros(MONDAY)) // 1_000_000}")
+        return {"n": state["n"] + 1}
+
+    graph = Graph(dict, name="rounds")
+    graph.add_node("count", count).add_sleep("rest", hours=1).add_edge("count", "rest")
+    graph.add_conditional_edge("rest", lambda state: "count" if state["n"] < 3 else END)
+    app = graph.set_entry("count").compile()
+
+    async def main() -> None:
+        async with engine:
+            await engine.submit(app({"n": 0}), run_id="r")
+            for _ in range(4):
+                await engine.work(app, until_idle=True)
+                clock.advance(3600)
+            assert await engine.status("r") == hf.Status.COMPLETED
+
+    asyncio.run(main())
+    assert calls == ["0", "3600", "7200"]
