@@ -190,9 +190,9 @@ def test_a_pipeline_sleeps_and_passes_its_data_on(engine: hf.Engine, slept: list
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "needs a duration"),
+        ({}, "a duration, such as"),
         ({"hours": -1}, "between now and 100 years"),
-        ({"hours": 1, "until": "2026-01-01"}, "needs a duration"),
+        ({"hours": 1, "until": "2026-01-01"}, "a duration, such as"),
         ({"until": "tomorrow"}, "Invalid isoformat"),
         ({"hours": "1"}, "must be a number"),
     ],
@@ -205,8 +205,8 @@ def test_a_pipelines_sleep_says_what_is_wrong_with_it(settings: Any, words: str)
 @pytest.mark.parametrize(
     ("arguments", "options", "words"),
     [
-        ((), {}, "needs a duration"),
-        ((1,), {"until": MONDAY}, "needs a duration"),
+        ((), {}, "a duration, such as"),
+        ((1,), {"until": MONDAY}, "a duration, such as"),
         ((1,), {"hours": 2}, "one duration"),
         (("1",), {}, "timedelta or a number"),
         ((True,), {}, "timedelta or a number"),

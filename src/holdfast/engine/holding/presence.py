@@ -63,7 +63,7 @@ class Presence:
         self._opening: dict[object, str] = {}
         self._ending: dict[str, Sequence[Ending]] = {}  # of runs that were left
         self._duties: dict[object, Duty] = {}  # of the workers here
-        self.permits: set[str] = set()  # that they hold
+        self.permits: dict[str, object] = {}  # that they hold, or are about to: by whom
         self._claims = threading.Lock()  # of those who begin to claim
         self._lease: Lease | None = None
         self._nonces: set[str] = set()

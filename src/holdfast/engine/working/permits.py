@@ -51,37 +51,44 @@ class Permit(NamedTuple):
 class Permits:
     """Takes permits for a worker, and gives them back. Everything here blocks."""
 
-    def __init__(self, core: Core, presence: Presence, limits: Mapping[str, int]) -> None:
+    def __init__(
+        self, core: Core, presence: Presence, limits: Mapping[str, int], dead_after: float
+    ) -> None:
         self._core = core
         self._presence = presence
         self._limits = limits
+        self._dead_after = dead_after
 
     def limits(self, flow: str) -> bool:
         """Whether runs of this flow need a permit."""
         return flow in self._limits
 
-    def take(self, flow: str, holder: Holder) -> Permit | None:
+    def take(self, flow: str) -> Permit | None:
         """A permit for one run of this flow; None if all are taken. Raises `StoreError`."""
+        presence, mine = self._presence, object()
+        lease = presence.lease_at_hand(self._core)
+        if lease is None:  # others see by the lease that we are alive
+            lease = presence.lease(self._core, self._dead_after)
+        holder = presence.holder(lease)
         numbers = list(range(self._limits[flow]))
         random.shuffle(numbers)  # workers seldom want the same one
         for number in numbers:
             name = permit_journal(flow, number)
-            if name in self._presence.permits:
+            if presence.permits.setdefault(name, mine) is not mine:  # of two threads, one has it
                 continue
-            self._presence.permits.add(name)
             row = None
             try:
                 row = self._taken(name, holder)
             finally:
                 if row is None:
-                    self._presence.permits.discard(name)
+                    presence.permits.pop(name, None)
             if row is not None:
                 return Permit(name, row)
         return None
 
     def give_back(self, permit: Permit) -> None:
         """Let others have it. In an outage, they have to wait until this process ends."""
-        self._presence.permits.discard(permit.name)
+        self._presence.permits.pop(permit.name, None)
         with suppress(HoldfastError):
             slots.replace(self._core, permit.name, permit.row, {})
 

@@ -127,7 +127,8 @@ class Worker:
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, or until nothing is left if that was asked for; then drain."""
         presence = await launch.presence_in(self._core, "", self._launcher.options(None, {}))
-        permits = Permits(self._core, presence, self._options.per_flow)
+        dead_after = self._launcher.dead_after
+        permits = Permits(self._core, presence, self._options.per_flow, dead_after)
         aside = [asyncio.create_task(self._ring_at(stop)), asyncio.create_task(self._listen())]
         try:
             with presence.on_duty(self._duty):
@@ -214,7 +215,7 @@ class Worker:
         ready = [one for one in found if self._may_try(one)]
         share = min(room, math.ceil(len(ready) / self._finder.workers))
         for one in ready[:share]:
-            task = asyncio.create_task(self._execute(one, presence, permits))
+            task = asyncio.create_task(self._execute(one, permits))
             self._tasks[one.run_id] = task
             task.add_done_callback(partial(self._over, one.run_id))
         self._leave_others(ready[share:], share < room)
@@ -245,10 +246,10 @@ class Worker:
 
     # --- one run
 
-    async def _execute(self, one: Candidate, presence: Presence, permits: Permits) -> None:
+    async def _execute(self, one: Candidate, permits: Permits) -> None:
         permit = None
         if permits.limits(one.flow):
-            permit = await self._permit(one, presence, permits)
+            permit = await self._permit(one, permits)
             if permit is None:
                 self._full[one.flow] = monotonic() + _POLL
                 return
@@ -260,9 +261,8 @@ class Worker:
                 self._full.pop(one.flow, None)
                 self._more = True
 
-    async def _permit(self, one: Candidate, presence: Presence, permits: Permits) -> Permit | None:
-        holder = presence.holder(presence.lease_at_hand(self._core))
-        take = self._core.off_loop(partial(permits.take, one.flow, holder))
+    async def _permit(self, one: Candidate, permits: Permits) -> Permit | None:
+        take = self._core.off_loop(partial(permits.take, one.flow))
         taking = asyncio.ensure_future(take)
         try:
             return await asyncio.shield(taking)
