@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli import _drawing
-from holdfast.cli._drawing import Text, columns, highlighted
+from holdfast.cli._drawing import LiveBlock, Text, columns, highlighted, one_line_each
 
 
 class Screen(io.StringIO):
@@ -57,6 +57,34 @@ def test_a_table_fits_on_its_screen_and_loses_nothing(
     assert all(_drawing._width(line) <= width for line in lines)
     kept = sorted("".join(lines).replace(" ", ""))
     assert kept == sorted("".join("".join(row) for row in rows).replace(" ", ""))
+
+
+@given(st.lists(st.tuples(_WORD, _WORD, _WORD), min_size=1, max_size=5), st.integers(30, 100))
+def test_a_table_that_is_drawn_again_and_again_has_one_line_for_each_row(
+    rows: list[tuple[str, str, str]], width: int
+) -> None:
+    lines = [line.plain for line in one_line_each([[*map(Text, row)] for row in rows], width)]
+    assert len(lines) == len(rows)
+    assert all(_drawing._width(line) <= width for line in lines)
+    for line, row in zip(lines, rows, strict=True):
+        assert "…" in line or all(cell in line for cell in row)
+
+
+def test_a_long_id_gives_way_to_the_columns_behind_it() -> None:
+    rows = [["RUN", "FLOW", "SINCE"], ["order-of-a-customer-with-many-words-1", "order", "41 ms"]]
+    assert [line.plain for line in one_line_each([[*map(Text, row)] for row in rows], 30)] == [
+        "RUN               FLOW   SINCE",
+        "order-of-a-cust…  order  41 ms",
+    ]
+
+
+def test_a_block_begins_at_the_first_column_whatever_was_typed_meanwhile() -> None:
+    screen = Screen()
+    block = LiveBlock(screen)
+    block.draw([Text("one"), Text("two")])
+    screen.write("^C")
+    block.print("draining\n")
+    assert screen.getvalue() == "one\ntwo\n^C\r\x1b[2A\x1b[Jdraining\none\ntwo\n"
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=40))

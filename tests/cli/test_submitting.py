@@ -75,6 +75,17 @@ def test_what_can_not_be_submitted_is_a_usage_error(cli: Cli, arguments: list[st
     assert not Path("runs.duckdb").exists()
 
 
+def test_inputs_that_do_not_fit_are_named(cli: Cli) -> None:
+    for command in ("submit", "run"):
+        misspelled = cli(command, "jobs:nap", "-i", "secnds=1")
+        assert misspelled.code == Exit.USAGE
+        assert "it has no input 'secnds'; it takes (seconds: float)" in misspelled.err
+        wrong = cli(command, "jobs:nap", "-i", "seconds=soon")
+        assert wrong.code == Exit.USAGE
+        assert wrong.err.endswith("Error: inputs.seconds: expected float, found str\n")
+    assert not cli("runs", "--json").lines
+
+
 def test_a_store_of_one_process_is_refused_with_one_to_use(cli: Cli) -> None:
     for store in ("memory://", "duckdb:///runs.duckdb"):
         done = cli("submit", "jobs:etl", "-i", "day=x", "--store", store)

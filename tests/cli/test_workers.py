@@ -391,6 +391,17 @@ def test_a_table_shows_what_a_worker_does(terminal: Terminal, cli: Cli) -> None:
     assert "Traceback" not in shown
 
 
+def test_the_table_says_that_a_run_sleeps(terminal: Terminal, cli: Cli) -> None:
+    cli("submit", "jobs:nap", "-i", "seconds=9", "--run-id", "tired")
+    child = terminal("worker", "--flow", "jobs:nap")
+    child.expect(r"tired +nap +sleep +\d")
+    child.sendintr()
+    child.expect_exact("again to end at once")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+
+
 def test_what_steps_print_and_what_fails_appears_above_the_table(
     terminal: Terminal, cli: Cli
 ) -> None:
@@ -400,7 +411,7 @@ def test_what_steps_print_and_what_fails_appears_above_the_table(
         terminal("worker", "--flow", "jobs:talkative", "--flow", "jobs:broken", "--until-idle")
     )
     assert code == Exit.FAILED
-    assert "\nI am a step\n" in re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", shown)
+    assert "\nI am a step\n" in re.sub(r"\r|\x1b\[[0-9;]*[A-Za-z]", "", shown)
     assert "✗ bad  step 'load' failed: RuntimeError: no such table" in shown
     assert shown.rstrip().endswith("\x1b[32m1 completed\x1b[0m, \x1b[31m1 failed\x1b[0m")
 

@@ -25,7 +25,7 @@ _CODES: Final = {
     "magenta": "35",
     "cyan": "36",
 }
-_UP_AND_CLEAR: Final = "\x1b[{}A\x1b[J"
+_UP_AND_CLEAR: Final = "\r\x1b[{}A\x1b[J"  # whatever was typed there meanwhile, such as ^C
 _CLEAR: Final = "\r\x1b[2K"
 _NARROWEST: Final = 8
 _BETWEEN: Final = "  "
@@ -72,6 +72,12 @@ class Text:
                 room -= wide
         yield line
 
+    def cut(self, width: int) -> "Text":
+        """As much of it as fits, with `…` at the end if that is not all."""
+        if _width(self.plain) <= width:
+            return self
+        return next(self.folded(max(width - 1, 1))).add("…", "dim")
+
 
 def wants_color(out: IO[str]) -> bool:
     """Whether this is a terminal, and $NO_COLOR is not set."""
@@ -85,11 +91,7 @@ def is_live(out: IO[str]) -> bool:
 
 def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) -> Iterator[Text]:
     """The lines of a table. On a terminal it is made to fit; elsewhere nothing is cut."""
-    widths = [max(_width(row[at].plain) for row in rows) for at in range(len(rows[0]))]
-    if out.isatty():
-        room = shutil.get_terminal_size().columns - len(_BETWEEN) * (len(widths) - 1)
-        while sum(widths) > room and max(widths) > _NARROWEST:
-            widths[widths.index(max(widths))] -= 1
+    widths = _widths(rows, shutil.get_terminal_size().columns if out.isatty() else None)
     for row in rows:
         cells = [list(cell.folded(max(width, 1))) for cell, width in zip(row, widths, strict=True)]
         for number in range(max(map(len, cells))):
@@ -105,6 +107,28 @@ def columns(rows: Sequence[Sequence[Text]], right: Sequence[int], out: IO[str]) 
                     gap += width
                 gap += len(_BETWEEN)
             yield line
+
+
+def one_line_each(rows: Sequence[Sequence[Text]], width: int) -> Iterator[Text]:
+    """The rows of a table that is so wide at most, each on one line: what does not fit is cut."""
+    widths = _widths(rows, width)
+    for row in rows:
+        line, gap = Text(), 0
+        for cell, room in zip(row, widths, strict=True):
+            part = cell.cut(room)
+            line.add(" " * gap).add(part)
+            gap = room - _width(part.plain) + len(_BETWEEN)
+        yield line
+
+
+def _widths(rows: Sequence[Sequence[Text]], most: int | None) -> list[int]:
+    """How wide each column is, if the table is to be so wide at most: the widest give way."""
+    widths = [max(_width(row[at].plain) for row in rows) for at in range(len(rows[0]))]
+    if most is not None:
+        room = most - len(_BETWEEN) * (len(widths) - 1)
+        while sum(widths) > room and max(widths) > _NARROWEST:
+            widths[widths.index(max(widths))] -= 1
+    return widths
 
 
 def highlighted(line: str) -> Text:
@@ -161,10 +185,15 @@ class LiveBlock:
         """How many lines fit on the terminal."""
         return max(shutil.get_terminal_size().lines - 1, 1)
 
+    @property
+    def width(self) -> int:
+        """How wide a line may be: a terminal may begin a new one after its last column."""
+        return max(shutil.get_terminal_size().columns - 1, 1)
+
     def draw(self, lines: Sequence[Text]) -> None:
         """Show these lines instead; what does not fit on the terminal is cut."""
-        width, color = shutil.get_terminal_size().columns - 1, wants_color(self._out)
-        shown = [next(line.folded(width)).painted(color) for line in lines[-self.room :]]
+        width, color = self.width, wants_color(self._out)
+        shown = [line.cut(width).painted(color) for line in lines[-self.room :]]
         with self._lock:
             self._replace("", shown)
 

@@ -20,11 +20,12 @@ from holdfast.cli._options import parse_pair
 from holdfast.cli._runs import find_run
 from holdfast.cli._session import Session
 from holdfast.codec.meta import Meta
+from holdfast.codec.records import ADVICE
 from holdfast.engine.door import StoreLike
 from holdfast.engine.effects import Call
 from holdfast.engine.flow import Flow
 from holdfast.engine.functions import hints_of
-from holdfast.errors import InvalidFlowError
+from holdfast.errors import InvalidFlowError, ReviveError
 from holdfast.graph import CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
 from holdfast.urls import project_settings
@@ -182,7 +183,13 @@ def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | No
         name, value = parse_pair(pair, "--input")
         inputs[name] = value if flow.hints.get(name) is str else parse_value(value)
     try:
-        return flow.call(inputs, source)
+        call = flow.call(inputs, source)
+        if isinstance(flow.flow, Workflow):
+            flow.flow.ready(call.inputs)  # have they the declared types?
+        return call
+    except ReviveError as error:
+        text = f"{error.path}: {error.reason.removesuffix(ADVICE)}"
+        raise click.UsageError(_show.clean(text)) from error
     except (TypeError, ValueError) as error:
         raise click.UsageError(_show.clean(str(error))) from error
 

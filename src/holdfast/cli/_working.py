@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from holdfast.cli import _show
-from holdfast.cli._drawing import LiveBlock, Text, columns, wants_color
+from holdfast.cli._drawing import LiveBlock, Text, one_line_each, wants_color
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.working.worker import WorkerEvent
@@ -179,7 +179,8 @@ class Table:
         ]
         lines = [Text()]
         if rows:
-            lines += columns([[Text(name, "bold") for name in names], *rows], [], self._out)
+            head = [Text(name, "bold") for name in names]
+            lines += one_line_each([head, *rows], self._block.width)
         if len(runs) > most:
             lines.append(Text(f"… and {len(runs) - most:,} more", "dim"))
         lines.append(Text(f"{len(runs):,} running, ").add(self._counts()))
@@ -192,15 +193,19 @@ class Table:
         counts = self._progress.counts
         line = Text(f"{counts['completed']:,} completed", "green" if counts["completed"] else "")
         line.add(", ").add(f"{counts['failed']:,} failed", "red" if counts["failed"] else "")
-        for name in ("cancelled", "paused", "left"):
+        for name in ("cancelled", "left"):
             if counts[name]:
                 line.add(f", {counts[name]:,} {name}")
+        if counts["paused"]:  # a run may pause many times
+            line.add(f", {_show.plural(counts['paused'], 'pause')}")
         if self._progress.refused:
             line.add(f", {len(self._progress.refused):,} refused", "yellow")
         return line
 
 
 def _step_of(core: Core, run_id: str) -> str:
-    """The steps of a run that are under way in this process."""
+    """The steps of a run that are under way in this process, or that it waits for."""
     run = running_here(core, run_id)
-    return "" if run is None else ", ".join(sorted(run.steps.attempts.under_way))
+    if run is None:
+        return ""
+    return ", ".join(sorted({*run.steps.attempts.under_way, *run.steps.waiting}))

@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeVar, get_origin
+from typing import Any, Final, TypeVar, get_origin
 
 from holdfast.codec.paths import Misplaced, key_step
 
@@ -16,6 +16,9 @@ Convert = Callable[[Any], Any]
 
 Compile = Callable[[Any], Convert]
 """Makes the converter for a type hint."""
+
+ADVICE: Final = "; correct the type, or load without one and convert"
+"""What to do about stored data that does not fit a type."""
 
 
 def record(kind: Any, args: tuple[Any, ...], compile_hint: Compile) -> Convert | None:
@@ -62,10 +65,7 @@ def is_made(kind: type, stored: type, data: object) -> bool:
 
 def misfit(expected: str, data: object) -> Misplaced:
     """The error for data of another type."""
-    return Misplaced(
-        f"expected {expected}, found {type(data).__name__}; "
-        "correct the type, or load without one and convert"
-    )
+    return Misplaced(f"expected {expected}, found {type(data).__name__}{ADVICE}")
 
 
 class _Fields:

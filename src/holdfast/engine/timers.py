@@ -88,6 +88,8 @@ def pause_before(delay: timedelta | float | None, at: datetime | None) -> Sleep:
     if delay is not None and at is not None:
         raise TypeError("give a delay, or at= a moment, not both")
     if at is not None:
+        if not isinstance(at, datetime):
+            raise TypeError(f"at must be a datetime, not {at!r}")
         return Sleep(until=at)
     return Sleep(0.0 if delay is None else seconds_of("delay", delay))
 

@@ -311,8 +311,12 @@ def new_deadline(core: Core, patience: float | None = None) -> float:
 
 
 def as_save_error(run: str, error: HoldfastError) -> HoldfastError:
-    """The error for the user: a store error means that this run was not saved."""
-    if isinstance(error, StoreError) and not isinstance(error, StoreClosedError | EntriesLostError):
+    """The error for the user: a store error means that this run was not saved, if there is one."""
+    if (
+        run
+        and isinstance(error, StoreError)
+        and not isinstance(error, StoreClosedError | EntriesLostError)
+    ):
         wrapped = CheckpointSaveError(run, str(error))
         wrapped.__cause__ = error
         return wrapped

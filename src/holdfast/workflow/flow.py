@@ -71,7 +71,9 @@ class Workflow(engine_flow.Flow[R_co], Generic[P, R_co]):
         try:
             return dict(self.signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise TypeError(f"workflow {self.name!r}: {error}; it takes {self.signature}") from None
+            others = [repr(name) for name in kwargs if name not in self.signature.parameters]
+            why = f"it has no input {', '.join(others)}" if others else error
+            raise TypeError(f"workflow {self.name!r}: {why}; it takes {self.signature}") from None
 
     def __set_name__(self, owner: type, name: str) -> None:
         if next(iter(self.signature.parameters), "") in ("self", "cls"):

@@ -70,7 +70,7 @@ class Steps:
         self._failed = behind.failed_attempts
         self._cut_short = behind.cut_short
         self._due = dict(behind.due)  # when a step that waits is to continue, as recorded
-        self._waiting: dict[str, int] = {}  # steps that only wait, and until when
+        self.waiting: dict[str, int] = {}  # steps that only wait, and until when
         self._running: dict[asyncio.Task[Finished | None], Task] = {}
         self._here: asyncio.Task[Any] | None = None  # the task that executes a step in place
         self._bell: asyncio.Future[None] | None = None
@@ -115,9 +115,9 @@ class Steps:
         run = self._run
         if not run.options.in_worker or not self._running:
             return None
-        if any(task.key not in self._waiting for task in self._running.values()):
+        if any(task.key not in self.waiting for task in self._running.values()):
             return None
-        due = min(self._waiting[task.key] for task in self._running.values())
+        due = min(self.waiting[task.key] for task in self._running.values())
         left = (due - run.core.journals.clock.now()) / 1e6
         return due if left > LEAVE_AFTER else None
 
@@ -364,7 +364,7 @@ class Steps:
         self, key: str, due: int, here: bool, within: float | None = None
     ) -> bool:
         """Wait for a moment, and let the run be left meanwhile; False if that was interrupted."""
-        self._waiting[key] = due
+        self.waiting[key] = due
         self.ring()
         try:
             with self._interruptible(here):
@@ -374,7 +374,7 @@ class Steps:
                 return False
             raise
         finally:
-            del self._waiting[key]
+            del self.waiting[key]
         return True
 
     def _was_interrupted(self, here: bool) -> bool:
