@@ -257,6 +257,18 @@ def test_a_worker_whose_lines_nobody_reads_stops(cli: Cli) -> None:
     assert cli("runs", "--json").lines[0]["status"] == "completed"
 
 
+def test_whoever_answers_is_told_that_a_worker_continues_the_run(cli: Cli) -> None:
+    for run in ("one", "two"):
+        cli("submit", "jobs:review", "-i", "what=draft", "--run-id", run)
+    with worker("--flow", "jobs:review") as started:
+        started.says("paused", 2)
+        answered = cli("answer", "one", "--with", '{"approved": true}')
+        assert answered.out == "answered; a worker continues it\n"
+        started.says("completed")
+    answered = cli("answer", "two", "--with", '{"approved": true}')
+    assert "continue with: holdfast resume two" in answered.out, "the worker is dead"
+
+
 def test_workers_are_listed_with_what_they_do(cli: Cli) -> None:
     assert cli("workers").code == Exit.NOT_FOUND, "looking creates nothing"
     cli("submit", "jobs:slow", "-i", "path=go", "--run-id", "slow")

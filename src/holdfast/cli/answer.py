@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _flows, _show
 from holdfast.cli._execution import plain
 from holdfast.cli._form import fill_in
@@ -15,7 +16,9 @@ from holdfast.cli._session import Session, as_command
 from holdfast.codec import readable
 from holdfast.engine.people import requests
 from holdfast.engine.people.questions import Question
+from holdfast.engine.working.listing import list_workers
 from holdfast.errors import QuestionError
+from holdfast.model import OF_CHILD
 
 
 @as_command(
@@ -58,9 +61,22 @@ def command(
             value = _given(document, asked)
         cp.core.drive(requests.answer(cp.core, run_id, value, key, by=by))
         resume_command = _flows.resume_command(session, run_id, _flows.source_of(cp, run_id))
+        then = (
+            "a worker continues it"
+            if _has_worker(cp, run_id)
+            else f"continue with: {resume_command}"
+        )
     session.show(
         {"run_id": run_id, "question": key, "answered": True},
-        lambda: _show.say(f"answered; continue with: {resume_command}"),
+        lambda: _show.say(f"answered; {then}"),
+    )
+
+
+def _has_worker(cp: SyncCheckpointer, run_id: str) -> bool:
+    """Whether a living worker executes the flow of this run, or of the one that began it."""
+    root = cp.run(run_id.partition(OF_CHILD)[0])
+    return root is not None and any(
+        root.flow in worker.flows for worker in list_workers(cp.core) if worker.state != "dead"
     )
 
 
