@@ -262,10 +262,10 @@ def test_whoever_answers_is_told_that_a_worker_continues_the_run(cli: Cli) -> No
         cli("submit", "jobs:review", "-i", "what=draft", "--run-id", run)
     with worker("--flow", "jobs:review") as started:
         started.says("paused", 2)
-        answered = cli("answer", "one", "--with", '{"approved": true}')
+        answered = cli("answer", "one", "--with", '{"approved": true, "amount": 1}')
         assert answered.out == "answered; a worker continues it\n"
         started.says("completed")
-    answered = cli("answer", "two", "--with", '{"approved": true}')
+    answered = cli("answer", "two", "--with", '{"approved": true, "amount": 1}')
     assert "continue with: holdfast resume two" in answered.out, "the worker is dead"
 
 
