@@ -1,7 +1,7 @@
 """The heads index in a PostgreSQL schema: its tables, and how its rows are written and made anew.
 
-Statistics are added up later (`fold_tally`): if each change updated a number, all writers would wait
-for each other.
+Statistics are added up later (`fold_tally`): if each change updated a number, all writers would
+wait for each other.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ _SCHEMA: Final = """
         old record;
         known boolean;
         spent bigint;
+        counted {schema}.run_tally_new[] := '{{}}';
     BEGIN
         FOR c IN SELECT * FROM jsonb_to_recordset(changes) AS c(
             run text, removes boolean, first bigint, keeps_holder boolean, keeps_due boolean,
@@ -82,11 +83,13 @@ _SCHEMA: Final = """
             known := FOUND;
             IF known AND c.removes THEN
                 DELETE FROM {schema}.run_heads AS h WHERE h.run = c.run;
-                DELETE FROM {schema}.run_labels AS l USING json_array_elements_text(old.labels::json)
-                    AS own(label) WHERE l.label = own.label AND l.opened = old.opened
+                DELETE FROM {schema}.run_labels AS l
+                    USING json_array_elements_text(old.labels::json) AS own(label)
+                    WHERE l.label = own.label AND l.opened = old.opened
                     AND l.run = c.run;
-                INSERT INTO {schema}.run_tally_new
-                    VALUES ({now}, coalesce(old.flow, ''), old.status, 0, -1, 0);
+                counted := counted || ROW(
+                    {now}, coalesce(old.flow, ''), old.status, 0, -1, 0
+                )::{schema}.run_tally_new;
                 known := false;
             END IF;
             CONTINUE WHEN c.status IS NULL;
@@ -107,24 +110,28 @@ _SCHEMA: Final = """
                 INSERT INTO {schema}.run_labels SELECT own.label, c.opened, c.run
                     FROM json_array_elements_text(c.labels::json) AS own(label);
                 spent := greatest(0, c.changed - c.opened);
-                INSERT INTO {schema}.run_tally_new VALUES
-                    (greatest(0, c.opened / {hour}), coalesce(c.flow, ''), 'started', 0, 1, 0);
+                counted := counted || ROW(
+                    greatest(0, c.opened / {hour}), coalesce(c.flow, ''), 'started', 0, 1, 0
+                )::{schema}.run_tally_new;
                 old.flow := NULL;
                 old.status := NULL;
                 old.seq := c.first - 1;
             END IF;
             IF known AND (old.flow, old.status) IS DISTINCT FROM (c.flow, c.status) THEN
-                INSERT INTO {schema}.run_tally_new
-                    VALUES ({now}, coalesce(old.flow, ''), old.status, 0, -1, 0);
+                counted := counted || ROW(
+                    {now}, coalesce(old.flow, ''), old.status, 0, -1, 0
+                )::{schema}.run_tally_new;
             END IF;
             IF NOT known OR (old.flow, old.status) IS DISTINCT FROM (c.flow, c.status) THEN
-                INSERT INTO {schema}.run_tally_new
-                    VALUES ({now}, coalesce(c.flow, ''), c.status, 0, 1, 0);
+                counted := counted || ROW(
+                    {now}, coalesce(c.flow, ''), c.status, 0, 1, 0
+                )::{schema}.run_tally_new;
             END IF;
             IF c.seq > old.seq THEN
-                INSERT INTO {schema}.run_tally_new VALUES
-                    (greatest(0, c.changed / {hour}), coalesce(c.flow, ''), 'saves', 0,
-                     c.seq - old.seq, 0);
+                counted := counted || ROW(
+                    greatest(0, c.changed / {hour}), coalesce(c.flow, ''), 'saves', 0,
+                    c.seq - old.seq, 0
+                )::{schema}.run_tally_new;
             END IF;
             IF c.status IN ('completed', 'failed', 'cancelled', 'paused')
                 AND old.status IS DISTINCT FROM c.status
@@ -132,25 +139,32 @@ _SCHEMA: Final = """
                 IF c.status = 'paused' THEN
                     spent := 0;
                 END IF;
-                INSERT INTO {schema}.run_tally_new VALUES
-                    (greatest(0, c.changed / {hour}), coalesce(c.flow, ''), c.status,
-                     CASE WHEN spent < 1000 THEN 0
-                        ELSE length(ltrim((spent / 1000)::bit(64)::text, '0')) END, 1, spent);
+                counted := counted || ROW(
+                    greatest(0, c.changed / {hour}), coalesce(c.flow, ''), c.status,
+                    CASE WHEN spent < 1000 THEN 0
+                        ELSE length(ltrim((spent / 1000)::bit(64)::text, '0')) END, 1, spent
+                )::{schema}.run_tally_new;
             END IF;
         END LOOP;
+        INSERT INTO {schema}.run_tally_new
+        SELECT f.hour, f.flow, f.what, f.bucket, sum(f.n), sum(f.total) FROM unnest(counted) AS f
+        GROUP BY f.hour, f.flow, f.what, f.bucket HAVING sum(f.n) <> 0;
     END $change$;
 
-    CREATE FUNCTION {schema}.fold_tally() RETURNS void LANGUAGE sql VOLATILE AS $fold$
-        WITH new AS (
-            DELETE FROM {schema}.run_tally_new
-            WHERE pg_try_advisory_xact_lock(hashtextextended('{schema} tally', 0)) RETURNING *
-        )
+    -- Returns whether it did: only one at a time adds up.
+    CREATE FUNCTION {schema}.fold_tally() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $fold$
+    BEGIN
+        IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} tally', 0)) THEN
+            RETURN false;
+        END IF;
+        WITH new AS (DELETE FROM {schema}.run_tally_new RETURNING *)
         INSERT INTO {schema}.run_tally_sums AS sums
         SELECT hour, flow, what, bucket, sum(n), sum(total) FROM new
         GROUP BY hour, flow, what, bucket
         ON CONFLICT (hour, flow, what, bucket)
         DO UPDATE SET n = sums.n + excluded.n, total = sums.total + excluded.total;
-    $fold$;
+        RETURN true;
+    END $fold$;
 
     -- Most entries change no row, and are appended by the function of before, under another name.
     ALTER FUNCTION {schema}.append RENAME TO append_entries;
@@ -182,6 +196,13 @@ def changes_text(entries: Sequence[Entry]) -> str | None:
     """What entries do to rows, as JSON for `change_heads`; None if nothing."""
     found = changes_of(entries)
     return json.dumps([_as_json(change) for change in found]) if found else None
+
+
+def fold_tally(cursor: psycopg.Cursor[Any], schema: str) -> None:
+    """Add up the statistics that are new, outside of any transaction."""
+    if cursor.execute(f"SELECT {schema}.fold_tally()").fetchone() == (True,):
+        # Else readers look through what is deleted, until the server cleans up by itself.
+        cursor.execute(f"VACUUM {schema}.run_tally_new")
 
 
 def journals(cursor: psycopg.Cursor[Any], schema: str) -> Journals:

@@ -218,8 +218,8 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
             self._notify(entries)
         if self._changed >= index.FOLD_EVERY:
             self._changed = 0
-            with suppress(HoldfastError):
-                self._rows(f"SELECT {self._quoted}.fold_tally()", ())
+            with suppress(HoldfastError), self._db.session() as cursor:
+                index.fold_tally(cursor, self._quoted)
 
     def _notify(self, entries: Iterable[Entry]) -> None:
         newest = {entry.run: entry for entry in entries if not entry.run.startswith(HIDDEN)}
