@@ -43,8 +43,8 @@ Ending = asyncio.Task[Any] | Future[Any]
 """Something of a step that was stopped, and has not ended yet: a task, or what a thread does."""
 
 
-class Duty(NamedTuple):
-    """What a worker does."""
+class Offer(NamedTuple):
+    """What a worker of this process would execute: runs of these flows, so many at once."""
 
     flows: tuple[str, ...]
     at_once: int
@@ -62,7 +62,7 @@ class Presence:
         self._claiming: dict[object, str] = {}
         self._opening: dict[object, str] = {}
         self._ending: dict[str, Sequence[Ending]] = {}  # of runs that were left
-        self._duties: dict[object, Duty] = {}  # of the workers here
+        self._offers: dict[object, Offer] = {}  # of the workers here
         self.permits: dict[str, object] = {}  # that they hold, or are about to: by whom
         self._claims = threading.Lock()  # of those who begin to claim
         self._lease: Lease | None = None
@@ -157,24 +157,24 @@ class Presence:
     @property
     def _holds(self) -> bool:
         ending = any(map(self.is_ending, tuple(self._ending)))
-        busy = self._runs or self._claiming or self._opening or self._duties
+        busy = self._runs or self._claiming or self._opening or self._offers
         return ending or bool(busy)
 
     @contextmanager
-    def on_duty(self, duty: Duty) -> Iterator[None]:
-        """Show others what a worker of this process does, even while it executes nothing."""
+    def offering(self, offer: Offer) -> Iterator[None]:
+        """Show others what a worker here would execute, and keep the slot even while it is idle."""
         mine = object()
-        self._duties[mine] = duty
+        self._offers[mine] = offer
         try:
             yield
         finally:
-            del self._duties[mine]
+            del self._offers[mine]
 
     def _shown(self, beat: Beat) -> Beat:
         """A beat with what others should know."""
-        duties = tuple(self._duties.values())
-        flows = tuple(sorted({name for duty in duties for name in duty.flows}))
-        at_once = sum(duty.at_once for duty in duties)
+        offers = tuple(self._offers.values())
+        flows = tuple(sorted({name for offer in offers for name in offer.flows}))
+        at_once = sum(offer.at_once for offer in offers)
         return beat._replace(lag=self._lag(), flows=flows, at_once=at_once)
 
     # --- the lease

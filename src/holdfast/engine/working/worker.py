@@ -12,11 +12,11 @@ from functools import partial
 from time import monotonic
 from typing import Final, Literal, NamedTuple
 
-from holdfast.changes import Change
 from holdfast.engine import launch
-from holdfast.engine.holding.presence import Duty, Presence
+from holdfast.engine.holding.presence import Offer, Presence
 from holdfast.engine.launcher import Launcher
 from holdfast.engine.working.candidates import Candidate, Finder
+from holdfast.engine.working.pacing import Backoff, Pace
 from holdfast.engine.working.permits import Permit, Permits, check_limits
 from holdfast.errors import (
     HoldfastError,
@@ -29,19 +29,15 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
-from holdfast.model import Status
 
 log = logging.getLogger("holdfast")
 
 MOST_AT_ONCE: Final = 10_000
 _POLL: Final = 1.0  # seconds, until what could not be begun is looked at again
-_AT_NEWS: Final = 2.0  # seconds between two looks while others change runs, at most
 _AT_LEAST: Final = 0.02  # seconds between any two
 _LISTEN: Final = 1.5  # seconds between two polls of a store that does not notify
-_MOST_HEARD: Final = 10_000
-_FIRST_PAUSE: Final = 1.0  # seconds, until a run that could not be claimed is tried again
-_LONGEST_PAUSE: Final = 60.0
-_LONGEST_WHILE_ACTIVE: Final = 10.0  # of one that another process executes
+_LONGEST_PAUSE: Final = 60.0  # seconds, until a run that was refused is tried again
+_LONGEST_WHILE_ACTIVE: Final = 10.0  # the same of one that another process executes
 
 
 class WorkOptions(NamedTuple):
@@ -105,23 +101,16 @@ class Worker:
     ) -> None:
         self._core = core
         self._launcher = launcher
-        self._duty = Duty(tuple(sorted(flows)), options.at_once)
+        self._offer = Offer(tuple(sorted(flows)), options.at_once)
         self._options = options
         self._listener = listener
         self._finder = Finder(core, frozenset(flows), launcher.dead_after)
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
-        self._not_before: dict[str, float] = {}  # runs that could not be claimed: when to try again
-        self._pauses: dict[str, float] = {}
+        self._backoff = Backoff()
         self._full: dict[str, float] = {}  # flows all of whose permits are taken: until when
         self._bell = asyncio.Event()
         self._shown = False  # others see in our slot what we do
-        self._heard: dict[str, None] = {}  # runs that changed, the newest last
-        self._news = False  # others have changed runs since the last look
-        self._soon = True  # and one of them is new
-        self._more = False  # the last look found more than was begun
-        self._looked = 0.0  # by the monotonic clock, like the following
-        self._look_by = 0.0
-        self._not_now = 0.0  # others are to have their share first
+        self._pace = Pace()
         self.done = 0  # runs that it has executed until they stopped
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -131,7 +120,7 @@ class Worker:
         permits = Permits(self._core, presence, self._options.per_flow, dead_after)
         aside = [asyncio.create_task(self._ring_at(stop)), asyncio.create_task(self._listen())]
         try:
-            with presence.on_duty(self._duty):
+            with presence.offering(self._offer):
                 while not stop.is_set():
                     self._bell.clear()
                     if self._wants_to_look():
@@ -157,7 +146,8 @@ class Worker:
         try:
             while True:
                 for change in await changes.wait():
-                    self._hear(change)
+                    if change.run_id not in self._tasks and self._pace.hear(change):
+                        self._bell.set()
         except StoreError as error:
             log.warning(
                 "the worker can't watch the store, and looks for runs now and then: %s", error
@@ -165,42 +155,25 @@ class Worker:
         finally:
             changes.close()
 
-    def _hear(self, change: Change) -> None:
-        run_id = change.run_id
-        if run_id in self._tasks:
-            return
-        self._news = True
-        if change.status == Status.SUBMITTED or (
-            change.status is None and run_id not in self._heard
-        ):
-            self._soon = True
-            self._bell.set()
-        if run_id is not None:
-            self._heard[run_id] = None
-            if len(self._heard) > _MOST_HEARD:
-                del self._heard[next(iter(self._heard))]
-
     def _wants_to_look(self) -> bool:
-        now = monotonic()
-        if len(self._tasks) >= self._options.at_once or now < self._not_now:
+        if len(self._tasks) >= self._options.at_once:
             return False
-        if self._soon or self._more or now >= self._look_by or self._finder.somebody_died():
-            return True
-        return self._news and now >= self._looked + min(_AT_NEWS, self._finder.at_news)
+        if self._finder.somebody_died():
+            self._pace.look_at_once()
+        return self._pace.is_time(self._finder.at_news)
 
     async def _wait(self) -> None:
         """Until a run has stopped, there is something new, or it is time to look again."""
         full = len(self._tasks) >= self._options.at_once
-        due = max(self._look_by, self._not_now) - monotonic()
+        left = max(_AT_LEAST, min(self._pace.seconds_left, _POLL))
         with suppress(TimeoutError):
-            async with asyncio.timeout(None if full else max(_AT_LEAST, min(due, _POLL))):
+            async with asyncio.timeout(None if full else left):
                 await self._bell.wait()
 
     async def _look(self, presence: Presence, permits: Permits) -> int:
         """Begin what there is room for; returns how many runs were found."""
         room = self._options.at_once - len(self._tasks)
-        news, self._news, self._soon, self._more = self._news, False, False, False
-        self._looked = monotonic()
+        news, began = self._pace.begin(), monotonic()
         try:
             if not self._shown or presence.lease_at_hand(self._core) is None:
                 dead_after = self._launcher.dead_after
@@ -209,38 +182,39 @@ class Worker:
             found = await self._core.off_loop(partial(self._finder.find, news=news))
         except StoreError as error:
             log.warning("the worker can't look for runs: %s", error)
-            self._look_by = monotonic() + _POLL
+            self._pace.look_within(_POLL)
             return 1
-        self._look_by = self._looked + min(self._finder.every * _jitter(), self._finder.due_in)
+        self._pace.look_within(min(self._finder.every * _jitter(), self._finder.due_in))
         ready = [one for one in found if self._may_try(one)]
         share = min(room, math.ceil(len(ready) / self._finder.workers))
         for one in ready[:share]:
             task = asyncio.create_task(self._execute(one, permits))
             self._tasks[one.run_id] = task
             task.add_done_callback(partial(self._over, one.run_id))
-        self._leave_others(ready[share:], share < room)
-        waiting = [one for one in found if one.run_id not in self._pauses]
+        if ready[share:]:
+            self._leave_to_others(ready[share:], room=share < room)
         if len(found) > share:  # some wait for a permit, or were tried before
-            again = min(self._not_before.get(one.run_id, 0.0) for one in found)
-            self._look_by = min(self._look_by, max(again, self._looked + _POLL))
-        return len(waiting)
+            again = min(self._backoff.not_before(one.run_id) for one in found)
+            self._pace.look_no_later_than(max(again, began + _POLL))
+        return sum(one.run_id not in self._backoff for one in found)
 
-    def _leave_others(self, left: list[Candidate], shared: bool) -> None:
-        """Others should have found what is left by then; if not, it is ours, too."""
-        self._more = bool(left)
-        if left and shared:
+    def _leave_to_others(self, left: list[Candidate], *, room: bool) -> None:
+        """Look again for what was not begun. If there was room for it, others have time first."""
+        self._pace.look_at_once()
+        if room:
             orphaned = any(one.orphaned for one in left)
-            self._not_now = monotonic() + (1.25 * self._finder.at_news if orphaned else _POLL)
+            self._pace.wait_for_others(1.25 * self._finder.at_news if orphaned else _POLL)
 
     def _may_try(self, one: Candidate) -> bool:
-        not_before = max(self._not_before.get(one.run_id, 0.0), self._full.get(one.flow, 0.0))
+        not_before = max(self._backoff.not_before(one.run_id), self._full.get(one.flow, 0.0))
         return one.run_id not in self._tasks and monotonic() >= not_before
 
     def _over(self, run_id: str, task: asyncio.Task[None]) -> None:
         self._tasks.pop(run_id, None)
         self._finder.taken(run_id)
         self._bell.set()
-        self._soon |= self._options.until_idle and not self._tasks
+        if self._options.until_idle and not self._tasks:
+            self._pace.look_at_once()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the worker failed in run %s", run_id, exc_info=error)
 
@@ -259,7 +233,7 @@ class Worker:
             if permit is not None:
                 await asyncio.shield(self._core.off_loop(partial(permits.give_back, permit)))
                 self._full.pop(one.flow, None)
-                self._more = True
+                self._pace.look_at_once()
 
     async def _permit(self, one: Candidate, permits: Permits) -> Permit | None:
         take = self._core.off_loop(partial(permits.take, one.flow))
@@ -281,7 +255,7 @@ class Worker:
                 self._core, one.run_id, None, {"wait": False}, in_worker=True
             )
         except (RunActiveError, RunFinishedError):  # another process was faster
-            self._try_again_later(one.run_id, self._longer_pause(one.run_id, _LONGEST_WHILE_ACTIVE))
+            self._backoff.put_off(one.run_id, _LONGEST_WHILE_ACTIVE)
             return
         except (Exception, SystemExit) as error:
             self._refused(one, error)
@@ -307,30 +281,14 @@ class Worker:
         else:
             self._tell("completed", one, began)
         self.done += 1
-        self._pauses.pop(one.run_id, None)
-        self._try_again_later(one.run_id, _POLL)  # the index may lag behind
+        self._backoff.executed(one.run_id, _POLL)  # the index may lag behind
 
     def _refused(self, one: Candidate, error: BaseException) -> None:
         """A run could not be claimed or saved: leave it to others for a while."""
         why = str(error) if isinstance(error, HoldfastError) else repr(error)
-        pause = self._longer_pause(one.run_id, _LONGEST_PAUSE)
-        if pause == _FIRST_PAUSE:
+        if self._backoff.put_off(one.run_id, _LONGEST_PAUSE):
             log.warning("run %s is left alone for now: %s", one.run_id, why)
-        self._try_again_later(one.run_id, pause)
         self._tell("refused", one, monotonic(), why)
-
-    def _longer_pause(self, run_id: str, longest: float) -> float:
-        """Seconds until a run is tried again: twice as many each time."""
-        pause = self._pauses.get(run_id, _FIRST_PAUSE)
-        self._pauses[run_id] = min(2 * pause, longest)
-        return pause
-
-    def _try_again_later(self, run_id: str, seconds: float) -> None:
-        now = monotonic()
-        if len(self._not_before) > 10_000:
-            self._not_before = {run: at for run, at in self._not_before.items() if at > now}
-            self._pauses = {run: p for run, p in self._pauses.items() if run in self._not_before}
-        self._not_before[run_id] = now + seconds
 
     def _tell(self, what: What, one: Candidate, began: float, detail: str = "") -> None:
         if self._listener is not None:
