@@ -126,7 +126,7 @@ def test_of_eight_people_one_answers_and_seven_are_told_who_did(kind: str, tmp_p
     assert all(f"answered already, by 'person-{winner}' at 20" in words for words in told), told
     with hf.SyncCheckpointer(url) as cp:
         answers = [e for e in cp.core.journals.trail("r") if e.kind == "answer"]
-        assert [hf.CheckpointInfo(e).meta.fields for e in answers] == [{"by": f"person-{winner}"}]
+        assert [hf.CheckpointInfo(e).meta.by for e in answers] == [f"person-{winner}"]
         assert cp.verify("r").ok
 
     async def end() -> Any:

@@ -169,13 +169,17 @@ def _most_at_once(world: World, killed: str) -> int:
     """How many steps were executed at the same time."""
     under_way: dict[tuple[Any, ...], str] = {}
     most = 0
+    over = False
     for line in world.notes.read():
+        if over and line["who"] == killed:
+            continue  # in the last moment before it was killed
+        over = over or (line["what"] == "killing" and line["who"] == killed)
         key = line["run"], line["step"]
         if line["what"] == "begin":
             under_way[key] = line["who"]
         elif line["what"] in ("end", "raised"):
             under_way.pop(key, None)
-        elif line["what"] == "killing":
+        if over:
             under_way = {k: who for k, who in under_way.items() if who != killed}
         most = max(most, len(under_way))
     return most
