@@ -53,7 +53,7 @@ _WHERE: Final = st.builds(
 )
 _ROWS_WHERE: Final = st.builds(
     RunFilter._replace,
-    _WHERE | st.builds(RunFilter),
+    _WHERE | st.just(RunFilter()),
     statuses=st.sampled_from([(), ("open",), ("running", "open"), ("running", "open", "x")]),
     labels=st.sampled_from([(), ("a=b",), ("c=d", "a=b")]),
     since=st.none() | st.integers(-9, 9),
@@ -71,8 +71,10 @@ class StoreMachine(RuleBasedStateMachine):
     """Makes empty storage and returns what opens it; every example starts with one."""
 
     reopens = True
-    derived = False
     """Whether closing and opening again keeps what was stored."""
+
+    derived = False
+    """Whether the index is made from what is left of the journals, when it is asked."""
 
     def __init__(self) -> None:
         super().__init__()

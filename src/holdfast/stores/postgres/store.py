@@ -56,6 +56,18 @@ _RUNS: Final = f"""
     ) AS e WHERE {{conditions}} LIMIT %(limit)s
 """  # noqa: S608 - constants
 
+# From holder to holder in the index: of a million runs, few are held.
+_HOLDERS: Final = """
+    WITH RECURSIVE found(holder) AS (
+        SELECT min(holder) FROM {schema}.run_heads WHERE holder IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(h.holder) FROM {schema}.run_heads AS h WHERE h.holder > found.holder)
+        FROM found WHERE found.holder IS NOT NULL
+    )
+    SELECT holder, (SELECT count(*) FROM {schema}.run_heads AS h WHERE h.holder = found.holder)
+    FROM found WHERE holder IS NOT NULL
+"""
+
 
 class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
     """Journals in a schema of their own in a PostgreSQL database.
@@ -109,6 +121,9 @@ class PostgresStore(SQLStore[Cursor], IndexedTableStore, Notifying):
         text, wanted = conditions(where)
         parameters = wanted | bounds(where, after) | {"limit": limit}
         return self._found(self._runs_sql(conditions=text), parameters)
+
+    def holders(self) -> dict[str, int]:
+        return dict(self._rows(_HOLDERS.format(schema=self._quoted), ()))
 
     def rebuild(self, *, write: bool = True) -> int:
         with self._db.session() as cursor:
