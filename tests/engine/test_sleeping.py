@@ -332,9 +332,11 @@ def test_a_worker_answers_what_nobody_answered_in_time(engine: hf.Engine, clock:
 
     async def main() -> None:
         handle = await engine.submit(flow(), run_id="r")
+        deadline = datetime.fromtimestamp(clock.now() / 1e6, UTC) + timedelta(seconds=DAY)
         await engine.work(flow, until_idle=True)
-        with pytest.raises(hf.RunPausedError):
+        with pytest.raises(hf.RunPausedError) as paused:
             await handle
+        assert paused.value.until == pytest.approx(deadline, abs=timedelta(seconds=60))
         clock.advance(DAY + 1)
         await engine.work(flow, until_idle=True)
         assert await handle == "never mind"

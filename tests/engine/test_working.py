@@ -458,7 +458,17 @@ def test_an_idle_worker_asks_the_store_at_most_once_a_second(
         stop = asyncio.Event()
         async with hf.Engine(kept_url, flows=[job]) as engine:
             store = engine.checkpointer.core.journals.store
-            for name in ("append", "read", "runs", "erase", "due", "holders", "listed", "last", "poll"):
+            for name in (
+                "append",
+                "read",
+                "runs",
+                "erase",
+                "due",
+                "holders",
+                "listed",
+                "last",
+                "poll",
+            ):
                 real = getattr(store, name)
 
                 def counted(*args: Any, _name: str = name, _real: Any = real, **more: Any) -> Any:

@@ -21,6 +21,7 @@ from holdfast.engine.options import Options
 from holdfast.engine.people import requests
 from holdfast.engine.program import Program, StaleStepError, Stored
 from holdfast.engine.resume import trust
+from holdfast.engine.resume.activity import due_of
 from holdfast.engine.resume.history import History
 from holdfast.engine.resume.takeover import (
     Claimant,
@@ -361,7 +362,7 @@ def ended(core: Core, make: Make, run_id: str) -> Any:
     head = history.head
     if head.status == Status.PAUSED:
         asked = tuple(question.key for question in requests.questions(core, run_id))
-        raise RunPausedError(run_id, asked)
+        raise RunPausedError(run_id, asked, due_of(core, run_id))
     if head.status == Status.CANCELLED:
         raise RunCancelledError(run_id)
     if head.kind == Kind.FAIL:

@@ -44,7 +44,7 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
     A run that is not under way has no holder.
     """
     if run.status in _STOPPED:
-        return Activity(None, orphaned=False, answered=False, due=_due(core, run.run_id))
+        return Activity(None, orphaned=False, answered=False, due=due_of(core, run.run_id))
     head = core.journals.head(run.run_id) if run.status == Status.RUNNING else None
     if head is None or head.status != Status.RUNNING:
         return Activity(None, orphaned=False, answered=False)
@@ -54,8 +54,8 @@ def activity_of(core: Core, run: RunInfo) -> Activity:
     return Activity(holder, orphaned=orphaned, answered=found.answered)
 
 
-def _due(core: Core, run_id: str) -> datetime | None:
-    """When the entry by which a run stopped says that it is to be continued."""
+def due_of(core: Core, run_id: str) -> datetime | None:
+    """When the entry by which a run stopped says that it is to be continued. Blocks."""
     head = core.journals.head(run_id)
     if head is not None and head.seq != head.term:
         head = core.journals.entry(run_id, head.term)
