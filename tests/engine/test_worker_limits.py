@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -41,3 +43,128 @@ def test_a_limit_holds_also_while_a_worker_is_late_with_its_sign_of_life(
 
     asyncio.run(main())
     assert most == 1
+
+
+@step
+async def note(n: int) -> int:
+    return n
+
+
+@workflow("job", version="1")
+async def old_job(n: int) -> int:
+    return await note(n)
+
+
+@workflow("job", version="2")
+async def new_job(n: int) -> int:
+    return await note(n)
+
+
+@workflow
+async def other(n: int) -> int:
+    return await note(n)
+
+
+def test_many_runs_that_can_not_be_executed_here_keep_no_other_waiting(kept_url: str) -> None:
+    async def main() -> None:
+        told: list[hf.WorkerEvent] = []
+        async with hf.Engine(kept_url) as engine:
+            for n in range(250):
+                await engine.submit(old_job(n), run_id=f"a{n}")
+            last = await engine.submit(new_job(1), run_id="z")
+        async with hf.Engine(kept_url) as engine:
+            stop = asyncio.Event()
+            worker = asyncio.create_task(
+                engine.work(new_job, at_once=100, stop=stop, listener=told.append)
+            )
+            async with asyncio.timeout(30):
+                while await engine.status(last.id) != hf.Status.COMPLETED:
+                    await asyncio.sleep(0.05)
+            stop.set()
+            await worker
+        assert all(event.event == "refused" for event in told if event.run_id != "z")
+        assert len(told) == 252  # each is told once
+
+    asyncio.run(main())
+
+
+def test_a_worker_looks_seldom_while_others_submit_what_is_not_for_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred runs in two seconds or more: it need not look for each of them."""
+    looks = 0
+
+    async def main() -> None:
+        nonlocal looks
+        stop = asyncio.Event()
+        async with hf.Engine(url, flows=[other]) as engine:
+            store = engine.checkpointer.core.journals.store
+            real = store.due
+
+            def counted(*args: Any, **more: Any) -> Any:
+                nonlocal looks
+                looks += 1
+                return real(*args, **more)
+
+            monkeypatch.setattr(store, "due", counted)
+            worker = asyncio.create_task(engine.work(new_job, stop=stop))
+            began = monotonic()
+            for n in range(200):
+                await engine.submit(other(n))
+                await asyncio.sleep(0.01)
+            seconds = monotonic() - began
+            stop.set()
+            await worker
+        assert looks <= 10 + 2 * seconds
+
+    asyncio.run(main())
+
+
+def test_a_worker_outlives_what_it_can_not_read(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with hf.Engine(url, flows=[other]) as engine:
+            await engine.submit(other(1), run_id="r")
+            store = engine.checkpointer.core.journals.store
+            real, polled = store.due, store.poll
+
+            def damaged(*args: Any, **more: Any) -> Any:
+                monkeypatch.setattr(store, "due", real)
+                raise hf.CheckpointCorruptedError("r", 0, "an index that can't be read")
+
+            def unpolled(*args: Any, **more: Any) -> Any:
+                monkeypatch.setattr(store, "poll", polled)
+                raise hf.CheckpointCorruptedError("r", 0, "a change that can't be read")
+
+            monkeypatch.setattr(store, "due", damaged)
+            monkeypatch.setattr(store, "poll", unpolled)
+            assert await engine.work(until_idle=True) == 1
+
+    asyncio.run(main())
+
+
+def test_many_runs_of_a_flow_with_a_limit_keep_no_other_flow_waiting(url: str) -> None:
+    async def main() -> None:
+        over, stop = asyncio.Event(), asyncio.Event()
+
+        @step
+        async def wait_for_the_other() -> None:
+            await over.wait()
+
+        @workflow
+        async def slow() -> None:
+            await wait_for_the_other()
+
+        async with hf.Engine(url) as engine:
+            for n in range(250):
+                await engine.submit(slow(), run_id=f"a{n}")
+            last = await engine.submit(other(1), run_id="z")
+            working = engine.work(slow, other, at_once=50, per_flow={"slow": 1}, stop=stop, drain=0)
+            worker = asyncio.create_task(working)
+            async with asyncio.timeout(30):
+                while await last.status() != hf.Status.COMPLETED:
+                    await asyncio.sleep(0.05)
+            over.set()
+            stop.set()
+            await worker
+
+    asyncio.run(main())

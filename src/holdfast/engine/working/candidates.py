@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.engine.holding import slots
@@ -24,6 +24,7 @@ _LOOKS: Final = 3  # at the processes that hold runs, in the time after which on
 _AT_NEWS: Final = 0.4  # so much of that time passes between two looks while others change runs
 _AHEAD: Final = 10.0  # seconds: what is due by then is known, and waited for
 _MOST: Final = 200  # runs that one look finds
+_FURTHEST: Final = 20_000  # runs it passes over for that: not ours, or could not be executed here
 
 
 class Candidate(NamedTuple):
@@ -37,9 +38,17 @@ class Candidate(NamedTuple):
 class Finder:
     """Looks for runs of some flows that nobody executes. Everything here blocks."""
 
-    def __init__(self, core: Core, flows: Collection[str], dead_after: float) -> None:
+    def __init__(
+        self,
+        core: Core,
+        flows: Collection[str],
+        dead_after: float,
+        may_try: Callable[[Candidate], bool],
+    ) -> None:
         self._core = core
         self._flows = flows
+        self._may_try = may_try  # False for what could not be executed just now
+        self._look_at = _MOST  # rows of the index, to find that many runs among them
         self.every = dead_after / _LOOKS  # seconds between two looks at the processes, at most
         self.at_news = self.every * _AT_NEWS  # and while others change runs
         self._orphaned: dict[str, Candidate] = {}
@@ -60,20 +69,37 @@ class Finder:
             self._look_at_processes()
             self._looked_at = clock.monotonic()
         now = clock.now()
-        found = dict(self._orphaned)
-        self.due_in = _AHEAD
-        store = self._core.journals.store
-        for row in store.due(now + round(_AHEAD * 1e6), flows=self._flows, limit=_MOST):
-            if row.due is not None and row.due > now:
-                self.due_in = (row.due - now) / 1e6
-                break
-            child = row.parent is not None
-            one = self._root(row.run) if child else Candidate(row.run, row.flow or "")
-            if one is not None:
-                found.setdefault(one.run_id, one)
+        found = self._orphaned | self._due(now)
         shuffled = list(found.values())
         random.shuffle(shuffled)  # workers seldom want the same one
         return shuffled
+
+    def _due(self, now: int) -> dict[str, Candidate]:
+        """The runs that are due. Those that are not to be tried must not hide what is behind them."""
+        while True:
+            found: dict[str, Candidate] = {}
+            self.due_in = _AHEAD
+            rows = self._core.journals.store.due(
+                now + round(_AHEAD * 1e6), flows=self._flows, limit=self._look_at
+            )
+            for row in rows:
+                if row.due is not None and row.due > now:
+                    self.due_in = (row.due - now) / 1e6
+                    break
+                child = row.parent is not None
+                one = self._root(row.run) if child else Candidate(row.run, row.flow or "")
+                if one is not None:
+                    found.setdefault(one.run_id, one)
+            if len(rows) < self._look_at or self.due_in < _AHEAD:
+                self._look_at = max(_MOST, self._look_at // 2)
+                return found
+            if self._look_at >= _FURTHEST or self._is_enough(found):
+                return found
+            self._look_at = min(2 * self._look_at, _FURTHEST)
+
+    def _is_enough(self, found: Mapping[str, Candidate]) -> bool:
+        """Whether some of these runs may be tried now: then the others can wait."""
+        return any(map(self._may_try, found.values()))
 
     def somebody_died(self) -> bool:
         """Whether a process of this machine is gone that held runs. Asks no store."""
@@ -113,7 +139,7 @@ class Finder:
 
     def _add_runs_of(self, holder: str, ours: Presence | None = None) -> None:
         before = None
-        while len(self._orphaned) < _MOST:
+        while len(self._orphaned) < _MOST or not self._is_enough(self._orphaned):
             where = RunFilter(holder=holder, roots=True)
             page = self._core.journals.store.listed(where, before=before, limit=_MOST)
             for row, _ in page:
@@ -127,7 +153,7 @@ class Finder:
     def _root(self, run: str) -> Candidate | None:
         """The run to be continued for the sake of a child run, if it is one of ours."""
         if run not in self._roots:
-            if len(self._roots) > _MOST:
+            if len(self._roots) > _FURTHEST:
                 self._roots.clear()
             self._roots[run] = self._found_root(run)
         return self._roots[run]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from time import monotonic
 from typing import Final
 
@@ -11,6 +12,9 @@ from holdfast.model import Status
 _AT_NEWS: Final = 2.0  # seconds between two looks while others change runs, at most
 _MOST_HEARD: Final = 10_000
 _MOST_TRIED: Final = 10_000
+_FIRST_CALM: Final = 0.02  # seconds between two looks for new runs, after one in vain
+_LONGEST_CALM: Final = 1.0
+_MOST_TRIES: Final = 2.0  # in a second, of all runs that could not be claimed
 _FIRST_PAUSE: Final = 1.0  # seconds, until a run that could not be claimed is tried again
 
 
@@ -20,17 +24,19 @@ class Pace:
     def __init__(self) -> None:
         self._heard: dict[str, None] = {}  # runs that changed, the newest last
         self._news = False  # others have changed runs since the last look
+        self._new = False  # and some of them are new
+        self._calm = 0.0  # seconds between two looks for new runs
         self._at_once = True
         self._last = 0.0  # when it looked last, by the monotonic clock, like the following
         self._latest = 0.0  # it looks then, at the latest
         self._earliest = 0.0  # and not before then: others are to have their share first
 
     def hear(self, change: Change) -> bool:
-        """Take note of what others did to a run. Returns whether to look at once: it is new."""
+        """Take note of what others did to a run. Returns whether it is new: look soon."""
         self._news = True
         unknown = change.status is None and change.run_id not in self._heard
         new = unknown or change.status == Status.SUBMITTED
-        self._at_once |= new
+        self._new |= new
         if change.run_id is not None:
             self._heard[change.run_id] = None
             if len(self._heard) > _MOST_HEARD:
@@ -42,20 +48,33 @@ class Pace:
         now = monotonic()
         if now < self._earliest:
             return False
-        if self._at_once or now >= self._latest:
+        if self._at_once or now >= min(self._latest, self._soon):
             return True
         return self._news and now >= self._last + min(_AT_NEWS, at_news)
 
     @property
     def seconds_left(self) -> float:
         """Until the next look, if nothing happens before."""
-        return max(self._latest, self._earliest) - monotonic()
+        return max(min(self._latest, self._soon), self._earliest) - monotonic()
+
+    @property
+    def _soon(self) -> float:
+        """When to look for new runs."""
+        return self._last + self._calm if self._new else math.inf
 
     def begin(self) -> bool:
         """A look begins. Returns whether there were news since the last one."""
-        news, self._news, self._at_once = self._news, False, False
+        news, self._news, self._new, self._at_once = self._news, False, False, False
         self._last = monotonic()
         return news
+
+    def end(self, *, in_vain: bool) -> None:
+        """The look is over. While all that is new is for others, it looks less and less often."""
+        self._calm = min(max(_FIRST_CALM, 2 * self._calm), _LONGEST_CALM) if in_vain else 0.0
+
+    def look_soon(self) -> None:
+        """There may be something new."""
+        self._new = True
 
     def look_at_once(self) -> None:
         """There may be something to begin."""
@@ -90,7 +109,11 @@ class Backoff:
         return self._not_before.get(run_id, 0.0)
 
     def put_off(self, run_id: str, longest: float) -> bool:
-        """Try the run again after a pause that doubles each time. Returns whether it is the first."""
+        """Try the run again after a pause that doubles each time. Returns whether it is the first.
+
+        The more runs there are that can't be claimed, the longer are the pauses.
+        """
+        longest = max(longest, len(self._pauses) / _MOST_TRIES)
         pause = self._pauses.get(run_id, _FIRST_PAUSE)
         first = run_id not in self._pauses
         self._pauses[run_id] = min(2 * pause, longest)

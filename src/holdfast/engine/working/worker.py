@@ -25,7 +25,7 @@ from holdfast.errors import (
     RunError,
     RunFinishedError,
     RunPausedError,
-    StoreError,
+    StoreClosedError,
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
@@ -35,6 +35,7 @@ log = logging.getLogger("holdfast")
 MOST_AT_ONCE: Final = 10_000
 _POLL: Final = 1.0  # seconds, until what could not be begun is looked at again
 _AT_LEAST: Final = 0.02  # seconds between any two
+_DEAF: Final = 10.0  # seconds, until a store that could not be watched is watched again
 _LISTEN: Final = 1.5  # seconds between two polls of a store that does not notify
 _LONGEST_PAUSE: Final = 60.0  # seconds, until a run that was refused is tried again
 _LONGEST_WHILE_ACTIVE: Final = 10.0  # the same of one that another process executes
@@ -104,13 +105,14 @@ class Worker:
         self._offer = Offer(tuple(sorted(flows)), options.at_once)
         self._options = options
         self._listener = listener
-        self._finder = Finder(core, frozenset(flows), launcher.dead_after)
+        self._finder = Finder(core, frozenset(flows), launcher.dead_after, self._may_try)
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
         self._backoff = Backoff()
         self._full: dict[str, float] = {}  # flows all of whose permits are taken: until when
         self._bell = asyncio.Event()
         self._shown = False  # others see in our slot what we do
         self._pace = Pace()
+        self._out = False  # the store could not be asked for runs, and that was logged
         self.done = 0  # runs that it has executed until they stopped
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -142,24 +144,28 @@ class Worker:
 
     async def _listen(self) -> None:
         """Hear what others do to runs."""
-        changes = Changes(self._core, every=_LISTEN)
-        try:
-            while True:
-                for change in await changes.wait():
-                    if change.run_id not in self._tasks and self._pace.hear(change):
-                        self._bell.set()
-        except StoreError as error:
-            log.warning(
-                "the worker can't watch the store, and looks for runs now and then: %s", error
-            )
-        finally:
-            changes.close()
+        while True:
+            changes = Changes(self._core, every=_LISTEN)
+            try:
+                while True:
+                    for change in await changes.wait():
+                        if change.run_id not in self._tasks and self._pace.hear(change):
+                            self._bell.set()
+            except StoreClosedError:
+                return
+            except HoldfastError as error:
+                log.warning(
+                    "the worker can't watch the store, and looks for runs now and then: %s", error
+                )
+            finally:
+                changes.close()
+            await asyncio.sleep(_DEAF)
 
     def _wants_to_look(self) -> bool:
         if len(self._tasks) >= self._options.at_once:
             return False
         if self._finder.somebody_died():
-            self._pace.look_at_once()
+            self._pace.look_soon()
         return self._pace.is_time(self._finder.at_news)
 
     async def _wait(self) -> None:
@@ -180,12 +186,17 @@ class Worker:
                 await self._core.off_loop(partial(presence.lease, self._core, dead_after))
                 self._shown = True
             found = await self._core.off_loop(partial(self._finder.find, news=news))
-        except StoreError as error:
-            log.warning("the worker can't look for runs: %s", error)
+        except HoldfastError as error:
+            if not self._out:
+                log.warning("the worker can't look for runs: %s", error)
+            self._out = True
+            self._pace.end(in_vain=True)
             self._pace.look_within(_POLL)
             return 1
+        self._out = False
         self._pace.look_within(min(self._finder.every * _jitter(), self._finder.due_in))
         ready = [one for one in found if self._may_try(one)]
+        self._pace.end(in_vain=not ready)
         share = min(room, math.ceil(len(ready) / self._finder.workers))
         for one in ready[:share]:
             task = asyncio.create_task(self._execute(one, permits))
@@ -240,12 +251,13 @@ class Worker:
         taking = asyncio.ensure_future(take)
         try:
             return await asyncio.shield(taking)
-        except StoreError:
+        except HoldfastError:
             return None
         except asyncio.CancelledError:
-            permit = await taking
-            if permit is not None:
-                await self._core.off_loop(partial(permits.give_back, permit))
+            with suppress(HoldfastError):
+                permit = await taking
+                if permit is not None:
+                    await self._core.off_loop(partial(permits.give_back, permit))
             raise
 
     async def _claim_and_execute(self, one: Candidate) -> None:
@@ -274,7 +286,7 @@ class Worker:
         except RunError as error:
             self._tell("failed", one, began, str(error))
         except (HoldfastError, SystemExit) as error:
-            self._refused(one, error)
+            self._refused(one, error, began)
             return
         except Exception as error:
             self._tell("failed", one, began, f"{type(error).__name__}: {error}")
@@ -283,12 +295,14 @@ class Worker:
         self.done += 1
         self._backoff.executed(one.run_id, _POLL)  # the index may lag behind
 
-    def _refused(self, one: Candidate, error: BaseException) -> None:
-        """A run could not be claimed or saved: leave it to others for a while."""
+    def _refused(self, one: Candidate, error: BaseException, began: float | None = None) -> None:
+        """A run could not be claimed or saved: leave it to others for a while, and say so once."""
         why = str(error) if isinstance(error, HoldfastError) else repr(error)
-        if self._backoff.put_off(one.run_id, _LONGEST_PAUSE):
+        first = self._backoff.put_off(one.run_id, _LONGEST_PAUSE)
+        if first:
             log.warning("run %s is left alone for now: %s", one.run_id, why)
-        self._tell("refused", one, monotonic(), why)
+        if first or began is not None:
+            self._tell("refused", one, began or monotonic(), why)
 
     def _tell(self, what: What, one: Candidate, began: float, detail: str = "") -> None:
         if self._listener is not None:
