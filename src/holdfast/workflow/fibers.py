@@ -10,6 +10,7 @@ from holdfast.workflow.keys import Scope
 
 if TYPE_CHECKING:
     from holdfast.workflow.durable_body import Request
+    from holdfast.workflow.own_task import OwnTask
 
 
 class Outcome(NamedTuple):
@@ -29,7 +30,7 @@ class Frame(NamedTuple):
 class Fiber:
     """A sequence of things to do: the workflow itself, or a part of a group."""
 
-    __slots__ = ("frames", "group", "index", "outcome", "request")
+    __slots__ = ("frames", "group", "index", "outcome", "request", "task")
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class Fiber:
         self.group = group
         self.index = index
         self.outcome = Outcome()  # of what it waited for
+        self.task: OwnTask | None = None  # that its code sees as the current one
         if group is not None and group.parent is not None:
             request = group.parent.request
         self.request: Request | None = request  # of a task in `durable`, which it belongs to

@@ -23,7 +23,9 @@ from holdfast.workflow.fibers import Fiber, Frame, Group, Outcome
 from holdfast.workflow.groups import group_of_items, group_of_parts
 from holdfast.workflow.keys import Mismatch, Scope
 from holdfast.workflow.modifiers import Bare, Skip, expand
+from holdfast.workflow.own_task import in_own_task
 from holdfast.workflow.parts import (
+    OPTIONS_OF_NO_WORK,
     arguments_of,
     as_step,
     code_of,
@@ -38,11 +40,6 @@ from holdfast.workflow.step import Step
 
 _NOT_THE_FLOWS: Final = (Mismatch, StaleStepError, FlowChangedError)
 """What no flow may catch: it ends the execution."""
-
-_OPTIONS_OF_NO_WORK: Final = (
-    "{!r} returned a step instead of doing the work: say .retry(...), .timeout(...) and "
-    ".run_on(...) there, not in for_each"
-)
 
 
 class Interpreter:
@@ -88,7 +85,8 @@ class Interpreter:
             self.start(Fiber(Frame(code, self._scope(""))))
         while self._runnable or self.deliveries.turn():
             if self._runnable:
-                self._advance(self._runnable.popleft())
+                with in_own_task(self, fiber := self._runnable.popleft()):
+                    self._advance(fiber)
         self.tasks = [task for task in self.tasks if task.key in self.waiting]
 
     def start(self, fiber: Fiber) -> None:
@@ -106,7 +104,7 @@ class Interpreter:
             self.bodies.remove(task.key)
             policy = task.policy
             if any(one is not None for one in (policy.retry, policy.timeout, policy.executor)):
-                outcome = Outcome(error=TypeError(_OPTIONS_OF_NO_WORK.format(task.name)))
+                outcome = Outcome(error=TypeError(OPTIONS_OF_NO_WORK.format(task.name)))
             else:
                 self.built.add(task.key)
                 fiber.frames.append(Frame(code_of(outcome.value, task.key), self._scope(task.key)))
@@ -344,6 +342,8 @@ class Interpreter:
 
         if fiber.request is not None:
             return Outcome(error=RuntimeError(NOT_RECORDED.format(future)))
+        if fiber.task is not None:
+            fiber.task.future = future
         key = Scope(f"{scope.path}/await").key(str(id(future)))
         return self.wait(fiber, Task(key, "await", wait, kind="await", recorded=False))
 

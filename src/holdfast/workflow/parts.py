@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, Final
 
 from holdfast.codec.revive import revive
 from holdfast.engine.arguments import digest
@@ -13,6 +13,12 @@ from holdfast.engine.functions import hints_of
 from holdfast.errors import StepNotAwaitedError
 from holdfast.workflow.modifiers import Bare, expand
 from holdfast.workflow.step import Step
+
+OPTIONS_OF_NO_WORK: Final = (
+    "{!r} returned a step instead of doing the work: say .retry(...), .timeout(...) and "
+    ".run_on(...) there, not in for_each"
+)
+"""What is wrong with options of a for_each whose function makes steps."""
 
 
 def code_of(part: Any, key: str) -> Any:
