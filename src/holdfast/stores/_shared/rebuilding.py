@@ -67,7 +67,8 @@ class Journals(NamedTuple):
     def now(self) -> str:
         """A query for the numbers of runs by flow and status, as the rows say."""
         return (
-            f"SELECT {NOW}, coalesce(flow, ''), status, 0, count(*), 0 "  # noqa: S608
+            f"SELECT {NOW} AS hour, coalesce(flow, '') AS flow, status AS what, 0 AS bucket, "  # noqa: S608
+            "count(*) AS n, 0 AS total "
             f"FROM {self.prefix}run_heads GROUP BY coalesce(flow, ''), status"
         )
 

@@ -34,7 +34,21 @@ _SESSION: Final = (
 )
 _DRIVERS_OWN: Final = frozenset(["unix_socket", "ssl_ca", "ssl_cert", "ssl_key"])
 _TEXTS: Final = frozenset(
-    ["run", "kind", "step", "type", "status", "flow", "thread", "owner", "meta"]
+    [
+        "run",
+        "kind",
+        "step",
+        "type",
+        "status",
+        "flow",
+        "thread",
+        "owner",
+        "meta",
+        "parent",
+        "holder",
+        "labels",
+        "what",
+    ]
 )
 _LONG: Final = 64  # bytes; as hexadecimal digits they would be twice as many
 

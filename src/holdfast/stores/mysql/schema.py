@@ -17,6 +17,7 @@ from holdfast.stores._shared.schema import (
     too_long,
     version_in,
 )
+from holdfast.stores.mysql import index
 from holdfast.stores.mysql.connections import Session, patient
 
 # Text is stored as bytes, so that no collation folds, pads or truncates it.
@@ -67,10 +68,12 @@ class Migration(NamedTuple):
 
     first: tuple[str, ...] = ()
     alter: tuple[str, ...] = ()
+    indexes: bool = False  # whether the heads index is made after the first statements
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (
     Migration((_VIEW,)),  # 1: the view for people
+    Migration(index.TABLES, indexes=True),  # 2: the heads index
 )
 
 
@@ -104,6 +107,7 @@ def _migrate(session: Session, prefix: str, version: int | None) -> None:
         "entries": f"`{prefix}entries`",
         "checkpoints": f"`{prefix}checkpoints`",
         "meta": _META,
+        "prefix": prefix,
     }
     if version is None:
         session.execute(_TABLE.format(**names))
@@ -111,6 +115,9 @@ def _migrate(session: Session, prefix: str, version: int | None) -> None:
     for number, migration in enumerate(MIGRATIONS[version or 0 :], (version or 0) + 1):
         for statement in migration.first:
             session.execute(statement.format(**names))
+            fault("schema.migrate")
+        if migration.indexes:
+            index.build(session, prefix)
             fault("schema.migrate")
         clauses = ", ".join((*migration.alter, f"COMMENT = '{MARK}{number}'"))
         session.execute(f"ALTER TABLE {names['entries']} {clauses}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -17,13 +17,16 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("mysql", error) from error
 
-from holdfast.errors import StoreError
+from holdfast.errors import HoldfastError, StoreError
+from holdfast.heads import changes_of
 from holdfast.model import Entry, follows
 from holdfast.store import ANY_HEAD, PAGE, Behind, RunFilter, Survives, Work
+from holdfast.stores._shared.index import IndexedTableStore
 from holdfast.stores._shared.pool import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS, Limits
 from holdfast.stores._shared.sql import WORK_SECONDS, BeatenError, SQLStore
 from holdfast.stores._shared.table import COLUMNS, NO_BODY, Parameters, Row, bounds
 from holdfast.stores._shared.work import MYSQLS_NOT_CODE, Rules, WorkCursor, run_work
+from holdfast.stores.mysql import index
 from holdfast.stores.mysql.connections import (
     Connection,
     Connections,
@@ -45,7 +48,7 @@ _VOLATILE: Final = (0, "0", "OFF", "DETECT_ONLY")
 _run = attrgetter("run")
 
 
-class MySQLStore(SQLStore[Session]):
+class MySQLStore(SQLStore[Session], IndexedTableStore):
     """Journals in a table of a MySQL (8.0 or newer) or MariaDB (10.5 or newer) database.
 
     `where` is a URL, or a function that returns a new PyMySQL connection. The first call connects, and
@@ -75,10 +78,14 @@ class MySQLStore(SQLStore[Session]):
             raise ValueError(f"prefix must match {_PREFIX.pattern}, not {prefix!r}")
         self._prefix = prefix
         self._entries = f"`{prefix}entries`"
+        self._index = prefix
+        self._uncounted = 0  # changes of rows since statistics were added up
         self._packet = 0  # the longest statement that the server takes
         self._work_seconds = work_seconds
         self._rules = Rules(
-            f"`?{prefix}(?:entries|checkpoints)`?", *_ENDS_A_TRANSACTION, not_code=MYSQLS_NOT_CODE
+            f"`?{prefix}(?:entries|checkpoints|run_heads|run_labels|run_tally\\w*)`?",
+            *_ENDS_A_TRANSACTION,
+            not_code=MYSQLS_NOT_CODE,
         )
         self._db = Connections(
             where,
@@ -111,6 +118,16 @@ class MySQLStore(SQLStore[Session]):
             f"JOIN {self._entries} AS e ON e.run = head.run AND e.seq = head.seq ORDER BY e.run",
             bounds(where, after),
         )
+
+    def rebuild(self, *, write: bool = True) -> int:
+        with self._db.session() as session:
+            own = index.journals(session, self._prefix)
+            wrong, counts = own.wrong(), own.wrong_counts()
+        if write and (wrong or counts):
+            for at in range(0, max(1, len(wrong)), PAGE):
+                with self._transaction("") as session:
+                    index.correct(session, self._prefix, wrong[at : at + PAGE])
+        return len(wrong) + counts
 
     def survives(self) -> Survives:
         ((flush, doublewrite, logged, synced),) = self._rows(
@@ -166,6 +183,16 @@ class MySQLStore(SQLStore[Session]):
         )
         if beaten or not all(follows(b, a.seq) for group in groups for a, b in pairwise(group)):
             raise BeatenError
+        changes = changes_of(entries)
+        if changes:
+            index.change(cursor, self._prefix, changes)
+            self._uncounted += len(changes)
+
+    def _written(self, entries: Iterable[Entry]) -> None:
+        if self._uncounted >= index.FOLD_EVERY:
+            self._uncounted = 0
+            with suppress(HoldfastError), self._transaction("") as cursor:
+                index.fold(cursor, self._prefix)
 
     def _statements(self, entries: Sequence[Entry]) -> Iterator[bytes]:
         """The entries as rows of SQL, as many at a time as the server accepts."""
