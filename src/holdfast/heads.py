@@ -31,7 +31,9 @@ _ENDS: Final = (Status.COMPLETED.value, Status.FAILED.value, Status.CANCELLED.va
 _OVER: Final = (Status.COMPLETED.value, Status.CANCELLED.value)  # nothing is asked any more
 _TOLD: Final = (*_ENDS, Status.PAUSED.value)
 _OPENS: Final = (Kind.OPEN.value, Kind.CLAIM.value)
-_ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value, Kind.REQUEST.value)
+ASKS: Final = (Kind.QUESTION.value, Kind.ANSWER.value, Kind.REQUEST.value)
+"""The kinds of entries that change a row though they begin no term."""
+
 _FACTS: Final = ('"holder"', '"due"', '"questions"', '"labels"', '"parent"')
 _LARGEST_META: Final = 4 << 20
 _MOST: Final = 1 << 63
@@ -91,7 +93,7 @@ class Tally(NamedTuple):
 def changes(entry: Entry) -> bool:
     """Whether an entry changes its run's row. Internal journals have none."""
     return (
-        entry.term == entry.seq or entry.kind in _ASKS or entry.seq % TOUCH == 0 or _erases(entry)
+        entry.term == entry.seq or entry.kind in ASKS or entry.seq % TOUCH == 0 or _erases(entry)
     ) and not entry.run.startswith(HIDDEN)
 
 
@@ -205,7 +207,7 @@ def _change(entry: Entry) -> RowChange:
     facts = _facts(entry)
     begins = entry.term == entry.seq
     held = begins and entry.kind in _OPENS and entry.status == Status.RUNNING
-    speaks = begins or entry.kind in _ASKS  # else `due` is a step's own
+    speaks = begins or entry.kind in ASKS  # else `due` is a step's own
     due = _number(facts.get("due")) if speaks else None
     questions = _number(facts.get("questions"))
     opens = entry.kind == Kind.OPEN

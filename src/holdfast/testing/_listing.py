@@ -247,7 +247,8 @@ def _next(source: random.Random, run: str, last: Entry | None, step: int) -> Ent
         return entry(run, 0, kind="open", status=status, meta=_meta(**facts), **fields)
     seq = last.seq + 1
     fields |= {"flow": last.flow, "thread": last.thread, "owner": last.owner}
-    kind = source.choice(["checkpoint", "result", "question", "answer", "claim", "pause"])
+    kinds = ["checkpoint", "result", "question", "answer", "request", "claim", "pause"]
+    kind = source.choice(kinds)
     status, term = last.status, last.term
     if kind == "claim":
         status, term = "running", seq

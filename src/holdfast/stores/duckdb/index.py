@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
 
-from holdfast.heads import TOUCH, change_of, changes, fold
+from holdfast.heads import ASKS, TOUCH, change_of, changes, fold
 from holdfast.model import HIDDEN, Entry, Kind, Status
 from holdfast.stores._shared.rows import Rows
 from holdfast.stores._shared.table import NO_BODY
@@ -23,7 +23,7 @@ _ENTRIES: Final = f"""
         WHERE run >= ' ' AND ($runs IS NULL OR run IN (SELECT unnest($runs::VARCHAR[])))
     ) AS e
     WHERE e.term = e.seq OR e.seq % {TOUCH} = 0 OR e.status = 'deleted' OR e.before = 'deleted'
-        OR e.kind IN ('question', 'answer')
+        OR e.kind IN ({", ".join(f"'{kind}'" for kind in ASKS)})
     ORDER BY e.run, e.seq
 """  # noqa: S608 - constants only
 _HEADS: Final = f"""
