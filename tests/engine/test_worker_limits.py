@@ -10,6 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.holding.presence import Presence
+from holdfast.model import Entry, permit_journal
 from holdfast.workflow import step, workflow
 from tests.holders import as_another_process
 
@@ -163,6 +164,58 @@ def test_many_runs_of_a_flow_with_a_limit_keep_no_other_flow_waiting(url: str) -
             async with asyncio.timeout(30):
                 while await last.status() != hf.Status.COMPLETED:
                     await asyncio.sleep(0.05)
+            over.set()
+            stop.set()
+            await worker
+
+    asyncio.run(main())
+
+
+def test_a_permit_is_given_back_once_the_store_answers_again(
+    kept_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        blocks, over, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        @step
+        async def block() -> None:
+            blocks.set()
+            await over.wait()
+
+        @workflow
+        async def blocking() -> None:
+            await block()
+
+        flows: list[hf.Flow[Any]] = [other, blocking]
+        limits = {"other": 1}
+        async with hf.Engine(kept_url, flows=flows) as a, hf.Engine(kept_url, flows=flows) as b:
+            as_another_process(b.checkpointer.core)
+            store = a.checkpointer.core.journals.store
+            real, written = store.erase, 0
+
+            def erase(tombstone: Entry) -> bool:
+                nonlocal written
+                written += tombstone.run == permit_journal("other", 0)
+                if written == 2 and (
+                    tombstone.run == permit_journal("other", 0)
+                ):  # the first one takes it
+                    written += 1
+                    raise hf.StoreUnavailableError("away for a moment")
+                return real(tombstone)
+
+            monkeypatch.setattr(store, "erase", erase)
+            await a.submit(other(1), run_id="first")
+            working = a.work(at_once=1, per_flow=limits, stop=stop, drain=0)
+            worker = asyncio.create_task(working)
+            while written < 2:
+                await asyncio.sleep(0.01)
+            await a.submit(blocking(), run_id="blocking")
+            async with asyncio.timeout(30):
+                await blocks.wait()
+                second = await b.submit(other(2), run_id="second")
+                while not await b.work(per_flow=limits, until_idle=True, at_once=1):
+                    await asyncio.sleep(0.05)
+            assert await second.status() == hf.Status.COMPLETED
             over.set()
             stop.set()
             await worker

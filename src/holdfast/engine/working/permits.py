@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from holdfast.codec.meta import HOLDER, Meta
@@ -17,7 +16,7 @@ from holdfast.engine.holding import slots
 from holdfast.engine.holding.lease import Holder
 from holdfast.engine.holding.observing import standing_of
 from holdfast.engine.holding.presence import Presence
-from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, check_id, permit_journal
 from holdfast.operations.children import head_to_delete
@@ -86,11 +85,13 @@ class Permits:
                 return Permit(name, row)
         return None
 
-    def give_back(self, permit: Permit) -> None:
-        """Let others have it. In an outage, they have to wait until this process ends."""
+    def release(self, permit: Permit) -> None:
+        """It is not needed here any more: another run of this process may use it."""
         self._presence.permits.pop(permit.name, None)
-        with suppress(HoldfastError):
-            slots.replace(self._core, permit.name, permit.row, {})
+
+    def give_back(self, permit: Permit) -> None:
+        """Let other processes have a permit that was released. Raises `StoreError`."""
+        slots.replace(self._core, permit.name, permit.row, {})
 
     def _taken(self, name: str, holder: Holder) -> Entry | None:
         """The row that says that we have a permit; None if others do."""

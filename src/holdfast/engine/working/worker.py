@@ -107,6 +107,7 @@ class Worker:
         self._listener = listener
         self._finder = Finder(core, frozenset(flows), launcher.dead_after, self._may_try)
         self._tasks: dict[str, asyncio.Task[None]] = {}  # by run
+        self._aside: list[asyncio.Task[None]] = []  # what else it does
         self._backoff = Backoff()
         self._full: dict[str, float] = {}  # flows all of whose permits are taken: until when
         self._bell = asyncio.Event()
@@ -120,7 +121,7 @@ class Worker:
         presence = await launch.presence_in(self._core, "", self._launcher.options(None, {}))
         dead_after = self._launcher.dead_after
         permits = Permits(self._core, presence, self._options.per_flow, dead_after)
-        aside = [asyncio.create_task(self._ring_at(stop)), asyncio.create_task(self._listen())]
+        self._aside += map(asyncio.create_task, (self._ring_at(stop), self._listen()))
         try:
             with presence.offering(self._offer):
                 while not stop.is_set():
@@ -132,9 +133,11 @@ class Worker:
                     await self._wait()
                 await self._drain()
         finally:
-            for task in aside:
-                task.cancel()
-            await self._leave()
+            try:
+                await self._leave()
+            finally:
+                for task in self._aside:
+                    task.cancel()
 
     # --- when to look for runs
 
@@ -242,7 +245,7 @@ class Worker:
             await self._claim_and_execute(one)
         finally:
             if permit is not None:
-                await asyncio.shield(self._core.off_loop(partial(permits.give_back, permit)))
+                await asyncio.shield(self._give_back(permit, permits))
                 self._full.pop(one.flow, None)
                 self._pace.look_at_once()
 
@@ -257,8 +260,25 @@ class Worker:
             with suppress(HoldfastError):
                 permit = await taking
                 if permit is not None:
-                    await self._core.off_loop(partial(permits.give_back, permit))
+                    await asyncio.shield(self._give_back(permit, permits))
             raise
+
+    async def _give_back(self, permit: Permit, permits: Permits) -> None:
+        """Let others have a permit, in an outage as soon as it is over."""
+        permits.release(permit)
+        try:
+            await self._core.off_loop(partial(permits.give_back, permit))
+        except HoldfastError:
+            retrying = asyncio.create_task(self._give_back_later(permit, permits))
+            self._aside.append(retrying)
+            retrying.add_done_callback(self._aside.remove)
+
+    async def _give_back_later(self, permit: Permit, permits: Permits) -> None:
+        while True:
+            await asyncio.sleep(_POLL)
+            with suppress(HoldfastError):
+                await self._core.off_loop(partial(permits.give_back, permit))
+                return
 
     async def _claim_and_execute(self, one: Candidate) -> None:
         began = monotonic()
