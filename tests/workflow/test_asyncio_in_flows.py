@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -138,3 +139,18 @@ def test_a_run_can_still_be_cancelled_by_whoever_runs_it() -> None:
                 await running
 
     asyncio.run(run())
+
+
+def test_a_failure_with_several_errors_names_each_once(tmp_path: Path) -> None:
+    @workflow
+    async def flow() -> None:
+        raise ExceptionGroup("both", [ValueError("a"), KeyError("b"), ValueError("a")])
+
+    heard: list[str] = []
+    with hf.Engine(f"sqlite:///{tmp_path}/runs.db") as engine:
+        engine.submit_sync(flow(), run_id="run")
+        engine.work_sync(flow, until_idle=True, listener=lambda event: heard.append(event.detail))
+    with hf.SyncCheckpointer(f"sqlite:///{tmp_path}/runs.db") as cp:
+        recorded = cp.timeline("run")[-1].note
+    assert heard[-1] == recorded
+    assert recorded == "ExceptionGroup: both (3 sub-exceptions): ValueError: a; KeyError: 'b'"

@@ -10,6 +10,7 @@ from holdfast.errors import CheckpointCorruptedError, RunError, StepFailedError
 from holdfast.model import Entry
 
 _LONGEST_TRACE: Final = 20_000
+_LONGEST_MESSAGE: Final = 2_000  # of a group
 _OURS: Final = ("holdfast.engine.", "concurrent.futures.", "asyncio.")
 
 
@@ -22,7 +23,7 @@ def failure(run_id: str, task: Task, error: BaseException, attempts: int) -> Ste
         trace = trace.tb_next  # begin in the step's own code
     shown = error if trace is None else error.with_traceback(trace)
     lines = "".join(traceback.format_exception(shown))[-_LONGEST_TRACE:]
-    failed = StepFailedError(task.key, type_name(error), str(error), attempts, lines, run_id)
+    failed = StepFailedError(task.key, type_name(error), message_of(error), attempts, lines, run_id)
     failed.__cause__ = error
     if isinstance(error, RunError):
         failed.state = error.state
@@ -33,6 +34,14 @@ def type_name(error: BaseException) -> str:
     """An error's type by name, for those who can't import it."""
     kind = type(error)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says; that of a group also what each error in it says, once."""
+    if not isinstance(error, BaseExceptionGroup):
+        return str(error)
+    parts = dict.fromkeys(f"{type_name(one)}: {message_of(one)}" for one in error.exceptions)
+    return f"{error}: {'; '.join(parts)}"[:_LONGEST_MESSAGE]
 
 
 def describe(error: BaseException) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from holdfast.engine.resume.history import answer_in
 from holdfast.engine.run import ending, left, pausing
 from holdfast.engine.run.calling import contained
 from holdfast.engine.run.execute import Finished, Steps
-from holdfast.engine.run.failures import describe, failure, type_name
+from holdfast.engine.run.failures import describe, failure, message_of, type_name
 from holdfast.engine.run.hold import Hold
 from holdfast.engine.run.pausing import Waits
 from holdfast.engine.run.record import Recorder
@@ -220,7 +220,7 @@ class Run:
         self, task: Task, attempt: int, error: BaseException, delay: float, due: int
     ) -> None:
         """Record that an attempt failed: the next holder must not start counting anew."""
-        message = f"{type_name(error)}: {error}"
+        message = f"{type_name(error)}: {message_of(error)}"
         self.emit(
             ev.StepRetrying(self.run_id, task.key, task.name, attempt, message, round(delay, 3))
         )

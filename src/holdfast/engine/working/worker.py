@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 from holdfast.engine import launch
 from holdfast.engine.holding.presence import Offer, Presence
 from holdfast.engine.launcher import Launcher
+from holdfast.engine.run.failures import message_of, type_name
 from holdfast.engine.working.candidates import Candidate, Finder
 from holdfast.engine.working.pacing import Backoff, Pace
 from holdfast.engine.working.permits import Permit, Permits, check_limits
@@ -309,7 +310,7 @@ class Worker:
             self._refused(one, error, began)
             return
         except Exception as error:
-            self._tell("failed", one, began, f"{type(error).__name__}: {error}")
+            self._tell("failed", one, began, f"{type_name(error)}: {message_of(error)}")
         else:
             self._tell("completed", one, began)
         self.done += 1
