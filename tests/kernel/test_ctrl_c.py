@@ -6,6 +6,7 @@ import dis
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -85,18 +86,24 @@ def returns(call: Callable[[], object]) -> bool:
 def test_a_checkpointer_can_be_closed_wherever_ctrl_c_struck(
     durability: Durability, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for nth in count(1):
-        store = Queued()
-        monkeypatch.setattr("holdfast.checkpointer.open_store", lambda url, store=store: store)
-        cp = hf.SyncCheckpointer("its own", durability=durability)
-        cp.save("run", 0)
-        with ctrl_c(nth) as struck:
-            cp.save("run", 1)
-            cp.save("run", 2)
-            cp.flush()
-        assert returns(cp.close), struck
-        if not struck:
-            break
-        with hf.SyncCheckpointer(store) as fresh:
-            assert fresh.verify("run").ok, struck
-    assert nth > 50, "it strikes in the kernel"
+    def strike() -> None:
+        for nth in count(1):
+            store = Queued()
+            monkeypatch.setattr("holdfast.checkpointer.open_store", lambda url, store=store: store)
+            cp = hf.SyncCheckpointer("its own", durability=durability)
+            cp.save("run", 0)
+            with ctrl_c(nth) as struck:
+                cp.save("run", 1)
+                cp.save("run", 2)
+                cp.flush()
+            assert returns(cp.close), struck
+            if not struck:
+                break
+            with hf.SyncCheckpointer(store) as fresh:
+                assert fresh.verify("run").ok, struck
+        assert nth > 50, "it strikes in the kernel"
+
+    # In a thread of its own: an error raised while Python traces at the end of an `except` leaves
+    # the error before it behind, as the context of all later ones of the thread.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(strike).result()

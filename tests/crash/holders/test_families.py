@@ -147,7 +147,8 @@ def test_taking_over_while_the_old_worker_is_about_to_open_a_child_fails_nothing
         since = _steps_since(world, old)
         assert len([line for line in since if line["what"] == "begin"]) <= 1, f"at commit {nth}"
         late += since
-    assert taken >= (4 if EFFORT == 1 else 15)
+    # How many commits there are depends on what is saved together: the last may be the run's end.
+    assert taken >= (3 if EFFORT == 1 else 15)
     assert failures(world.url) == {}
     judged = [line for line in world.notes.read() if line not in late]
     assert executions(judged, DEAD_AFTER).violations == []
