@@ -269,6 +269,19 @@ def test_whoever_answers_is_told_that_a_worker_continues_the_run(cli: Cli) -> No
     assert "continue with: holdfast resume two" in answered.out, "the worker is dead"
 
 
+def test_doctor_warns_of_runs_that_wait_for_a_worker(cli: Cli) -> None:
+    cli("submit", "jobs:slow", "-i", "path=go", "--delay", "1d")
+    assert "workers" not in cli("doctor").out, "nothing is due"
+    cli("submit", "jobs:etl", "-i", "day=x")
+    cli("submit", "jobs:etl", "-i", "day=y")
+    warned = cli("doctor")
+    assert warned.code == 0
+    assert "! workers: 2 runs of 'etl' should be executed, and no worker is there" in warned.out
+    with worker("--flow", "jobs:etl") as started:
+        started.says("completed", 2)
+        assert "workers" not in cli("doctor").out
+
+
 def test_workers_are_listed_with_what_they_do(cli: Cli) -> None:
     assert cli("workers").code == Exit.NOT_FOUND, "looking creates nothing"
     cli("submit", "jobs:slow", "-i", "path=go", "--run-id", "slow")

@@ -1,6 +1,7 @@
 """`holdfast doctor`: what is wrong with a store, and what to do about it."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -15,9 +16,11 @@ from holdfast.cli._progress import side_by_side
 from holdfast.cli._runs import nobody, run_ids
 from holdfast.cli._session import Session, as_command
 from holdfast.engine.resume.recovery import survey
+from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.verifying import Integrity
+from holdfast.store import PAGE
 from holdfast.urls import unknown_settings
 
 _FIXED_SQLITE: Final = (3, 51, 3)
@@ -57,6 +60,7 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
         findings += _durability(cp)
         findings += _sqlite(cp)
         findings += _orphans(session, cp)
+        findings += _unattended(cp)
         if not quick:
             findings += _damage(session, cp, workers)
         if repair or not quick:
@@ -148,6 +152,24 @@ def _orphans(session: Session, cp: SyncCheckpointer) -> Iterator[Finding]:
             "warning",
             f"{_show.plural(len(found) - len(dead), 'run')} waited for an answer, now given",
             "Continue them with: holdfast recover, or holdfast resume RUN.",
+        )
+
+
+def _unattended(cp: SyncCheckpointer) -> Iterator[Finding]:
+    """Runs that are due, and for which there is no worker."""
+    workers = [worker for worker in list_workers(cp.core) if worker.state != "dead"]
+    attended = {flow for worker in workers for flow in worker.flows}
+    due = cp.store.due(cp.core.journals.clock.now(), limit=PAGE)
+    waiting = Counter(
+        head.flow for head in due if head.flow not in attended and head.parent is None
+    )
+    least = "at least " if len(due) == PAGE else ""
+    for flow, count in waiting.most_common(_LISTED):
+        yield Finding(
+            "workers",
+            "warning",
+            f"{least}{_show.plural(count, 'run')} of {flow!r} should be executed, and no worker is there",
+            "Start one: holdfast worker --flow MODULE:NAME.",
         )
 
 
