@@ -1,10 +1,12 @@
 """`holdfast runs`: the runs of a store."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import click
 
+from holdfast.checkpoint import RunInfo
 from holdfast.cli import _show
 from holdfast.cli._options import age, at_most, option, parse_labels
 from holdfast.cli._runs import doing
@@ -82,6 +84,12 @@ def command(
     if not shown:
         _show.say("no runs")
         return
+    _draw(shown, known)
+    _show.say_if_cut(len(shown), sum(counts.values()), _order(counts))
+
+
+def _draw(shown: Sequence[RunInfo], known: Sequence[tuple[str, dict[str, Any]]]) -> None:
+    """A table of runs, with what is known of each."""
     threads = any(run.thread_id for run in shown)
     waits = any(facts.get("due") for _, facts in known)
     _show.table(
@@ -106,7 +114,6 @@ def command(
         ],
         right=("SEQ",),
     )
-    _show.say_if_cut(len(shown), sum(counts.values()), _order(counts))
 
 
 def _order(counts: dict[str, int]) -> str:

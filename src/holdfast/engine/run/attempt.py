@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from holdfast.codec.meta import CALLED_WITH, CHILD
 from holdfast.engine.claims import Claiming, inputs_of, is_unchangeable
 from holdfast.engine.context import CURRENT_STEP, StepInfo, call_in_step
+from holdfast.engine.executors import ExecutorBrokeError
 from holdfast.engine.functions import portable
 from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
@@ -45,7 +46,7 @@ class Attempts:
         self.may_block = run.options.blocking and run.options.timeout is None
         self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self.ending: set[Ending] = set()  # threads, and what was dropped
-        self.broken: dict[str, int] = {}  # by step: how often its executor broke under it
+        self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
 
     async def make(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
         """What the step returns, and what its entry says about the world."""
@@ -108,7 +109,7 @@ class Attempts:
                 task.policy.executor,
                 lambda executor: self._call_on(executor, task, info),
                 self._until_done,
-                broken=self.broken.get(task.key, 0),
+                broken=self._broken.get(task.key, 0),
             )
         return await settled(task, info, value)
 
@@ -135,6 +136,12 @@ class Attempts:
         finally:
             self.ending.discard(over)
             over.set_result(None)
+
+    def count_break(self, task: Task, broke: ExecutorBrokeError) -> Exception | None:
+        """An executor broke under a step. Returns why the step fails; None if it is tried again."""
+        times = self._broken[task.key] = self._broken.get(task.key, 0) + 1
+        retry = task.policy.retry
+        return broke.as_failure(times, None if retry is None else retry.crashes)
 
     def _is_stopping(self) -> bool:
         return self._run.wanted == "cancel"

@@ -272,9 +272,7 @@ class Steps:
         attempt = self._next_attempt(task.key)
         began, tries = perf_counter(), 0
         if self._hopeless(task):
-            message = f"its process died {self.deaths} times; resume the run to try once more"
-            error = StepFailedError(task.key, "crash", message, attempt - 1, "", run.run_id)
-            return Finished(task, None, error, 0.0, attempt - 1)
+            return self._given_up(task, attempt - 1)
         due = None if isinstance(task.fn, Sleep) else self._due.get(task.key)
         if due is not None and not await self._wait_until(task.key, due, here):
             return None
@@ -307,8 +305,7 @@ class Steps:
                 spent = perf_counter() - began
                 return Finished(task, None, None, spent, attempt, paused=True, until=due)
             except ExecutorBrokeError as broke:
-                times = self.attempts.broken[task.key] = self.attempts.broken.get(task.key, 0) + 1
-                hopeless = broke.as_failure(times, None if retry is None else retry.crashes)
+                hopeless = self.attempts.count_break(task, broke)
                 if hopeless is not None:
                     failed = failure(run.run_id, task, hopeless, attempt)
                     return Finished(task, None, failed, perf_counter() - began, attempt)
@@ -336,6 +333,12 @@ class Steps:
             tries += 1
             self._announce(task, attempt)
             self.ring()
+
+    def _given_up(self, task: Task, attempts: int) -> Finished:
+        """A step that is not tried again, because too many processes died in it."""
+        message = f"its process died {self.deaths} times; resume the run to try once more"
+        error = StepFailedError(task.key, "crash", message, attempts, "", self._run.run_id)
+        return Finished(task, None, error, 0.0, attempts)
 
     async def _wait_to_retry(
         self, task: Task, attempt: int, why: Exception, delay: float, here: bool
