@@ -185,6 +185,16 @@ def test_retry_says_how_often_the_process_of_a_step_may_die(engine: hf.Engine) -
     assert len(factory.made) == 1
 
 
+def two_processes() -> ProcessPoolExecutor:
+    """A pool that watches both its processes.
+
+    Python notices the death of a process that a pool has just started only at the next result.
+    """
+    pool = processes()
+    list(pool.map(square, range(2)))
+    return pool
+
+
 def test_steps_beside_one_that_kills_its_process_are_completed(
     engine: hf.Engine, tmp_path: Path
 ) -> None:
@@ -196,8 +206,8 @@ def test_steps_beside_one_that_kills_its_process_are_completed(
         beside = step("beside").python(wait_for_deaths, args=(7, str(tmp_path), 2))
         return list(
             await parallel(
-                doomed.run_on(processes).on_error(lambda error: error.error_type),
-                beside.run_on(processes),
+                doomed.run_on(two_processes).on_error(lambda error: error.error_type),
+                beside.run_on(two_processes),
             )
         )
 
