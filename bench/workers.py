@@ -100,9 +100,9 @@ def _trial(directory: Path, processes: int, runs: int) -> dict[str, float]:
         "runs/s": runs / seconds,
         "steps/s": steps / seconds,
         "submits/s": runs / submitting,
-        "commits/step": (after["commits"] - before["commits"]) / steps,
+        "transactions/step": (after["commits"] - before["commits"]) / steps,  # reads, too
         "WAL bytes/step": (after["wal"] - before["wal"]) / steps,
-        "stored bytes/entry": size / entries,
+        "stored bytes/entry": float(size) / entries,
         "worker cores": (_children_seconds() - own) / seconds,
         "server cores": (_server_seconds() - server) / seconds,
     }

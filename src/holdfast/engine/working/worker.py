@@ -34,6 +34,7 @@ from holdfast.kernel.watching import Changes
 log = logging.getLogger("holdfast")
 
 MOST_AT_ONCE: Final = 10_000
+_OTHERS: Final = 0.1  # seconds that others have to take their share of what is due
 _POLL: Final = 1.0  # seconds, until what could not be begun is looked at again
 _AT_LEAST: Final = 0.02  # seconds between any two
 _DEAF: Final = 10.0  # seconds, until a store that could not be watched is watched again
@@ -218,7 +219,7 @@ class Worker:
         self._pace.look_at_once()
         if room:
             orphaned = any(one.orphaned for one in left)
-            self._pace.wait_for_others(1.25 * self._finder.at_news if orphaned else _POLL)
+            self._pace.wait_for_others(1.25 * self._finder.at_news if orphaned else _OTHERS)
 
     def _may_try(self, one: Candidate) -> bool:
         not_before = max(self._backoff.not_before(one.run_id), self._full.get(one.flow, 0.0))
