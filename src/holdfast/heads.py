@@ -21,6 +21,9 @@ TOUCH: Final = 64
 MAX_LABELS: Final = 32
 """The most labels of a run that are in the index."""
 
+UNKNOWN: Final = "?"
+"""Stands for a holder that can't be read: the run is found, and the journal decides."""
+
 NOW: Final = -1
 """In place of an hour: these rows of a tally count the runs that there are, by status."""
 
@@ -220,7 +223,7 @@ def _change(entry: Entry) -> RowChange:
         thread=entry.thread,
         owner=entry.owner,
         parent=_parent(entry.run, facts.get("parent")) if opens else None,
-        holder=_text(facts.get("holder")) if held else None,
+        holder=(_text(facts.get("holder")) or UNKNOWN) if held else None,
         due=due,
         questions=max(0, questions or 0),
         labels=_labels(facts.get("labels")) if opens else (),

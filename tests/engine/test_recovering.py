@@ -201,7 +201,8 @@ async def test_an_answered_child_run_that_was_claimed_and_left_since_is_continue
             await engine.run(waiting(), run_id="p")
         await engine.answer("p//child", True)
         core = engine.checkpointer.core
-        await core.drive_async(append(core, "p//child", Draft(Kind.RELEASE.value, "running")))
+        left = Draft(Kind.RELEASE.value, "running", meta='{"due":0}')
+        await core.drive_async(append(core, "p//child", left))
         assert await engine.recover() == {"p": True}
 
 

@@ -284,6 +284,9 @@ class Program(ABC):
         Returns what to record, so that the flow is not asked again how it handles the failure.
         """
 
+    def drop(self, task: Task) -> None:  # noqa: B027 - most wait for all they began
+        """A child run that the flow has no use for any more stopped without ending."""
+
     # --- people
 
     def questions(self) -> list[str]:

@@ -84,7 +84,8 @@ class WorkflowProgram(Program):
                 (f"migrate= returned a result for {unused[0]!r}, a step the flow did not ask for",),
                 "Name the steps in migrate= as the flow does.",
             )
-        ready = Ready(code.tasks, code.notes, code.skipped, code.changed, code.outcome is not None)
+        done = code.outcome is not None and code.outcome.error is None
+        ready = Ready(code.tasks, code.notes, code.skipped, code.changed, done)
         code.tasks, code.notes, code.skipped, code.changed = [], [], [], []
         return ready
 
@@ -128,6 +129,9 @@ class WorkflowProgram(Program):
         self._code.finish(task, Outcome(error=error))
         facts = {"of": "step", "kind": task.kind}
         return [Record(Kind.FAIL, task.key, describe(error), facts, task.name)]
+
+    def drop(self, task: Task) -> None:
+        self._code.waiting.pop(task.key, None)
 
     @property
     def result(self) -> Any:

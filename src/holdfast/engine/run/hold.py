@@ -259,7 +259,8 @@ class Hold:
         envelope.check(entry)
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
-        elif entry.kind in FROM_OUTSIDE:
+        elif entry.kind in FROM_OUTSIDE or entry.kind == Kind.PAUSE:
+            # A pause of another's comes without a claim only if nobody held the run: we had stopped.
             self.absorbed.append(entry)
         else:
             self._taken = f"another one wrote the {entry.kind} entry at {entry.seq}"

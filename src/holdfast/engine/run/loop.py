@@ -344,6 +344,8 @@ class Run:
         for done in finished:
             if done.error is not None:
                 bad.append((done.task, done.error))
+            elif done.paused and done.task.abandoned:
+                program.drop(done.task)
             elif done.paused:
                 self.waits.add_child(done.until)
             else:
@@ -379,7 +381,8 @@ class Run:
         """Read what others appended to the journal."""
         for entry in self.hold.absorbed:
             meta = Meta(entry)
-            if entry.kind == Kind.REQUEST and meta.action in ("pause", "cancel"):
+            asks = entry.kind in (Kind.REQUEST, Kind.PAUSE)
+            if asks and meta.action in ("pause", "cancel"):
                 self.ask(meta.action)
             elif entry.kind == Kind.ANSWER:
                 value = self.core.journals.value(entry.run, entry.seq, entry)
