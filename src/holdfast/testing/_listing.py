@@ -7,7 +7,7 @@ import random
 from typing import Any, Final
 
 from holdfast import scanning
-from holdfast.heads import HOUR, Position, RunHead
+from holdfast.heads import HOUR, UNKNOWN, Position, RunHead
 from holdfast.model import HIDDEN, Entry
 from holdfast.store import RunFilter, Store
 from holdfast.testing.invariants import all_listed, entry, tombstone
@@ -201,7 +201,7 @@ class ListingContract:
         for number, meta in enumerate(hostile):
             run = f"r{number}"
             store.append([entry(run, 0, kind="open", status="running", meta=meta, at=1)])
-            row = RunHead(run, 1, 1, "running", None, None, None, None, None, None, 0, (), 0)
+            row = RunHead(run, 1, 1, "running", None, None, None, None, UNKNOWN, None, 0, (), 0)
             assert [row for row, _ in store.listed(RunFilter(prefix=run), limit=1)] == [row]
 
     def test_a_batch_that_loses_changes_no_row(self, store: Store) -> None:
