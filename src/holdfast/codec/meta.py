@@ -22,7 +22,7 @@ EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
 SUBJECTS: Final = "subjects"  # in such a pack: what each claim is about, hashed; proves nothing
 INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it, oldest first
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
-CALLED_WITH: Final = "called_with"  # of a result with claims: a hash of the step's arguments
+CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
 HOLDER: Final = "holder"
 DUE: Final = "due"  # when a worker should continue the run
@@ -140,7 +140,7 @@ class Meta:
     undo = Key(bool, False)  # the step says how to undo it
     copied = Key(bool, False)  # of a fork's result: the origin executed the step, and may undo it
     called_with = Key(str, None)
-    args = Key(str, None)  # of a workflow's step: a short digest of its arguments
+    args = Key(str, None)  # of a workflow's step: a digest of its arguments
     failed = Key(bool, False)  # of a decision: it says how a failure is handled
     undone = Key(str, None)  # of a decision: the step was undone; why not, if that failed
     of = Key(str, None)  # of a failure: "attempt", "step", "run" or "rollback"

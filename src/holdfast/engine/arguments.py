@@ -1,4 +1,4 @@
-"""A short digest of what a step is called with: to notice that a replay calls it differently.
+"""A digest of what a step is called with: to notice that a replay calls it differently.
 
 Up to 4 KB of arguments count in full; beyond that, only the type and size of each. Objects that
 nothing is known about, such as a connection, count by their type.
@@ -21,7 +21,7 @@ from typing import Any, Final
 from holdfast.codec.arrays import is_numpy
 
 _MOST: Final = 4096
-_BYTES: Final = 6  # of the digest: a change goes unnoticed once in 2**48
+_BYTES: Final = 18  # of the digest: 144 bits, and no padding in base64
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _BY_REPR: Final = (
     str, int, float, complex, bytes, bytearray, dt.date, dt.time, dt.timedelta, dt.tzinfo,
@@ -33,7 +33,7 @@ class _TooLargeError(Exception):
 
 
 def digest(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The digest of a call's arguments, in eight characters."""
+    """The digest of a call's arguments, in 24 characters."""
     text: list[str] = []
     try:
         room = _add(tuple(args), text, _MOST)

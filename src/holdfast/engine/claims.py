@@ -117,7 +117,7 @@ class Claiming:
 def inputs_of(task: Task) -> str | None:
     """A hash of what a step was called with; None if that can't be hashed."""
     try:
-        return inputs_hash([list(task.args), dict(task.kwargs)])[:16]
+        return inputs_hash([list(task.args), dict(task.kwargs)])
     except (SerializeError, TypeError, ValueError):
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import binascii
 import os
 import re
 import sqlite3
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.codec.meta import Meta
 from holdfast.engine.events import StepRetrying
 from holdfast.evidence import (
     Evidence,
@@ -21,6 +23,7 @@ from holdfast.evidence import (
     Policy,
     process_evidence,
 )
+from holdfast.model import Kind
 from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk, there
 from tests.workflow.evidence.support import (
@@ -308,3 +311,18 @@ def test_with_a_transaction_evidence_is_checked_by_the_resume_only(
     by_run(checked, flow)
     assert desk.take() == ["sum", "b"]
     asyncio.run(checked.close())
+
+
+def test_what_a_step_was_called_with_is_recorded_in_at_least_128_bits(
+    engine: hf.Engine, store: hf.Store, desk: Desk
+) -> None:
+    """Shorter hashes can be made to collide: then a resume uses the result of another call."""
+
+    @workflow("claims")
+    def flow() -> Flow:
+        yield step("a").python(desk.write, args=("a", "text"), outputs=desk / "a")
+
+    asyncio.run(engine.run(flow(), run_id="r"))
+    (result,) = [Meta(e) for e in store.read("r") if e.kind == Kind.RESULT]
+    assert len(bytes.fromhex(result.called_with or "")) >= 16
+    assert len(binascii.a2b_base64(result.args or "")) >= 16
