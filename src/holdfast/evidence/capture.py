@@ -6,8 +6,6 @@ import os
 import shlex
 import stat
 from collections.abc import Mapping
-from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import InvalidEvidenceError
@@ -15,8 +13,9 @@ from holdfast.evidence.checks import EvidenceType
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.world.commands import CommandResult
+from holdfast.evidence.world.directories import contents
 from holdfast.evidence.world.hashing import ChangedError, sha256_of
-from holdfast.evidence.world.paths import locate, look, open_file
+from holdfast.evidence.world.paths import locate, look, look_at_name, open_file
 from holdfast.kernel.processes import start_of
 
 _ATTEMPTS: Final = 3
@@ -64,22 +63,18 @@ def file_evidence(
 def files_evidence(path: PathLike, *, policy: Policy | None = None) -> list[Evidence]:
     """The claims that the file, or the directory and every file in it, stays as it is now.
 
-    Files added to the directory later do not matter. Raises as `file_evidence` does, and
-    `InvalidEvidenceError` for a directory of more than a thousand files.
+    Directories that are linked inside it count, too; a link to what is claimed already, or to
+    nothing, is claimed as a link. Files added later do not matter. Raises as `file_evidence` does,
+    and `InvalidEvidenceError` for a directory of more than a thousand files.
     """
     policy = policy or Policy()
     there = artifact_evidence(path, policy=policy)
     name = there.expected["path"]
     if there.expected["type"] != "directory":
         return [file_evidence(name, policy=policy)]
-    base = policy.directories[0] if policy.directories and not Path(name).is_absolute() else Path()
-    files = (found for found in (base / name).rglob("*") if found.is_file())
-    inside = sorted(islice(files, _MAX_FILES + 1))
-    if len(inside) > _MAX_FILES:
-        problem = f"has more than {_MAX_FILES:,} files; claim one file that lists them"
-        raise InvalidEvidenceError(name, problem)
-    names = [found.relative_to(base) if base != Path() else found for found in inside]
-    return [there, *(file_evidence(one, policy=policy) for one in names)]
+    inside = contents(name, policy, _MAX_FILES)
+    files = [file_evidence(one, policy=policy) for one in inside.files]
+    return [there, *files, *(_link_evidence(one, policy) for one in inside.links)]
 
 
 def artifact_evidence(
@@ -129,4 +124,18 @@ def process_evidence(pid: int, description: str | None = None) -> Evidence:
         EvidenceType.PROCESS_EXISTS,
         description or f"process {pid} is running",
         {"pid": pid, "start_time": start},
+    )
+
+
+def _link_evidence(path: str, policy: Policy) -> Evidence:
+    """The claim that a link keeps its text, wherever that leads."""
+    _, target = look_at_name(locate(path, policy), policy)
+    if target is None:
+        raise InvalidEvidenceError(
+            path, "it changed while it was read; claim it when it is complete"
+        )
+    return Evidence(
+        EvidenceType.ARTIFACT_EXISTS,
+        f"{path} is the same link",
+        {"path": path, "type": "link", "target": target},
     )

@@ -1,30 +1,44 @@
 """artifact_exists: a file or directory exists at a path, or nothing does any more.
 
     expected = {"path": "out/report.md", "type": "file" | "directory" | "any" | "absent"}
+    expected = {"path": "out/latest", "type": "link", "target": "report.md"}
 
-"any" is the default. A link counts as its target; nothing is opened.
+"any" is the default. A link counts as its target; nothing is opened. With the type "link" it counts
+as itself: its text is compared, wherever that leads. A path is "absent" if nothing has its name: a
+link that leads nowhere is something.
 """
 
 from __future__ import annotations
 
 import stat
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.world.bases import from_its_base
-from holdfast.evidence.world.paths import Place, locate, look
+from holdfast.evidence.world.paths import Place, locate, look, look_at_name
 
-_TYPES: Final = ("file", "directory", "any", "absent")
+_TYPES: Final = ("file", "directory", "link", "any", "absent")
 
 
-def admit(evidence: Evidence, policy: Policy) -> tuple[Place, str]:
-    """The place and the type claimed."""
-    fields = Fields(evidence, "path", "type")
+class ExpectedArtifact(NamedTuple):
+    """The claim, parsed."""
+
+    place: Place
+    kind: str
+    target: str | None  # the text of a link
+
+
+def admit(evidence: Evidence, policy: Policy) -> ExpectedArtifact:
+    """The claim, parsed."""
+    fields = Fields(evidence, "path", "type", "target")
     kind = fields.optional("type", str, "any")
     if kind not in _TYPES:
         raise fields.refuse(f"type must be one of {', '.join(_TYPES)}")
-    return locate(fields.required("path", str), policy), kind
+    target = fields.optional("target", str, None)
+    if (kind == "link") != (target is not None):
+        raise fields.refuse("a link, and nothing else, has a target")
+    return ExpectedArtifact(locate(fields.required("path", str), policy), kind, target)
 
 
 def subject(evidence: Evidence) -> str:
@@ -33,26 +47,34 @@ def subject(evidence: Evidence) -> str:
 
 
 def facts(evidence: Evidence) -> dict[str, object]:
-    """What kind of thing the path leads to, if the claim says so."""
+    """What kind of thing the path leads to, if the claim says so; of a link, its text."""
     kind = evidence.expected.get("type", "any")
+    if kind == "link":
+        return {"target": evidence.expected.get("target")}
     return {} if kind == "any" else {"kind": kind}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if nothing is there, or something else; INCONCLUSIVE if it may not be read."""
-    place, kind = context.admit(evidence, admit)
-    return from_its_base(_found(place, kind, context.policy), evidence, place)
+    claim = context.admit(evidence, admit)
+    return from_its_base(_found(claim, context.policy), evidence, claim.place)
 
 
-def _found(place: Place, kind: str, policy: Policy) -> Verdict:
+def _found(claim: ExpectedArtifact, policy: Policy) -> Verdict:
+    place, kind, target = claim
     try:
-        mode = look(place, policy).st_mode
+        if kind in ("absent", "link"):
+            _, found = look_at_name(place, policy)
+        else:
+            mode = look(place, policy).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return verified() if kind == "absent" else failed(f"{place.path} does not exist")
     except OSError as error:
         return inconclusive(f"{place.path}: {error.strerror or error}")
     if kind == "absent":
         return failed(f"{place.path} still exists")
+    if kind == "link":
+        return verified() if found == target else failed(f"{place.path} is not the link claimed")
     if kind == "file" and not stat.S_ISREG(mode):
         return failed(f"{place.path} is not a regular file")
     if kind == "directory" and not stat.S_ISDIR(mode):

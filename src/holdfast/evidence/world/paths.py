@@ -74,6 +74,23 @@ def look(place: Place, policy: Policy) -> os.stat_result:
     return status
 
 
+def look_at_name(place: Place, policy: Policy) -> tuple[os.stat_result, str | None]:
+    """What has this very name, and its text if it is a link, which is not followed.
+
+    Links on the way to it are. Raises as `look` does.
+    """
+    if place.root is None:
+        status = os.lstat(place.path.rstrip("/") or "/")
+        is_link = stat.S_ISLNK(status.st_mode)
+        return status, os.readlink(place.path.rstrip("/")) if is_link else None  # noqa: PTH115 - as above
+    directory, name, status = _walk(place, policy, follow_last=False)
+    try:
+        is_link = stat.S_ISLNK(status.st_mode)
+        return status, os.readlink(name, dir_fd=directory) if is_link else None
+    finally:
+        os.close(directory)
+
+
 def open_file(place: Place, policy: Policy) -> int:
     """A descriptor of the regular file that is there, for reading. Raises as `look` does.
 
@@ -126,10 +143,12 @@ def _inside(parts: tuple[str, ...], policy: Policy) -> tuple[str, tuple[str, ...
     return None
 
 
-def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
+def _walk(
+    place: Place, policy: Policy, *, follow_last: bool = True
+) -> tuple[int, str, os.stat_result]:
     """An open directory, the name in it that the path leads to, and its status.
 
-    It is not a link. The caller closes the directory.
+    It is not a link, unless the last one is not to be followed. The caller closes the directory.
     """
     assert place.root is not None
     stack = [os.open(place.root, _ROOT)]
@@ -144,7 +163,7 @@ def _walk(place: Place, policy: Policy) -> tuple[int, str, os.stat_result]:
                 continue
             if not todo:
                 status = os.stat(name, dir_fd=stack[-1], follow_symlinks=False)
-                if not stat.S_ISLNK(status.st_mode):
+                if not (follow_last and stat.S_ISLNK(status.st_mode)):
                     return stack.pop(), name, status
             else:
                 try:
