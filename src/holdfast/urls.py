@@ -21,7 +21,7 @@ from holdfast.store import Store, require
 from holdfast.stores._shared.address import as_flag, check_user_part
 from holdfast.stores._shared.address import masked as masked
 
-SETTINGS: Final = frozenset({"store", "flows"})
+SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts"})
 """The keys of `[tool.holdfast]` in pyproject.toml."""
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")

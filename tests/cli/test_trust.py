@@ -120,20 +120,6 @@ def test_evidence_that_fails_is_failed_whatever_is_out_of_reach(cli: Cli) -> Non
     assert _noted() == {"out.txt is unchanged": "failed", "the order is there": "pending"}
 
 
-def test_roots_say_which_files_may_be_looked_at(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "inside").mkdir()
-    (tmp_path / "outside").mkdir()
-    path = tmp_path / "outside" / "a"
-    path.touch()
-    with CheckpointManager() as manager:
-        begun = manager.begin_step("task", "iteration_end", {"n": 1})
-        manager.commit_step(begun, EvidencePack([file_evidence(path)]))
-    refused = cli("verify", "--root", "inside", "--json")
-    assert (refused.code, refused.json["verdicts"]) == (Exit.FAILED, {"not checked": 1})
-    assert cli("verify", "--root", "inside", "--root", "outside").code == 0
-    assert cli("verify", "--base-path", "inside", "--root", "outside").code == 0
-
-
 def test_damage_is_found_and_what_can_be_saved_is_said(
     cli: Cli, plain: hf.SyncCheckpointer
 ) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from holdfast.cli import _show
+from holdfast.cli._claims import Allowed
 from holdfast.cli._drawing import LiveLine
-from holdfast.cli._exits import Exit
+from holdfast.cli._exits import Exit, as_options
 from holdfast.cli._session import Session
 from holdfast.codec import readable, values
 from holdfast.engine import events as ev
@@ -25,28 +26,34 @@ from holdfast.urls import masked
 Streaming = Callable[[Engine], Stream]
 
 
-def execute(session: Session, streaming: Streaming, run_id: str, resume: str) -> None:
+def execute(
+    session: Session, streaming: Streaming, run_id: str, resume: str, allowed: Allowed
+) -> None:
     """Execute a run; its events go to standard error, its result to standard output.
 
-    `resume` is the command that continues it. With `--json`, both are JSON lines on standard
+    `resume` is the command that continues it; `allowed` is what its claims may be about. With `--json`, both are JSON lines on standard
     output. Exits with 1 if the run fails or is cancelled, and with 5 if it pauses.
     """
     printer = EventPrinter(session, run_id, resume)
     try:
-        asyncio.run(_stream(session, streaming, printer))
+        asyncio.run(_stream(session, streaming, printer, allowed))
     except KeyboardInterrupt:
         _show.say(f"interrupted; continue with: {resume}", err=True)
         raise SystemExit(Exit.INTERRUPTED) from None
     raise SystemExit(printer.exit)
 
 
-async def _stream(session: Session, streaming: Streaming, printer: "EventPrinter") -> None:
+async def _stream(
+    session: Session, streaming: Streaming, printer: "EventPrinter", allowed: Allowed
+) -> None:
     if not session.json:
         _show.say(f"store: {_show.clean(masked(session.url))}", "dim", err=True)
     failed = False
     try:
         async with (
-            Engine(session.url if session.own is None else session.own) as engine,
+            Engine(
+                session.url if session.own is None else session.own, verifier=allowed.verifier()
+            ) as engine,
             streaming(engine) as stream,
         ):
             core = engine.checkpointer.core
@@ -88,7 +95,7 @@ class EventPrinter:
             line += f"; continue with: {way}"
         if line:
             self._running_step.clear()
-            _show.show(_show.cell(line if own else f"  {line}", style), err=True)
+            _show.show(_show.cell(as_options(line if own else f"  {line}"), style), err=True)
         if isinstance(event, ev.StepStarted):
             self._running_step.draw(f"… {_show.clean(event.name)}", now=True)
         if own and isinstance(event, ev.RunCompleted):

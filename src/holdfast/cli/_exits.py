@@ -32,6 +32,14 @@ class Exit(IntEnum):
     TERMINATED = 143, "a worker was ended by a second SIGTERM; finished steps are saved"
 
 
+_POLICY = re.compile(r"Policy\((\w+)=(?:True|\[[^])]*]|{[^})]*}|\.\.\.)\)")
+_ALLOWS = {
+    "roots": "--root DIR",
+    "hosts": "--host NAME",
+    "private_addresses": "--private-addresses",
+    "connections": "--connection NAME=URL",
+    "docker_socket": "--docker-socket PATH",
+}
 _ARGUMENT = re.compile(r'\b(force|take_over|trust|by|question)=(?:True|"(\w+)")?')
 
 _CODES = (  # the first that fits
@@ -54,7 +62,12 @@ def message(error: Exception) -> str:
     """An error on one line, with the options of commands instead of arguments."""
     text = " ".join(line.strip() for line in str(error).splitlines())
     text = text.replace("cancel it or close the stream of its events", "or cancel it")
-    return _ARGUMENT.sub(_option, text)
+    return as_options(_ARGUMENT.sub(_option, text))
+
+
+def as_options(text: str) -> str:
+    """A text with the options of commands instead of those of a `Policy`."""
+    return _POLICY.sub(lambda found: _ALLOWS.get(found[1], found[0]), text)
 
 
 def _option(argument: re.Match[str]) -> str:

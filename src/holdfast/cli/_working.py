@@ -13,6 +13,7 @@ import click
 
 from holdfast.cli import _show
 from holdfast.cli._drawing import LiveBlock, Text, one_line_each, wants_color
+from holdfast.cli._exits import as_options
 from holdfast.engine.holding.here import running_here
 from holdfast.engine.holding.process import this_process
 from holdfast.engine.working.worker import WorkerEvent
@@ -81,7 +82,8 @@ class Lines:
 
     def tell(self, event: WorkerEvent) -> None:
         """A run began or stopped."""
-        facts = event._asdict() | {"seconds": round(event.seconds, 3)}
+        detail = as_options(event.detail)
+        facts = event._asdict() | {"detail": detail, "seconds": round(event.seconds, 3)}
         self._print(facts.pop("event"), facts)
 
     def drain(self, signal: str, seconds: float) -> None:
@@ -138,7 +140,7 @@ class Table:
     def tell(self, event: WorkerEvent) -> None:
         """A run began or stopped."""
         if event.event == "failed":
-            self._say(_show.cell(f"✗ {event.run_id}  {event.detail}", "red"))
+            self._say(_show.cell(f"✗ {event.run_id}  {as_options(event.detail)}", "red"))
         self._news.set()
 
     def drain(self, signal: str, seconds: float) -> None:

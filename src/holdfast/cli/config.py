@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command
-from holdfast.urls import masked, project_settings, unknown_settings
+from holdfast.urls import SETTINGS, masked, project_settings, unknown_settings
 
 
 class Setting(NamedTuple):
@@ -30,15 +30,22 @@ def command(session: Session) -> None:
         source = "$HOLDFAST_STORE"
     else:
         source = str(project) if "store" in configured else "built in"
-    flows = ", ".join(map(str, configured.get("flows", [])))
     settings = [
         Setting("store", masked(session.url), source),
-        Setting("flows", flows, str(project) if "flows" in configured else "built in"),
+        *(
+            Setting(
+                name,
+                ", ".join(map(str, configured.get(name, []))),
+                str(project) if name in configured else "built in",
+            )
+            for name in ("flows", "roots", "hosts")
+        ),
         Setting("project", str(project or ""), "the current directory and those above"),
     ]
     session.show(
         [setting._asdict() for setting in settings],
         lambda: _show.table(("SETTING", "VALUE", "FROM"), settings),
     )
+    known = ", ".join(sorted(SETTINGS))
     for name in unknown_settings():
-        _show.warn(f"nothing reads {name!r} under [tool.holdfast]; known are flows and store")
+        _show.warn(f"nothing reads {name!r} under [tool.holdfast]; known are {known}")

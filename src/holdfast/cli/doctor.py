@@ -21,7 +21,7 @@ from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.verifying import Integrity
 from holdfast.store import PAGE
-from holdfast.urls import unknown_settings
+from holdfast.urls import SETTINGS, unknown_settings
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
@@ -87,7 +87,7 @@ def _settings() -> Iterator[Finding]:
             "settings",
             "warning",
             f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
-            "Known are flows and store; see: holdfast config.",
+            f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
         )
 
 

@@ -121,10 +121,12 @@ def _clean_the_log() -> None:
     """What the library logs may quote what is stored; it must not reach a terminal as it is."""
     import logging
 
-    from holdfast.cli._show import clean
-
     class Clean(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            click.echo(clean(f"{record.levelname.lower()}: {record.getMessage()}"), err=True)
+            from holdfast.cli._exits import as_options
+            from holdfast.cli._show import clean
+
+            text = as_options(f"{record.levelname.lower()}: {record.getMessage()}")
+            click.echo(clean(text), err=True)
 
     logging.lastResort = Clean(logging.WARNING)  # for whoever configures nothing else

@@ -7,8 +7,9 @@ from typing import Any, Final
 import click
 
 from holdfast.cli import _flows, _options, _show
+from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import plain
-from holdfast.cli._exits import Exit
+from holdfast.cli._exits import Exit, as_options
 from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._session import Session, as_command
@@ -28,6 +29,7 @@ _UNDECIDED: Final = "not resumed: its process may be alive, which --wait would f
     "holdfast recover --no-wait --at-once 4",
 )
 @_options.flows
+@allowing
 @option(
     "--wait/--no-wait",
     "Wait until it is clear whether processes on other machines are alive.",
@@ -41,7 +43,12 @@ _UNDECIDED: Final = "not resumed: its process may be alive, which --wait would f
 )
 @option("--dry-run", "Only list the runs.")
 def command(
-    session: Session, flows: tuple[str, ...], wait: bool, at_once: int, dry_run: bool
+    session: Session,
+    flows: tuple[str, ...],
+    allowed: Allowed,
+    wait: bool,
+    at_once: int,
+    dry_run: bool,
 ) -> None:
     """Resume every orphaned run: one that is running, but whose process is dead or has left it.
 
@@ -51,7 +58,7 @@ def command(
 
     Questions whose deadline has passed get their default answer first, and runs that were
     answered are resumed, too. Only runs of the given flows are resumed, or of those in
-    pyproject.toml; others are listed. With --dry-run all are only listed. Exits with 1 if a run
+    pyproject.toml; others are listed. Their claims are checked as by `holdfast resume`. With --dry-run all are only listed. Exits with 1 if a run
     fails, or if one could not be resumed because its flow is unknown.
     """
     known = [] if dry_run else [named.flow for named in _flows.load_all(flows)]
@@ -67,7 +74,7 @@ def command(
         _show.say(where, err=True)
     if known:
         with progress("recovering", len(found)) as advance:
-            came = asyncio.run(_recover(session, known, wait, at_once, advance))
+            came = asyncio.run(_recover(session, known, allowed, wait, at_once, advance))
     rows = [
         orphan._asdict()
         | {"status": _status(orphan), "error": None if dry_run else _note(orphan, names)}
@@ -105,11 +112,12 @@ def command(
 async def _recover(
     session: Session,
     flows: Sequence[Flow[Any]],
+    allowed: Allowed,
     wait: bool,
     at_once: int,
     advance: Callable[[], None],
 ) -> dict[str, Any]:
-    async with Engine(session.url, flows=flows) as engine:
+    async with Engine(session.url, flows=flows, verifier=allowed.verifier()) as engine:
         return await engine.recover(wait=wait, at_once=at_once, progress=lambda _: advance())
 
 
@@ -132,5 +140,5 @@ def _outcome(run_id: str, came: dict[str, Any]) -> dict[str, Any]:
     if isinstance(result, RunCancelledError):
         return {"status": "cancelled", "error": None}
     if isinstance(result, BaseException):
-        return {"status": "failed", "error": plain(result)}
+        return {"status": "failed", "error": as_options(plain(result))}
     return {"status": "completed", "error": None, "result": plain(result)}

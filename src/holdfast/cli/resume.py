@@ -3,6 +3,7 @@
 import click
 
 from holdfast.cli import _flows, _options
+from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._options import option
 from holdfast.cli._runs import find_run, run_argument
@@ -17,6 +18,7 @@ from holdfast.engine.options import Trust
 )
 @run_argument()
 @_options.flows
+@allowing
 @option(
     "--trust",
     "Check evidence now, use the last verdicts, or check nothing.",
@@ -27,12 +29,18 @@ from holdfast.engine.options import Trust
     "--take-over", "Take the run from a living process: that one stops, and its step runs again."
 )
 def command(
-    session: Session, run: str, flows: tuple[str, ...], trust: Trust, take_over: bool
+    session: Session,
+    run: str,
+    flows: tuple[str, ...],
+    allowed: Allowed,
+    trust: Trust,
+    take_over: bool,
 ) -> None:
     """Continue RUN where it stopped, and follow it to its end.
 
     The claims of its steps about the world are checked first: it continues from the newest
-    checkpoint that still verifies. If another process executes the run, the command exits with 6.
+    checkpoint that still verifies. Only files in the current directory are looked at, unless you
+    allow more as for `holdfast verify`, or the flow has a verifier of its own. If another process executes the run, the command exits with 6.
     Without --store, the run is also looked for in the stores of pipelines that keep their own.
     Output and exit codes are those of `holdfast run`.
     """
@@ -50,4 +58,5 @@ def command(
         ),
         info.run_id,
         resume_command,
+        allowed,
     )

@@ -3,6 +3,7 @@
 import click
 
 from holdfast.cli import _flows, _options
+from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._execution import execute
 from holdfast.cli._session import Session, as_command
 from holdfast.seams import new_id
@@ -17,6 +18,7 @@ from holdfast.seams import new_id
 @click.argument("flow", metavar="MODULE:FLOW")
 @_options.inputs
 @_options.belongs_to
+@allowing
 def command(
     session: Session,
     flow: str,
@@ -26,6 +28,7 @@ def command(
     thread: str | None,
     owner: str | None,
     labels: tuple[str, ...],
+    allowed: Allowed,
 ) -> None:
     """Start a flow (a workflow, graph or pipeline) and follow it to its end.
 
@@ -33,7 +36,8 @@ def command(
     FILE.yaml@MODULE:NAME, where NAME is a dict of the functions that it may use. A pipeline with
     its own checkpointer is kept there, unless --store names another store. Events go to standard
     error and the result to standard output, as JSON; with --json both are JSON lines on standard
-    output. Exits with 1 if the run fails, with 5 if it pauses.
+    output. Steps may claim files in the current directory; for others, and for hosts and
+    databases, allow it as for `holdfast verify`, or give the flow a verifier. Exits with 1 if the run fails, with 5 if it pauses.
     """
     wanted = _flows.load(flow)
     session.adopt(wanted.store)
@@ -48,4 +52,5 @@ def command(
         lambda engine: engine.stream(call, run_id=name, thread_id=thread, owner=owner, labels=told),
         name,
         resume_command,
+        allowed,
     )

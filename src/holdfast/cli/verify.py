@@ -2,19 +2,19 @@
 
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 
 from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
-from holdfast.cli._exits import Exit
-from holdfast.cli._options import option, parse_pair
+from holdfast.cli._claims import Allowed, allowing
+from holdfast.cli._exits import Exit, as_options
+from holdfast.cli._options import option
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
-from holdfast.evidence import EvidenceVerifier, Policy
+from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.operations.verifying import Integrity
@@ -43,6 +43,7 @@ class Report(NamedTuple):
 @as_command(
     "holdfast verify",
     "holdfast verify nightly --base-path /srv/jobs --root /srv/data",
+    "holdfast verify nightly --host api.example.org",
     "holdfast verify --connection main=postgresql://localhost/orders",
     "holdfast verify --no-evidence --json",
 )
@@ -50,44 +51,30 @@ class Report(NamedTuple):
 @option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
 @option(
     "--base-path DIR",
-    "Where relative paths in claims start; no file outside is read.",
+    "Where relative paths in claims start, instead of the current directory.",
     type=click.Path(exists=True, file_okay=False),
 )
-@option(
-    "--root DIR",
-    "A directory whose files may be read; others may not.",
-    to="roots",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False),
-)
-@option(
-    "--connection NAME=URL",
-    "A database that claims name, by URL or path to a SQLite file.",
-    to="connections",
-    multiple=True,
-)
+@allowing
 @option("--workers", "How many runs are checked at a time.", default=4, type=click.IntRange(1, 64))
 def command(
     session: Session,
     run: str | None,
     evidence: bool,
     base_path: str | None,
-    roots: tuple[str, ...],
-    connections: tuple[str, ...],
+    allowed: Allowed,
     workers: int,
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
 
     A run is "verified" if all claims up to its current checkpoint are true now, "unverified" if
-    it claims nothing, and "not checked" if a claim can't be checked here: outside the roots, in a
-    database without a --connection, or of your program's own type. Exits with 1 if a run is
-    damaged, or if its evidence fails, is inconclusive or was not checked. Verdicts are recorded
-    beside the run, except for claims that were not checked.
+    it claims nothing, and "not checked" if a claim can't be checked here. Anyone may have written
+    a claim: only files in the current directory are looked at, unless you allow more with --root,
+    --host or --connection, or with roots and hosts under [tool.holdfast] in pyproject.toml; and
+    types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
+    evidence fails, is inconclusive or was not checked. Verdicts are recorded beside the run,
+    except for claims that were not checked.
     """
-    known = dict(parse_pair(pair, "--connection") for pair in connections)
-    base = None if base_path is None else Path(base_path)
-    policy = Policy(base_path=base, roots=tuple(map(Path, roots)), connections=known)
-    verifier = EvidenceVerifier(policy=policy) if evidence else None
+    verifier = allowed.verifier(base_path) if evidence else None
     with session.opened() as cp:
         names = run_ids(cp, run)
         check = partial(_check, cp, verifier=verifier)
@@ -118,7 +105,7 @@ def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | No
         return Report(run_id, "unverified", integrity, ())
     unchecked = standing.status is VerificationStatus.ERROR
     verdict = _UNCHECKED if unchecked else standing.status.value
-    return Report(run_id, verdict, integrity, tuple(map(str, standing.against)))
+    return Report(run_id, verdict, integrity, tuple(as_options(str(c)) for c in standing.against))
 
 
 def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
@@ -129,8 +116,6 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
         _show.show(line)
         for reason in report.against:
             _show.say(f"  {reason}")
-        if report.verdict == _UNCHECKED:
-            _show.say("  allow what may be checked with --root DIR and --connection NAME=URL")
         if one:
             found = report.integrity
             _show.say(

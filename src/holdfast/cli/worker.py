@@ -13,6 +13,7 @@ from typing import Final
 import click
 
 from holdfast.cli import _flows, _options, _show
+from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._drawing import is_live
 from holdfast.cli._exits import Exit
 from holdfast.cli._flows import Named
@@ -34,6 +35,7 @@ _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to ot
     "holdfast worker --until-idle",
 )
 @_options.flows
+@allowing
 @option(
     "--at-once N",
     "How many runs this worker executes at a time.",
@@ -55,6 +57,7 @@ _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to ot
 def command(
     session: Session,
     flows: tuple[str, ...],
+    allowed: Allowed,
     at_once: int,
     per_flow: tuple[str, ...],
     drain: timedelta,
@@ -65,7 +68,7 @@ def command(
     Those are runs that were submitted, whose sleep, retry delay or deadline is over, that were
     answered, and whose process died or left them. Any number of workers share the runs of a store.
     Only runs of the given flows are executed, or of those in pyproject.toml; others stay as they
-    are. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
+    are. What steps claim is checked as by `holdfast run` and `holdfast resume`. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
     JSON line on standard output, and what steps print goes to standard error.
 
     SIGTERM or Ctrl-C drains: nothing more is begun, runs may finish for --drain, and what is left
@@ -84,7 +87,7 @@ def command(
     _adopt(session, known)
     session.require_shared()
     plan = Plan(masked(session.url), names, at_once, limits, drain.total_seconds())
-    code, left = asyncio.run(_work(session, known, plan, until_idle))
+    code, left = asyncio.run(_work(session, known, allowed, plan, until_idle))
     if left:
         # Steps in threads can't be stopped. Their process has to end, so that others may execute
         # them: at its usual end, Python would wait for them.
@@ -130,7 +133,7 @@ def _adopt(session: Session, flows: Sequence[Named]) -> None:
 
 
 async def _work(
-    session: Session, flows: Sequence[Named], plan: Plan, until_idle: bool
+    session: Session, flows: Sequence[Named], allowed: Allowed, plan: Plan, until_idle: bool
 ) -> tuple[Exit, int]:
     """Work until told to stop; returns the exit code, and how many runs were left."""
     stop, progress = asyncio.Event(), Progress()
@@ -147,7 +150,9 @@ async def _work(
 
     try:
         engine = Engine(
-            session.url if session.own is None else session.own, flows=[one.flow for one in flows]
+            session.url if session.own is None else session.own,
+            flows=[one.flow for one in flows],
+            verifier=allowed.verifier(),
         )
     except ValueError as error:
         raise click.UsageError(_show.clean(str(error))) from error

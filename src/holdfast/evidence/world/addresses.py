@@ -59,7 +59,8 @@ def admit_host(host: object, port: object, policy: Policy) -> tuple[str, int]:
     if literal is None and not _NAME.fullmatch(host):
         raise InvalidEvidenceError("host", f"{host[:80]!r} is not a host name")
     if not policy.allows_host(host, port):
-        raise EvidencePolicyError(f"{host}:{port}", "it is not among the hosts that are allowed")
+        words = "it is not among the hosts that are allowed; Policy(hosts=[...]) allows it"
+        raise EvidencePolicyError(f"{host}:{port}", words)
     if literal is not None:
         _refuse_private(host, literal, policy)
     return host, port

@@ -58,7 +58,7 @@ def locate(path: object, policy: Policy) -> Place:
         inside = _inside(parts, policy)
         if inside is not None:
             return Place(path, *inside)
-    raise EvidencePolicyError(path, "it is in none of the roots that the program allows")
+    raise EvidencePolicyError(path, "it is in none of the roots; Policy(roots=[...]) allows it")
 
 
 def look(place: Place, policy: Policy) -> os.stat_result:
@@ -206,7 +206,8 @@ def _follow(name: str, stack: list[int], todo: deque[str], path: str, policy: Po
 
 def _leads_out(path: str, policy: Policy) -> EvidencePolicyError:
     if policy.directories:
-        return EvidencePolicyError(path, "a link in it leads out of the roots")
+        words = "a link in it leads out of the roots; Policy(roots=[...]) allows where it leads"
+        return EvidencePolicyError(path, words)
     words = "a link in it leads out of the working directory; give the path it leads to, or roots"
     return EvidencePolicyError(path, words)
 

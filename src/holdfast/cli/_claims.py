@@ -1,0 +1,103 @@
+"""Which claims a command may check: files in the current directory, and what it was told to allow.
+
+Anyone may have written the claims of a run: it may be imported, or lie in a store of several
+people. No claim alone makes a command read a file elsewhere or connect to a host.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from holdfast.cli._options import option, parse_pair, together
+from holdfast.evidence import EvidenceVerifier, Policy
+from holdfast.urls import project_settings
+
+_OPTIONS: Final = together(
+    option(
+        "--root DIR",
+        "A directory whose files claims may be checked in, besides the current one.",
+        to="roots",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False),
+    ),
+    option(
+        "--host NAME",
+        "A host that claims may be checked at: example.org, *.example.org, example.org:8443.",
+        to="hosts",
+        multiple=True,
+    ),
+    option("--private-addresses", "Such a host may have an address that is not public."),
+    option(
+        "--connection NAME=URL",
+        "A database that claims name, by URL or path to a SQLite file.",
+        to="connections",
+        multiple=True,
+    ),
+    option(
+        "--docker-socket PATH",
+        "Where Docker is asked about containers: /var/run/docker.sock.",
+        type=click.Path(exists=True, dir_okay=False),
+    ),
+)
+
+
+class Allowed(NamedTuple):
+    """What checks may access, by the options of a command."""
+
+    roots: tuple[str, ...]
+    hosts: tuple[str, ...]
+    private_addresses: bool
+    connections: Mapping[str, str]
+    docker_socket: str | None
+
+    def verifier(self, base_path: str | None = None) -> EvidenceVerifier:
+        """Checks claims within the current directory, or `base_path`, and what is allowed besides.
+
+        `roots` and `hosts` under `[tool.holdfast]` in pyproject.toml are allowed, too.
+        """
+        project, settings = project_settings()
+        beside = Path() if project is None else project.parent
+        roots = [beside / root for root in _listed(settings, "roots")]
+        base = Path.cwd() if base_path is None else Path(base_path)
+        everything = base_path is None and base == Path(base.anchor)
+        policy = Policy(
+            base_path=None if everything else base,  # "/", as cron has it, was nobody's choice
+            roots=(*map(Path, self.roots), *roots),
+            own_word=False,
+            connections=self.connections,
+            hosts=frozenset((*self.hosts, *_listed(settings, "hosts"))),
+            private_addresses=self.private_addresses,
+            docker_socket=None if self.docker_socket is None else Path(self.docker_socket),
+        )
+        return EvidenceVerifier(policy=policy)
+
+
+def allowing(fn: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say what checks may access; the command gets them as `allowed`."""
+
+    @functools.wraps(fn)
+    def command(
+        *arguments: Any,
+        roots: tuple[str, ...],
+        hosts: tuple[str, ...],
+        private_addresses: bool,
+        connections: tuple[str, ...],
+        docker_socket: str | None,
+        **others: Any,
+    ) -> None:
+        known = dict(parse_pair(pair, "--connection") for pair in connections)
+        allowed = Allowed(roots, hosts, private_addresses, known, docker_socket)
+        fn(*arguments, allowed=allowed, **others)
+
+    return _OPTIONS(command)
+
+
+def _listed(settings: Mapping[str, Any], name: str) -> list[str]:
+    """A list of text in pyproject.toml."""
+    found = settings.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise click.UsageError(f"{name} under [tool.holdfast] must be a list, not {found!r}")
+    return found
