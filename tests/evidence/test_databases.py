@@ -270,3 +270,92 @@ def test_duckdb_rows_are_checked(tmp_path: Path) -> None:
     assert status(checker, row(where={"id": 2})) == FAILED
     assert status(checker, row(where={"gone": 2})) == FAILED
     assert status(checker, row("(SELECT 1 AS id)")) == FAILED
+
+
+# --- the database's idea of equality is not ours
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> EvidenceVerifier:
+    """A table whose columns take different texts for equal."""
+    path = tmp_path / "loose.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "CREATE TABLE users (id INTEGER, name TEXT COLLATE NOCASE, pad TEXT COLLATE RTRIM, any);"
+            "INSERT INTO users VALUES (1, 'alice', 'x', '7'), (2, 'ALICE', 'x  ', 7), (3, 'bob', 'y', 1);"
+            "CREATE TABLE crowd (name TEXT COLLATE NOCASE);"
+        )
+        connection.executemany(
+            "INSERT INTO crowd VALUES (?)", [("Eve" if n % 2 else "eVe",) for n in range(500)]
+        )
+        connection.execute("CREATE TABLE bytes (id INTEGER, name TEXT)")
+        connection.execute("INSERT INTO bytes VALUES (1, CAST(x'ff41' AS TEXT)), (1, 'A')")
+        connection.commit()
+    return verifier(connections={"default": path})
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "found"),
+    [
+        ({"name": "alice"}, {"id": 1}, VERIFIED),
+        ({"name": "ALICE"}, {"id": 2}, VERIFIED),
+        ({"name": "Alice"}, {}, FAILED),
+        ({"id": 1}, {"name": "ALICE"}, FAILED),
+        ({"pad": "x"}, {"id": 1}, VERIFIED),
+        ({"pad": "x  "}, {"id": 2}, VERIFIED),
+        ({"pad": "x "}, {}, FAILED),
+        ({"id": "1"}, {}, FAILED),
+        ({"id": 1}, {"any": 7}, FAILED),
+        ({"id": 1}, {"any": "7"}, VERIFIED),
+        ({"id": 2}, {"any": "7"}, FAILED),
+        ({"id": 2}, {"any": 7.0}, VERIFIED),
+        ({"id": 3, "any": True}, {}, VERIFIED),
+        ({"id": True}, {}, VERIFIED),
+    ],
+)  # fmt: skip
+def test_a_row_is_compared_by_the_letter_whatever_the_collation(
+    loose: EvidenceVerifier, where: Any, values: Any, found: str
+) -> None:
+    assert status(loose, row("users", where, values)) == found
+
+
+def test_too_many_rows_that_look_alike_are_inconclusive(loose: EvidenceVerifier) -> None:
+    evidence = row("crowd", {"name": "EVE"})
+    assert status(loose, evidence) == INCONCLUSIVE
+    assert "too many rows" in (evidence.verification_error or "")
+    assert status(loose, row("crowd", {"name": "Eve"})) == FAILED, "more than one, by the letter"
+
+
+def test_text_that_is_no_text_is_only_not_equal(loose: EvidenceVerifier) -> None:
+    assert status(loose, row("bytes", {"id": 1, "name": "A"})) == VERIFIED
+    assert status(loose, row("bytes", {"id": 1})) == FAILED
+
+
+def test_duckdb_compares_by_the_letter_too(tmp_path: Path) -> None:
+    duckdb = importlib.import_module("duckdb")
+    path = tmp_path / "x.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(
+            "CREATE TABLE users (id INTEGER, name TEXT COLLATE NOCASE, price DECIMAL(9, 2), f REAL,"
+            " done TIMESTAMP, u UUID, tags INTEGER[])"
+        )
+        connection.execute(
+            "INSERT INTO users VALUES (1, 'alice', 0.10, 0.1, '2024-02-29 12:00:00',"
+            " '00000000-0000-0000-0000-00000000000a', [1, 2]), (2, 'ALICE', 2, 2, NULL, NULL, NULL)"
+        )
+    checker = verifier(connections={"default": f"duckdb:///{path}"})
+    for where, values, found in (
+        ({"name": "alice"}, {"id": 1}, VERIFIED),
+        ({"name": "Alice"}, {}, FAILED),
+        ({"id": 1}, {"name": "ALICE"}, FAILED),
+        ({"id": "1"}, {}, FAILED),
+        ({"price": 0.1}, {"id": 1}, VERIFIED),
+        ({"id": 1}, {"price": 0.1, "tags": [1, 2]}, VERIFIED),
+        ({"id": 1}, {"price": "0.10"}, FAILED),
+        ({"done": "2024-02-29 12:00:00"}, {"id": 1}, VERIFIED),
+        ({"id": 1}, {"done": "2024-02-29T12:00:00"}, VERIFIED),
+        ({"id": 1}, {"done": "2024-02-29"}, FAILED),
+        ({"id": 1}, {"u": "00000000-0000-0000-0000-00000000000a"}, VERIFIED),
+        ({"id": 1}, {"u": "00000000-0000-0000-0000-00000000000b"}, FAILED),
+    ):
+        assert status(checker, row("users", where, values)) == found, (where, values)

@@ -25,13 +25,22 @@ INSERT INTO tasks VALUES (3, 'twins', 'completed', 1, NULL, NULL);
 INSERT INTO tasks VALUES (4, 'twins', 'completed', 1, NULL, NULL);
 INSERT INTO tasks VALUES (5, 'TWO', 'upper', 1, NULL, NULL);
 INSERT INTO tasks VALUES (6, 'étape', 'accent', 1, NULL, NULL);
+CREATE TABLE letters (id INTEGER, padded CHAR(5), ci VARCHAR(9) COLLATE {collation}, f REAL, at TIMESTAMP NULL);
+INSERT INTO letters VALUES (1, 'abc', 'alice', 0.1, '2024-02-29 12:00:00'), (2, 'x', 'ALICE', 1, NULL);
+CREATE TABLE crowd (ci VARCHAR(9) COLLATE {collation});
+INSERT INTO crowd SELECT 'alike' FROM {many};
 CREATE TABLE {quote}we{quote}{quote}ird; -- [name]{quote} ({quote}co l'umn{quote} VARCHAR(9));
 INSERT INTO {quote}we{quote}{quote}ird; -- [name]{quote} VALUES ('v');
 CREATE VIEW finished AS SELECT id, name FROM tasks WHERE status = 'completed';
 CREATE VIEW endless AS SELECT {sleep} AS x
 """
-POSTGRES = {"bytes": "BYTEA", "literal": r"'\x00ff'", "quote": '"', "sleep": "pg_sleep(600)::text"}
-MYSQL = {"bytes": "BLOB", "literal": "x'00ff'", "quote": "`", "sleep": "SLEEP(600)"}
+FOLDING = (
+    b"CREATE COLLATION folding (provider = icu, locale = 'und-u-ks-level2', deterministic = false);"
+)
+POSTGRES = {"bytes": "BYTEA", "literal": r"'\x00ff'", "quote": '"', "sleep": "pg_sleep(600)::text",
+            "collation": "folding", "many": "generate_series(1, 300)"}  # fmt: skip
+MYSQL = {"bytes": "BLOB", "literal": "x'00ff'", "quote": "`", "sleep": "SLEEP(600)",
+         "collation": "utf8mb4_general_ci", "many": "seq_1_to_300"}  # fmt: skip
 
 
 class Database(NamedTuple):
@@ -48,7 +57,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
         schema = url.rpartition("%3D")[2]
         plain = url.replace(f"schema={schema}&", "")
         with psycopg.connect(plain, autocommit=True) as db:
-            db.execute(TABLES.format(**POSTGRES).encode())
+            db.execute(FOLDING + TABLES.format(**POSTGRES).encode())
         connect = lambda: psycopg.connect(plain, row_factory=dict_row, autocommit=True)  # noqa: E731
         yield Database("postgres", plain, schema, connect)
     else:
@@ -117,6 +126,62 @@ def test_of_two_rows_that_differ_in_case_the_one_that_was_claimed_is_found(
 ) -> None:
     assert status(checker, row({"name": "two"}, {"id": 2})) is VERIFIED
     assert status(checker, row({"name": "TWO"}, {"id": 5})) is VERIFIED
+
+
+@pytest.mark.parametrize(
+    ("where", "values", "found"),
+    [
+        ({"ci": "alice"}, {"id": 1}, VERIFIED),
+        ({"ci": "ALICE"}, {"id": 2}, VERIFIED),
+        ({"ci": "Alice"}, {}, FAILED),
+        ({"id": 1}, {"ci": "ALICE"}, FAILED),
+        ({"id": "1"}, {}, FAILED),
+        ({"id": 1}, {"f": 0.1}, VERIFIED),
+        ({"f": 0.1}, {"id": 1}, VERIFIED),
+        ({"id": 1}, {"at": "2024-02-29T12:00:00"}, VERIFIED),
+        ({"id": 1}, {"at": "2024-02-29 12:00:01"}, FAILED),
+    ],
+)  # fmt: skip
+def test_a_row_is_compared_by_the_letter_whatever_the_collation(
+    checker: EvidenceVerifier, where: Any, values: Any, found: Any
+) -> None:
+    assert status(checker, row(where, values, table="letters")) is found
+
+
+def test_padding_counts(checker: EvidenceVerifier, database: Database) -> None:
+    """PostgreSQL gives the blanks of a CHAR column, MariaDB does not."""
+    kept = "abc  " if database.kind == "postgres" else "abc"
+    for text in ("abc", "abc  ", "abc   "):
+        found = VERIFIED if text == kept else FAILED
+        assert status(checker, row({"padded": text}, table="letters")) is found, text
+        assert status(checker, row({"id": 1}, {"padded": text}, table="letters")) is found, text
+
+
+def test_too_many_rows_that_look_alike_are_inconclusive(checker: EvidenceVerifier) -> None:
+    assert status(checker, row({"ci": "ALIKE"}, table="crowd")) is INCONCLUSIVE
+    assert status(checker, row({"ci": "alike"}, table="crowd")) is FAILED
+
+
+def test_a_server_that_knows_no_encoding_is_asked_like_any_other() -> None:
+    url = postgres.new_database(encoding="SQL_ASCII")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("CREATE TABLE tasks (id INTEGER, name TEXT, data BYTEA)")
+        db.execute(
+            b"INSERT INTO tasks VALUES (1, '\xc3\xa9tape', 'plain'), (2, 'plain', NULL),"
+            b" (3, '\xe9tape', NULL)"
+        )
+    checker = verifier(connections={"default": url})
+    for where, values, found in (
+        ({"id": 1}, {"name": "étape"}, VERIFIED),
+        ({"name": "étape"}, {"id": 1}, VERIFIED),
+        ({"name": "plain"}, {"id": 2}, VERIFIED),
+        ({"name": "PLAIN"}, {}, FAILED),
+        ({"id": 3}, {"name": "étape"}, FAILED),
+        ({"id": 1}, {"data": b"plain"}, VERIFIED),
+        ({"id": 1}, {"data": "plain"}, FAILED),
+        ({"id": 2}, {"name": b"plain"}, FAILED),
+    ):
+        assert status(checker, row(where, values)) is found, (where, values)
 
 
 def test_names_are_the_catalogues_own_and_never_sql(

@@ -65,9 +65,10 @@ def cut_connections(url: str) -> int:
     return len(found)
 
 
-def new_database() -> str:
+def new_database(encoding: str | None = None) -> str:
     """An empty database."""
     name = f"t_{new_id()}"
+    more = f" TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'" if encoding else ""
     with psycopg.connect(server_url(), autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name}".encode())
+        db.execute(f"CREATE DATABASE {name}{more}".encode())
     return urlsplit(server_url())._replace(path=f"/{name}").geturl()

@@ -6,7 +6,8 @@
     metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots
 
 Without either, the connection is "default". `None` is NULL. `values` and `schema` are
-optional. Names are those of the catalogue or there is no such row; they are never SQL.
+optional. Names are those of the catalogue or there is no such row; they are never SQL. The database
+only finds the rows; whether they are equal is decided by `same_cell`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import math
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.values import same
 from holdfast.errors import EvidenceError, EvidencePolicyError
 from holdfast.evidence import (
     Context,
@@ -29,6 +29,7 @@ from holdfast.evidence import (
 )
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.claims import canonical
+from holdfast.evidence.world.cells import same_cell
 from holdfast.evidence.world.databases import Dialect, columns_of, connected, run
 from holdfast.evidence.world.paths import Place, locate, look, real_path
 
@@ -36,6 +37,8 @@ _SCALARS: Final = (type(None), bool, int, float, str, bytes)
 # DB-API's names, which every driver uses: what may be otherwise a moment later.
 _TRANSIENT: Final = frozenset(["OperationalError", "InterfaceError", "IOException"])
 _MAX_COLUMNS: Final = 100
+_MAX_ALIKE: Final = 100  # rows that the database takes for equal to the claimed one
+_PRECISION: Final = 1e-6  # of the columns that keep the fewest digits
 
 
 class ExpectedRow(NamedTuple):
@@ -147,41 +150,45 @@ def _compare(claim: ExpectedRow, connection: Any, dialect: Dialect) -> Verdict:
     tests: list[str] = []
     bound: list[Any] = []
     for name, value in claim.where.items():
-        if value is None:
-            tests.append(f"{quoted(name)} IS NULL")
-            continue
-        test = dialect.equal_text if isinstance(value, str) else "{column} = {mark}"
+        test, values = _roughly(value)
         tests.append(test.format(column=quoted(name), mark=dialect.mark))
-        bound += [value] * test.count("{mark}")
-    asked = claim.values | (claim.where if dialect.loose else {})
-    shown = ", ".join(map(quoted, asked)) or "1"
+        bound += values
+    asked = dict.fromkeys([*claim.where, *claim.values])
     source = dialect.quoted(table)
     if claim.schema is not None:
         source = f"{dialect.quoted(claim.schema)}.{source}"
     # Every name above is the catalogue's own, quoted; every value is bound.
-    sql = f"SELECT {shown} FROM {source} WHERE {' AND '.join(tests)} LIMIT 2"  # noqa: S608 - as said
-    rows = run(connection, sql, bound, limit=2)
-    if not rows:
-        return failed(f"{table} has no such row")
-    if len(rows) > 1:
+    sql = (
+        f"SELECT {', '.join(map(quoted, asked))} FROM {source}"  # noqa: S608 - as said
+        f" WHERE {' AND '.join(tests)} LIMIT {_MAX_ALIKE + 1}"
+    )
+    alike = run(connection, sql, bound, limit=_MAX_ALIKE + 1)
+    rows = [dict(zip(asked, row, strict=True)) for row in alike]
+    exact = [row for row in rows if all(same_cell(row[k], v) for k, v in claim.where.items())]
+    if len(exact) > 1:
         return failed(f"{table} has more than one such row")
-    answers = dict(zip(asked, rows[0], strict=False))
-    for name, value in claim.where.items():
-        if isinstance(value, int | float) and isinstance(answers.get(name), str | bytes):
-            return failed(f"{table} has no such row: {name} is text")
+    if len(rows) > _MAX_ALIKE:
+        return inconclusive(
+            f"{table} has too many rows that the database takes for equal to this one: more than "
+            f"{_MAX_ALIKE}; name more columns in where"
+        )
+    if not exact:
+        return failed(f"{table} has no such row")
     for name, value in claim.values.items():
-        if not _same(answers[name], value):
+        if not same_cell(exact[0][name], value):
             return failed(f"{name} has another value")
     return verified()
 
 
+def _roughly(value: Any) -> tuple[str, list[Any]]:
+    """A condition for all rows that may have this value, and more; and what to bind in it."""
+    if value is None:
+        return "{column} IS NULL", []
+    if isinstance(value, float) and math.isfinite(value):  # columns may be less precise
+        margin = abs(value) * _PRECISION
+        return "{column} BETWEEN {mark} AND {mark}", [value - margin, value + margin]
+    return "{column} = {mark}", [value]
+
+
 def _fold(name: str, dialect: Dialect) -> str:
     return name.lower() if dialect.folds_case else name
-
-
-def _same(found: Any, claimed: Any) -> bool:
-    if isinstance(found, memoryview | bytearray):
-        found = bytes(found)
-    if type(claimed) is bool and type(found) is int:  # many databases keep True as 1
-        return found == int(claimed)
-    return same(found, claimed)

@@ -20,6 +20,7 @@ from holdfast.evidence.policy import Connection
 
 _BUSY_SECONDS: Final = 1.0
 _PROGRESS_STEPS: Final = 10_000
+_BYTEA: Final = 17  # PostgreSQL's number of the type
 
 
 class Dialect(NamedTuple):
@@ -30,9 +31,7 @@ class Dialect(NamedTuple):
     quotes: str  # around a name
     catalogue: str  # table and column of every column; takes the table's name and its schema
     begin: str  # opens a transaction that can't write; empty where the connection can't anyway
-    folds_case: bool = False
-    equal_text: str = "{column} = {mark}"  # by the letter: some compare as dictionaries sort
-    loose: bool = False  # whether a text may be equal to a number
+    folds_case: bool = False  # of names
 
     def quoted(self, name: str) -> str:
         """A name as SQL."""
@@ -59,13 +58,10 @@ POSTGRES: Final = Dialect(
 MYSQL: Final = Dialect(
     "mysql", "%s", "`", _INFORMATION.format(mark="%s", current="database()"),
     "START TRANSACTION READ ONLY",
-    equal_text="({column} = {mark} AND CAST(CONVERT({column} USING utf8mb4) AS BINARY)"
-    " = CAST(CONVERT({mark} USING utf8mb4) AS BINARY))",
-    loose=True,
 )  # fmt: skip
 DUCKDB: Final = Dialect(
     "duckdb", "?", '"', _INFORMATION.format(mark="?", current="current_schema()"),
-    "BEGIN TRANSACTION READ ONLY", folds_case=False,
+    "BEGIN TRANSACTION READ ONLY",
 )  # fmt: skip
 
 _DRIVERS: Final = {  # by the package that a connection's class comes from
@@ -114,10 +110,26 @@ def run(connection: Any, sql: str, values: Sequence[object], limit: int = 5000) 
     try:
         cursor.execute(sql, tuple(values))
         rows = cursor.fetchmany(limit)  # a program's own connection may make dicts of them
-        return [tuple(row.values()) if isinstance(row, dict) else row for row in rows]
+        rows = [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+        return [_decoded(row, cursor) for row in rows] if _is_undecoded(connection) else rows
     finally:
         with suppress(Exception):
             cursor.close()
+
+
+def _is_undecoded(connection: Any) -> bool:
+    """Whether texts come as bytes: psycopg does that for a server that knows no encoding."""
+    return getattr(getattr(connection, "info", None), "encoding", None) == "ascii"
+
+
+def _decoded(row: tuple[Any, ...], cursor: Any) -> tuple[Any, ...]:
+    """The row with its texts as texts. What is not UTF-8 becomes a text that nobody can claim."""
+    return tuple(
+        value.decode(errors="surrogateescape")
+        if isinstance(value, bytes) and column[1] != _BYTEA
+        else value
+        for value, column in zip(row, cursor.description, strict=True)
+    )
 
 
 def _restrain(connection: Any, dialect: Dialect, context: Context) -> None:
@@ -128,6 +140,8 @@ def _restrain(connection: Any, dialect: Dialect, context: Context) -> None:
             return context.expired or context.clock.monotonic() >= context.deadline
 
         connection.set_progress_handler(is_late, _PROGRESS_STEPS)
+        connection.row_factory = None
+        connection.text_factory = lambda text: text.decode(errors="surrogateescape")
         for pragma in ("query_only = ON", "trusted_schema = OFF"):
             connection.execute(f"PRAGMA {pragma}").close()
         return
