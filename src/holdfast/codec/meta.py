@@ -20,6 +20,7 @@ D = TypeVar("D")
 
 EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
 SUBJECTS: Final = "subjects"  # in such a pack: what each claim is about, hashed; proves nothing
+OBSERVED: Final = "observed"  # in such a pack: what holdfast itself saw; no claim can say it
 INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it, oldest first
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments

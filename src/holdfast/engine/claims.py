@@ -141,11 +141,13 @@ def _check(
     recorded: Callable[[], Any],
     packs: Sequence[EvidencePack],
 ) -> None:
+    from holdfast.evidence.checks import needs_snapshot
+
     claims = [claim for pack in packs for claim in pack.evidence_list]
     if not claims:
         return
     snapshot = None
-    if any("recorded" not in claim.metadata for claim in claims):  # the others bring it along
+    if any(needs_snapshot(claim) for claim in claims):
         found = recorded()
         snapshot = found if isinstance(found, dict) else None
     verifier.check(claims, snapshot=snapshot)
@@ -166,11 +168,10 @@ def _given(
     packs: list[EvidencePack] = []
     for part in (part for one in said for part in _several(one)):
         if isinstance(part, Evidence):  # verdicts are shown on a copy
-            claim = with_base(Evidence.from_dict(part.to_dict()), verifier.policy)
+            claim = with_base(part.noted(), verifier.policy)
             claims[claim.digest] = claim
         elif isinstance(part, EvidencePack):
-            copies = EvidencePack.from_dict(part.to_dict()).evidence_list
-            based = [with_base(claim, verifier.policy) for claim in copies]
+            based = [with_base(claim.noted(), verifier.policy) for claim in part.evidence_list]
             packs.append(replace(part, evidence_list=based))
         else:
             raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")

@@ -25,20 +25,25 @@ class Evidence:
     `expected` and `metadata` give a fresh copy each time. `verified`, `verification_status`,
     `verification_error` and `verified_at` show what was found last. They are not part of the
     claim: not of its digest, not of equality and not of `to_dict`, so that a stored claim never
-    vouches for itself. Only `judge` sets them.
+    vouches for itself. Only `judge` sets them. Neither are `base` and `observed`, which say what
+    holdfast itself saw when the claim was made or saved: only `noted` sets them, and they are
+    stored with the checkpoint, beside the claim.
 
     Raises `InvalidEvidenceError` for what is not text and plain data. Whether a claim makes
     sense for its type is checked by `refuse_unverifiable` and by the verifier.
     """
 
     __slots__ = (
-        "_expected", "_metadata", "_subject", "description", "digest", "evidence_type", "verdict",
+        "_expected", "_metadata", "_subject", "base", "description", "digest", "evidence_type",
+        "observed", "verdict",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
     description: str
     digest: str  # the SHA-256 of the claim, in hex; equal claims have equal digests
     verdict: Verdict | None  # the newest; None if it was not checked yet
+    base: str | None  # the directory that a relative path starts in; None if it is not known
+    observed: Mapping[str, Any] | None  # what holdfast saw itself, such as an exit code
     _expected: bytes
     _metadata: bytes
     _subject: str | None
@@ -64,6 +69,8 @@ class Evidence:
         put("digest", hashlib.sha256(claim.encode()).hexdigest())
         put("_subject", None)
         put("verdict", None)
+        put("base", None)
+        put("observed", None)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(
@@ -127,6 +134,26 @@ class Evidence:
             raise InvalidEvidenceError("verdict", f"it was not given on {self}")
         object.__setattr__(self, "verdict", verdict)
 
+    def noted(
+        self, *, base: str | None = None, observed: Mapping[str, Any] | None = None
+    ) -> Evidence:
+        """The same claim, not yet checked, with what holdfast saw itself.
+
+        What is not given stays as it is.
+        """
+        same = object.__new__(Evidence)
+        for name in Evidence.__slots__:
+            object.__setattr__(same, name, getattr(self, name))
+        object.__setattr__(same, "verdict", None)
+        same.note(self.base if base is None else base, observed or self.observed)
+        return same
+
+    def note(self, base: str | None, observed: Mapping[str, Any] | None) -> None:
+        """Take over what was recorded beside the claim. Only for a claim that nobody has yet."""
+        object.__setattr__(self, "_subject", None)
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "observed", observed)
+
     def to_dict(self) -> dict[str, Any]:
         """The claim in JSON form, without any verdict; `from_dict` turns it back exactly."""
         return {
@@ -169,7 +196,7 @@ class Evidence:
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.to_dict(), self.verdict)
+        return _restore, (self.to_dict(), self.verdict, self.base, self.observed)
 
     def __str__(self) -> str:
         if self.verification_error:
@@ -211,7 +238,12 @@ def _encoded(what: str, given: object) -> bytes:
     return data
 
 
-def _restore(data: Mapping[str, Any], verdict: Verdict | None) -> Evidence:
-    evidence = Evidence.from_dict(data)
+def _restore(
+    data: Mapping[str, Any],
+    verdict: Verdict | None,
+    base: str | None,
+    observed: Mapping[str, Any] | None,
+) -> Evidence:
+    evidence = Evidence.from_dict(data).noted(base=base, observed=observed)
     evidence.judge(verdict)
     return evidence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,10 +26,17 @@ result is ignored. An exception is an ERROR, `TimeoutError` is INCONCLUSIVE.
 
 
 class Context:
-    """The policy, the deadline, and what was recorded with the checkpoint."""
+    """The policy, the deadline, and what was recorded with the checkpoint.
+
+    `snapshot` is the state, which the program wrote. `observed` and `base` are what holdfast saw
+    itself: the record of this claim, such as a command's exit code, and the directory that its
+    relative path starts in; None where nothing was recorded. `facts` names what is to be checked,
+    where later claims replaced the rest; None: all that is claimed.
+    """
 
     __slots__ = (
-        "_admitted", "_closers", "clock", "deadline", "expired", "hashes", "policy", "snapshot",
+        "_admitted", "_closers", "base", "clock", "deadline", "expired", "facts", "hashes",
+        "observed", "policy", "snapshot",
     )  # fmt: skip
 
     def __init__(
@@ -48,6 +55,9 @@ class Context:
         self.hashes = hashes
         self.clock = clock
         self.expired = False
+        self.observed: Mapping[str, Any] | None = None
+        self.base: str | None = None
+        self.facts: Collection[str] | None = None
         self._closers: list[Callable[[], object]] | None = None
         self._admitted = admitted
 
@@ -61,6 +71,10 @@ class Context:
             if len(self._admitted) < _MAX_ADMITTED:
                 self._admitted[evidence.digest] = claim
         return claim
+
+    def in_force(self, fact: str) -> bool:
+        """Whether this fact is to be checked: no later claim replaced it."""
+        return self.facts is None or fact in self.facts
 
     def remaining(self) -> float:
         """Seconds until the deadline. Raises `TimeoutError` when there are none left."""

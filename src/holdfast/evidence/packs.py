@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
-from holdfast.codec.meta import SUBJECTS
+from holdfast.codec.meta import OBSERVED, SUBJECTS
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence.checks import facts_of
 from holdfast.evidence.claims import Evidence, is_object_of
 from holdfast.evidence.verdicts import VerificationStatus
 
 MAX_CLAIMS: Final = 10_000
+
+
+class AtCommit(StrEnum):
+    """What holdfast observed of a pack when its checkpoint was saved. It is history, no verdict."""
+
+    SATISFIED = "satisfied"  # as many claims were verified as it requires
+    NOT_SATISFIED = "not satisfied"  # too many were false
+    UNCHECKED = "unchecked"  # nobody looked, or it could not be decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,16 @@ class EvidencePack:
         """Whether as many claims are verified as the pack requires, by their newest verdicts."""
         return sum(evidence.verified for evidence in self.evidence_list) >= self.required
 
+    @property
+    def at_commit(self) -> AtCommit:
+        """What the newest verdicts say of the pack, as a checkpoint records it."""
+        found = [evidence.verification_status for evidence in self.evidence_list]
+        if found.count(VerificationStatus.VERIFIED) >= self.required:
+            return AtCommit.SATISFIED
+        if len(found) - found.count(VerificationStatus.FAILED) < self.required:
+            return AtCommit.NOT_SATISFIED
+        return AtCommit.UNCHECKED
+
     def verification_summary(self) -> dict[str, Any]:
         """Counts by status, `success_rate`, `all_passed`, and `is_verified` as the pack means it."""
         return {**summary(self.evidence_list), "is_verified": self.is_verified}
@@ -66,7 +85,7 @@ class EvidencePack:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvidencePack:
         """The pack that `to_dict` was called on, not yet checked. Raises `InvalidEvidenceError`."""
-        if not is_object_of(data, _KEYS, {SUBJECTS}):
+        if not is_object_of(data, _KEYS, {OBSERVED, SUBJECTS}):
             raise InvalidEvidenceError(
                 "an evidence pack", f"is an object with {', '.join(sorted(_KEYS))}"
             )

@@ -167,6 +167,7 @@ class EvidenceVerifier:
 
     def _judge(self, evidence: Evidence, context: Context) -> Verdict:
         """Run the check, again if that may help and there is time. Never raises."""
+        context.observed, context.base = evidence.observed, evidence.base
         clock = self._clock
         start, pause = clock.monotonic(), self._backoff
         for attempt in range(1, self._attempts + 1):

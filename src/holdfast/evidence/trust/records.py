@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.codec.meta import EVIDENCE, SUBJECTS, Meta, dump_meta
+from holdfast.codec import readable
+from holdfast.codec.meta import EVIDENCE, OBSERVED, SUBJECTS, Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, InvalidEvidenceError
 from holdfast.evidence.claims import canonical
 from holdfast.evidence.packs import EvidencePack
@@ -31,8 +33,14 @@ _FEW: Final = 8  # verdicts to read first: most questions are about what was jus
 
 
 def evidence_meta(*packs: EvidencePack) -> dict[str, Any]:
-    """What a checkpoint's `meta` keeps of its claims. Raises `InvalidEvidenceError` if it is large."""
-    claimed = [pack.to_dict() | {SUBJECTS: _subjects(pack)} for pack in packs]
+    """What a checkpoint's `meta` keeps of its claims, and of what holdfast observed of them.
+
+    That is what the newest verdicts on them say of each pack, and what is noted on the claims.
+    Raises `InvalidEvidenceError` if it is large.
+    """
+    claimed = [
+        pack.to_dict() | {OBSERVED: _observed(pack), SUBJECTS: _subjects(pack)} for pack in packs
+    ]
     size = len(json.dumps(claimed))
     if size > MAX_EVIDENCE:
         raise InvalidEvidenceError(
@@ -49,6 +57,37 @@ def _subjects(pack: EvidencePack) -> list[str]:
     return [hashlib.sha256(subject.encode()).hexdigest()[:32] for subject in subjects]
 
 
+def _observed(pack: EvidencePack) -> dict[str, Any]:
+    """What holdfast saw of a pack: its status, and by claim what it noted."""
+    found: dict[str, Any] = {"status": pack.at_commit.value}
+    bases = Counter(claim.base for claim in pack.evidence_list if claim.base is not None)
+    usual = bases.most_common(1)[0][0] if bases else None
+    if usual is not None:
+        found["base"] = usual
+    noted: dict[str, Any] = {}
+    for claim in pack.evidence_list:
+        of_claim = {"base": claim.base} if claim.base not in (None, usual) else {}
+        if claim.observed is not None:
+            of_claim["record"] = readable.to_json(claim.observed)
+        if of_claim:
+            noted[claim.digest] = of_claim
+    return found | ({"claims": noted} if noted else {})
+
+
+def _recorded(data: Any) -> EvidencePack:
+    """A pack as it was saved, with what holdfast noted of its claims."""
+    pack = EvidencePack.from_dict(data)
+    observed = data.get(OBSERVED) or {}
+    base, noted = observed.get("base"), observed.get("claims") or {}
+    for claim in pack.evidence_list if base is not None or noted else ():
+        of_claim = noted.get(claim.digest) or {}
+        record = of_claim.get("record")
+        claim.note(
+            of_claim.get("base", base), None if record is None else readable.from_json(record)
+        )
+    return pack
+
+
 def pack_of(info: CheckpointInfo) -> EvidencePack | None:
     """The one pack of claims made with a checkpoint, not yet checked; None if there is none."""
     packs = claims_of(info).packs
@@ -61,10 +100,10 @@ def claims_of(info: CheckpointInfo) -> CheckpointClaims:
     try:
         return CheckpointClaims(
             info.seq,
-            tuple(map(EvidencePack.from_dict, own)),
-            tuple(map(EvidencePack.from_dict, before)),
+            tuple(map(_recorded, own)),
+            tuple(map(_recorded, before)),
         )
-    except (InvalidEvidenceError, TypeError) as error:
+    except (InvalidEvidenceError, AttributeError, TypeError, ValueError) as error:
         raise CheckpointCorruptedError(info.run_id, info.seq, f"its evidence: {error}") from None
 
 
