@@ -235,8 +235,9 @@ def every_address_is_checked(tmp_path: Path) -> None:
 
 
 def a_reused_pid_is_another_process(tmp_path: Path) -> None:
-    boot, ticks = process_evidence(os.getpid()).expected["start_time"].split()
-    evidence = claim("process_exists", pid=os.getpid(), start_time=f"{boot} {int(ticks) - 1}")
+    expected = process_evidence(os.getpid()).expected
+    boot, ticks = expected["start_time"].split()
+    evidence = claim("process_exists", **expected | {"start_time": f"{boot} {int(ticks) - 1}"})
     assert status(EvidenceVerifier(), evidence) == FAILED
 
 

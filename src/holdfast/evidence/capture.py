@@ -16,6 +16,7 @@ from holdfast.evidence.world.commands import CommandResult
 from holdfast.evidence.world.directories import contents
 from holdfast.evidence.world.hashing import ChangedError, sha256_of
 from holdfast.evidence.world.paths import locate, look, look_at_name, open_file
+from holdfast.evidence.world.programs import program_of
 from holdfast.kernel.processes import start_of
 
 _ATTEMPTS: Final = 3
@@ -113,17 +114,21 @@ def command_evidence(
 
 
 def process_evidence(pid: int, description: str | None = None) -> Evidence:
-    """The claim that the process with this pid keeps running.
+    """The claim that the process with this pid keeps running the program that it runs now.
 
     Raises `ProcessLookupError` if there is none.
     """
     start = start_of(pid)
     if start is None:
         raise ProcessLookupError(f"there is no process {pid}")
+    program = program_of(pid)
+    expected = {"pid": pid, "start_time": start, "command": program.command}
+    if program.exe is not None:
+        expected["exe"] = program.exe
+    if start_of(pid) != start:
+        raise ProcessLookupError(f"there is no process {pid}")
     return Evidence(
-        EvidenceType.PROCESS_EXISTS,
-        description or f"process {pid} is running",
-        {"pid": pid, "start_time": start},
+        EvidenceType.PROCESS_EXISTS, description or f"process {pid} is running", expected
     )
 
 

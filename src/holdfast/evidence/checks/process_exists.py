@@ -1,30 +1,48 @@
-"""process_exists: a process is still running.
+"""process_exists: a process is still running, and still executes the same program.
 
-    expected = {"pid": 4711, "start_time": "…"}
+    expected = {"pid": 4711, "start_time": "…", "command": "9f86d0…", "exe": "2049:1234"}
 
-`start_time` is what `process_evidence(pid)` records. It distinguishes the process from a later one with the
-same pid.
+All are what `process_evidence(pid)` records. `start_time` distinguishes the process from a later
+one with the same pid; `command`, the SHA-256 of its command line, and `exe`, the file it executes,
+from another program that it was replaced by. `exe` is optional: the system tells it of one's own
+processes only.
 """
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields
+from holdfast.evidence.world.programs import program_of
 from holdfast.kernel.processes import start_of
 
 
-def admit(evidence: Evidence, policy: Policy) -> tuple[int, str]:
-    """The pid and the start time."""
-    fields = Fields(evidence, "pid", "start_time")
+class ExpectedProcess(NamedTuple):
+    """The claim, parsed."""
+
+    pid: int
+    start: str
+    command: str
+    exe: str | None
+
+
+def admit(evidence: Evidence, policy: Policy) -> ExpectedProcess:
+    """The claim, parsed."""
+    fields = Fields(evidence, "pid", "start_time", "command", "exe")
     pid = fields.required("pid", int)
     if not 0 < pid < 1 << 31:
         raise fields.refuse(f"{pid} is not a pid")
     start = fields.optional("start_time", str, None)
     if start is None:
         raise fields.refuse("start_time is missing, and pids are reused; use process_evidence(pid)")
-    return pid, start
+    if "command" not in fields:
+        raise fields.refuse(
+            "command is missing, and a process may execute another program; "
+            "use process_evidence(pid)"
+        )
+    return ExpectedProcess(pid, start, fields.sha256("command"), fields.optional("exe", str, None))
 
 
 def subject(evidence: Evidence) -> str:
@@ -33,19 +51,40 @@ def subject(evidence: Evidence) -> str:
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
-    """FAILED if it has ended or another has its number; INCONCLUSIVE if the system hides it."""
-    pid, start = admit(evidence, context.policy)
+    """FAILED if it has ended, another has its number, or it is another program now.
+
+    INCONCLUSIVE if the system hides it, and if it has another command line: it may have given
+    itself another name.
+    """
+    claim = admit(evidence, context.policy)
+    pid = claim.pid
     try:
         found = start_of(pid, context.remaining())
+        if found is None:
+            if _is_hidden(pid):
+                return inconclusive(f"process {pid} may not be inspected")
+            return failed(f"process {pid} has ended")
+        if found != claim.start:
+            return failed(f"process {pid} is another one now")
+        program = program_of(pid, context.remaining())
+        if start_of(pid, context.remaining()) != claim.start:
+            return failed(f"process {pid} has ended")
     except TimeoutError:
         raise
-    except (OSError, ValueError) as error:
-        return inconclusive(f"process {pid}: {error}")
-    if found is None:
-        if _is_hidden(pid):
-            return inconclusive(f"process {pid} may not be inspected")
+    except (ProcessLookupError, FileNotFoundError):
         return failed(f"process {pid} has ended")
-    return verified() if found == start else failed(f"process {pid} is another one now")
+    except (OSError, ValueError) as error:
+        return inconclusive(f"process {pid}: {getattr(error, 'strerror', None) or error}")
+    if claim.exe is not None:
+        if program.exe is None:
+            return inconclusive(f"what process {pid} executes may not be inspected")
+        if program.exe != claim.exe:
+            return failed(f"process {pid} executes another program now")
+    if program.command != claim.command:
+        return inconclusive(
+            f"process {pid} has another command line now: it has another name, or does other work"
+        )
+    return verified()
 
 
 def _is_hidden(pid: int) -> bool:
