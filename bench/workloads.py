@@ -176,7 +176,7 @@ def _save_times(taken: list[float]) -> dict[str, float]:
 
 def _body_sizes(path: Path) -> dict[str, float]:
     """What the saves of a chat took at its beginning and at its end, keyframes left out."""
-    query = "SELECT stored_bytes FROM checkpoints WHERE run_id = 'chat' ORDER BY sequence"
+    query = "SELECT stored_bytes FROM holdfast_checkpoints WHERE run_id = 'chat' ORDER BY sequence"
     with closing(sqlite3.connect(path)) as db:
         sizes = [size for (size,) in db.execute(query)]
     middle = len(sizes) // 2

@@ -122,11 +122,11 @@ def test_the_ready_questions_can_be_asked_on_every_store_with_sql(
         "duckdb": lambda: f"duckdb:///{tmp_path}/shop.duckdb",
     }.get(kind, DATABASES.get(kind, str))()
     exec(fill.replace("sqlite:///shop.db", url), {"hf": hf})
-    view = {"postgresql": "holdfast.checkpoints", "mysql": "holdfast_checkpoints"}.get(kind)
+    view = {"postgresql": "holdfast.checkpoints", "duckdb": "checkpoints"}.get(kind)
     for question, answer in asked:
         if view is not None:
             assert f"`{view}`" in text
-            question = question.replace("FROM checkpoints", f"FROM {view}")
+            question = question.replace("FROM holdfast_checkpoints", f"FROM {view}")
         with closing(connect_to(url)) as db, closing(db.cursor()) as cursor:
             cursor.execute(question)
             rows = cursor.fetchall()

@@ -452,10 +452,10 @@ def test_a_step_that_was_not_begun_is_found_among_those_in_flight() -> None:
 def damage(path: str, run: str, seq: int) -> None:
     db = sqlite3.connect(path)
     (body,) = db.execute(
-        "SELECT body FROM entries WHERE run = ? AND seq = ?", (run, seq)
+        "SELECT body FROM holdfast_entries WHERE run = ? AND seq = ?", (run, seq)
     ).fetchone()
     broken = body[:-1] + bytes([body[-1] ^ 0xFF])
-    db.execute("UPDATE entries SET body = ? WHERE run = ? AND seq = ?", (broken, run, seq))
+    db.execute("UPDATE holdfast_entries SET body = ? WHERE run = ? AND seq = ?", (broken, run, seq))
     db.commit()
     db.close()
 

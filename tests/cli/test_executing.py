@@ -437,7 +437,7 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
     Path("evil.py").write_text("open('imported', 'w').close()\n")
     cli("run", "jobs:anything", "--run-id", "it")
     with sqlite3.connect(".holdfast/holdfast.db") as db:
-        ((meta,),) = db.execute("SELECT meta FROM entries WHERE run = 'it' AND seq = 0")
+        ((meta,),) = db.execute("SELECT meta FROM holdfast_entries WHERE run = 'it' AND seq = 0")
     db.close()
     assert json.loads(meta)["source"] == "jobs:anything"
     with hf.SyncCheckpointer() as cp:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import unicodedata
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -117,6 +119,19 @@ def test_looking_at_a_store_that_is_not_there_creates_nothing(cli: Cli, tmp_path
         assert "there is no store at .holdfast/holdfast.db" in done.err
         assert "Traceback" not in done.err
     assert not (tmp_path / ".holdfast").exists()
+
+
+def test_looking_at_the_database_of_another_program_adds_nothing_to_it(
+    cli: Cli, tmp_path: Path
+) -> None:
+    path = tmp_path / "theirs.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE theirs (n)")
+    before = path.read_bytes()
+    done = cli("runs", "--store", str(path))
+    assert done.code == Exit.NOT_FOUND
+    assert "there is no store at" in done.err
+    assert path.read_bytes() == before
 
 
 def test_a_store_that_can_not_be_opened_is_unavailable(cli: Cli, tmp_path: Path) -> None:
@@ -241,7 +256,7 @@ def test_no_escape_sequence_in_a_store_reaches_a_terminal(
         for char in done.out.replace("\n", "") + done.err.replace("\n", ""):
             assert unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp"), (arguments, done)
     with sqlite3.connect(tmp_path / ".holdfast/holdfast.db") as db:
-        db.execute("UPDATE entries SET step = ?, flow = ?", (HOSTILE, HOSTILE))
+        db.execute("UPDATE holdfast_entries SET step = ?, flow = ?", (HOSTILE, HOSTILE))
     for arguments in (["runs"], ["show", "run"], ["verify"], ["doctor"], ["verify", "run"]):
         done = cli(*arguments)
         assert "\x1b" not in done.out + done.err

@@ -21,9 +21,13 @@ from tests.waiting import run_process
 def damage(seq: int, run: str = "plain-run") -> None:
     """Change one byte of what is stored."""
     with sqlite3.connect(".holdfast/holdfast.db") as db:
-        ((body,),) = db.execute("SELECT body FROM entries WHERE run = ? AND seq = ?", (run, seq))
+        ((body,),) = db.execute(
+            "SELECT body FROM holdfast_entries WHERE run = ? AND seq = ?", (run, seq)
+        )
         changed = body[:-1] + bytes([body[-1] ^ 1])
-        db.execute("UPDATE entries SET body = ? WHERE run = ? AND seq = ?", (changed, run, seq))
+        db.execute(
+            "UPDATE holdfast_entries SET body = ? WHERE run = ? AND seq = ?", (changed, run, seq)
+        )
     db.close()
 
 
@@ -154,7 +158,7 @@ def test_a_run_of_which_nothing_is_left_is_deleted_as_the_doctor_says(cli: Cli, 
         newest.write_bytes(b"{}")
     else:
         with sqlite3.connect("runs.db") as db:
-            db.execute("UPDATE entries SET body = x'00' WHERE run = 'it''s lost'")
+            db.execute("UPDATE holdfast_entries SET body = x'00' WHERE run = 'it''s lost'")
         db.close()
     examined = cli("doctor", "--store", store)
     assert examined.code == Exit.FAILED

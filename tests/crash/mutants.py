@@ -83,7 +83,8 @@ class TakesTheHighestSeqPlusOne(SQLiteStore):
             with self._db.transaction(entry.run) as db:
                 marks = ", ".join("?" * len(entry))
                 db.execute(
-                    f"INSERT OR REPLACE INTO entries VALUES ({marks})", entry._replace(seq=seq)
+                    f"INSERT OR REPLACE INTO holdfast_entries VALUES ({marks})",
+                    entry._replace(seq=seq),
                 )
         return [True] * len(entries)
 
@@ -94,7 +95,7 @@ class ReplacesByStepName(SQLiteStore):
         with self._db.transaction("") as db:
             for entry in entries:
                 db.execute(
-                    "DELETE FROM entries WHERE run = ? AND step = ? AND seq < ?",
+                    "DELETE FROM holdfast_entries WHERE run = ? AND step = ? AND seq < ?",
                     (entry.run, entry.step, entry.seq),
                 )
         return outcomes
@@ -113,7 +114,7 @@ class FreesSeqsWhenCleared(SQLiteStore):
     def erase(self, tombstone: Entry) -> bool:
         done = super().erase(tombstone)
         with self._db.transaction(tombstone.run) as db:
-            db.execute("DELETE FROM entries WHERE run = ?", (tombstone.run,))
+            db.execute("DELETE FROM holdfast_entries WHERE run = ?", (tombstone.run,))
         return done
 
 

@@ -87,7 +87,7 @@ class Rows:
     def cell(self, seq: int, column: str) -> Cell:
         """Text comes as its bytes."""
         wanted = f"CAST({column} AS BLOB)" if column in TEXT else column
-        query = f"SELECT {wanted} FROM entries WHERE run = ? AND seq = ?"
+        query = f"SELECT {wanted} FROM holdfast_entries WHERE run = ? AND seq = ?"
         cell: Cell = self._db.execute(query, (RUN, seq)).fetchone()[0]
         return cell
 
@@ -96,7 +96,7 @@ class Rows:
         """A reader who has seen nothing yet, while the cell is another."""
         before = self.cell(seq, column)
         rowid = self._db.execute(
-            "SELECT rowid FROM entries WHERE run = ? AND seq = ?", (RUN, seq)
+            "SELECT rowid FROM holdfast_entries WHERE run = ? AND seq = ?", (RUN, seq)
         ).fetchone()[0]
         try:
             self._set(rowid, column, cell)
@@ -110,7 +110,9 @@ class Rows:
 
     def _set(self, rowid: int, column: str, cell: Cell) -> None:
         value = "CAST(? AS TEXT)" if column in TEXT and cell is not None else "?"
-        self._db.execute(f"UPDATE entries SET {column} = {value} WHERE rowid = ?", (cell, rowid))
+        self._db.execute(
+            f"UPDATE holdfast_entries SET {column} = {value} WHERE rowid = ?", (cell, rowid)
+        )
 
 
 @pytest.fixture(scope="module")

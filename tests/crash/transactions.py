@@ -54,7 +54,9 @@ def _work(run: str, op_id: str, cursor: Any) -> None:
 def check_effects(url: str) -> list[Violation]:
     """Which entries have no row, and which rows no entry, or more than one."""
     with closing(sqlite3.connect(urlsplit(url).path[1:])) as db:
-        entries = Counter(db.execute("SELECT run, step FROM entries WHERE kind = 'checkpoint'"))
+        entries = Counter(
+            db.execute("SELECT run, step FROM holdfast_entries WHERE kind = 'checkpoint'")
+        )
         made = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'effects'").fetchone()
         rows = Counter(db.execute("SELECT run, op_id FROM effects")) if made else Counter()
     return [

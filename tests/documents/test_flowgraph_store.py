@@ -557,7 +557,7 @@ def test_an_altered_checkpoint_is_refused_and_newer_ones_are_loaded(tmp_path: Pa
         for name in "abc":
             await store.save("run", name, f"data-{name}")
         with closing(sqlite3.connect(tmp_path / "test.db")) as db, db:
-            db.execute("UPDATE entries SET body = zeroblob(length(body)) WHERE seq = 2")
+            db.execute("UPDATE holdfast_entries SET body = zeroblob(length(body)) WHERE seq = 2")
         assert await store.load("run", "c") == "data-c"
         with pytest.raises(hf.CheckpointCorruptedError):
             await store.load("run", "b")

@@ -538,7 +538,9 @@ async def test_a_damaged_slot_is_repaired_by_the_next_beat(url: str, tmp_path: P
     far = as_another(url)
     async with hf.Engine(far) as holder, executed(holder):
         with sqlite3.connect(tmp_path / "runs.db") as db:
-            db.execute("UPDATE entries SET meta = '{}' WHERE run = ?", (process_journal(0),))
+            db.execute(
+                "UPDATE holdfast_entries SET meta = '{}' WHERE run = ?", (process_journal(0),)
+            )
         db.close()
         async with hf.Engine(url, flows=[waiting]) as engine:
             core = engine.checkpointer.core

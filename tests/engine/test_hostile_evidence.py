@@ -238,7 +238,9 @@ def test_claims_that_were_tampered_with_are_never_taken_for_none(
     flow = one(step("a").python(desk.write, args=("a",)).outputs(desk / "a"))
     asyncio.run(_run(f"sqlite:///{path}", flow))
     with closing(sqlite3.connect(path)) as db, db:
-        changed = db.execute("UPDATE entries SET meta = ? WHERE kind = 'result'", (forged,))
+        changed = db.execute(
+            "UPDATE holdfast_entries SET meta = ? WHERE kind = 'result'", (forged,)
+        )
         assert changed.rowcount == 1
     with pytest.raises(hf.CheckpointCorruptedError):
         asyncio.run(_run(f"sqlite:///{path}", flow))

@@ -308,7 +308,9 @@ def test_a_damaged_child_run_is_no_failure_of_its_step_and_undoes_nothing(tmp_pa
     def alter(old: bytes, new: bytes) -> None:
         with closing(sqlite3.connect(path)) as db, db:
             changed = "CAST(replace(body, ?, ?) AS BLOB)"
-            db.execute(f"UPDATE entries SET body = {changed} WHERE run = 'run//part'", (old, new))
+            db.execute(
+                f"UPDATE holdfast_entries SET body = {changed} WHERE run = 'run//part'", (old, new)
+            )
 
     asyncio.run(leave())
     alter(b"work", b"walk")

@@ -404,7 +404,7 @@ def test_a_list_by_name_passes_over_an_entry_with_damaged_metadata(
         run(forked(Calls(), DIAMOND).compile().run(State(), store=cp, run_id="run"))
         (of_b,), (of_c,) = (cp.list_checkpoints("run", step=name) for name in "bc")
         with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
-            db.execute("UPDATE entries SET meta = ? WHERE seq = ?", (meta, of_b.seq))
+            db.execute("UPDATE holdfast_entries SET meta = ? WHERE seq = ?", (meta, of_b.seq))
         assert [info.seq for info in cp.list_checkpoints("run", step="c")] == [of_c.seq]
         assert cp.list_checkpoints("run", step="b") == []
         assert [info.seq for info in cp.list_checkpoints("run", step="a>b/b")] == [of_b.seq]

@@ -71,7 +71,7 @@ def test_one_damaged_run_does_not_stop_retention_for_the_others(
             for n in range(5):
                 cp.save(run, {"n": n})
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entries SET parent = 99 WHERE run = 'a' AND seq = 5")
+        db.execute("UPDATE holdfast_entries SET parent = 99 WHERE run = 'a' AND seq = 5")
     with hf.SyncCheckpointer(path, retention=hf.Retention(keep_latest=2)) as cp:
         assert cp.apply_retention() == 3
         assert len(cp.list_checkpoints("b")) == 2
@@ -298,7 +298,7 @@ def test_a_column_of_another_type_is_damage_not_a_crash(tmp_path: Path, damage: 
     with hf.SyncCheckpointer(path) as cp:
         cp.save("run", {"n": 1}, step="s")
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"UPDATE entries SET {damage} WHERE seq = 1")
+        db.execute(f"UPDATE holdfast_entries SET {damage} WHERE seq = 1")
     with hf.SyncCheckpointer(path, deadline=0.1) as cp:
         with pytest.raises(hf.CheckpointCorruptedError):
             cp.load("run")

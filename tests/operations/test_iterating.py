@@ -326,7 +326,7 @@ def test_damage_is_raised_where_it_is_and_the_good_ones_around_it_are_given(
         for n in range(12):
             cp.save("run", big(n))
     with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
-        db.execute(f"UPDATE entries SET {change} WHERE run = 'run' AND seq = 6")
+        db.execute(f"UPDATE holdfast_entries SET {change} WHERE run = 'run' AND seq = 6")
     found: list[int] = []
     damaged: list[int] = []
     with hf.SyncCheckpointer(tmp_path / "runs.db") as cp:

@@ -71,7 +71,7 @@ def test_an_entry_with_damaged_metadata_is_shown_among_the_others(
         for step in ("first", "second"):
             cp.save("run", {}, step=step)
         with closing(sqlite3.connect(tmp_path / "runs.db")) as db, db:
-            db.execute("UPDATE entries SET meta = ? WHERE seq = 1", (meta,))
+            db.execute("UPDATE holdfast_entries SET meta = ? WHERE seq = 1", (meta,))
         _, first, second = cp.timeline("run")
         assert (first.step, second.step, second.note) == ("first", "second", "")
         assert first.note.startswith("damaged: its ")

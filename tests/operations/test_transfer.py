@@ -152,7 +152,7 @@ def test_damage_is_neither_exported_nor_copied(tmp_path: Path) -> None:
         cp.save("run", {"n": 1})
         cp.save("run", {"n": 2})
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE entries SET step = 'forged' WHERE seq = 1")
+        db.execute("UPDATE holdfast_entries SET step = 'forged' WHERE seq = 1")
     with hf.SyncCheckpointer(path) as cp:
         with pytest.raises(hf.CheckpointCorruptedError):
             cp.copy_to("memory://")

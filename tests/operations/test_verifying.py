@@ -31,19 +31,19 @@ def tamper(path: Path, statement: str, *parameters: object) -> None:
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE entries SET step = 'forged' WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET status = 'paused' WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET at = at + 1 WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET meta = '{}' WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET owner = 'eve' WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET parent = 3 WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET digest = zeroblob(32) WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET body = (SELECT body FROM entries WHERE run = 'run' AND seq = 7)"
+        "UPDATE holdfast_entries SET step = 'forged' WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET status = 'paused' WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET at = at + 1 WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET meta = '{}' WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET owner = 'eve' WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET parent = 3 WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET digest = zeroblob(32) WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET body = (SELECT body FROM holdfast_entries WHERE run = 'run' AND seq = 7)"
         " WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET body = (SELECT body FROM entries WHERE run = 'other' AND seq = 1)"
+        "UPDATE holdfast_entries SET body = (SELECT body FROM holdfast_entries WHERE run = 'other' AND seq = 1)"
         " WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET body = substr(body, 1, length(body) - 1) WHERE run = 'run' AND seq = 8",
-        "UPDATE entries SET body = x'' WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET body = substr(body, 1, length(body) - 1) WHERE run = 'run' AND seq = 8",
+        "UPDATE holdfast_entries SET body = x'' WHERE run = 'run' AND seq = 8",
     ],
 )
 def test_an_altered_checkpoint_is_refused_and_does_not_hide_the_good_ones(
@@ -66,7 +66,7 @@ def test_an_altered_checkpoint_is_refused_and_does_not_hide_the_good_ones(
 
 
 def test_a_damaged_link_is_named_by_every_state_that_needs_it(path: Path) -> None:
-    tamper(path, "UPDATE entries SET body = zeroblob(50) WHERE run = 'run' AND seq = 4")
+    tamper(path, "UPDATE holdfast_entries SET body = zeroblob(50) WHERE run = 'run' AND seq = 4")
     with hf.SyncCheckpointer(path) as cp:
         for seq in (1, 2, 3):
             assert cp.load("run", seq=seq) is not None
@@ -76,7 +76,7 @@ def test_a_damaged_link_is_named_by_every_state_that_needs_it(path: Path) -> Non
 
 
 def test_a_missing_entry_is_found(path: Path) -> None:
-    tamper(path, "DELETE FROM entries WHERE run = 'run' AND seq = 4")
+    tamper(path, "DELETE FROM holdfast_entries WHERE run = 'run' AND seq = 4")
     with hf.SyncCheckpointer(path) as cp:
         reasons = [str(problem) for problem in cp.verify("run").problems]
         assert any("the entries between 3 and it are missing" in reason for reason in reasons)
@@ -90,7 +90,7 @@ def test_a_rewritten_history_breaks_the_chain(path: Path) -> None:
         forged = forger.store.read("run", after=3, limit=1)[0]
     placeholders = ", ".join("?" * len(Entry._fields))
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute(f"INSERT OR REPLACE INTO entries VALUES ({placeholders})", forged)
+        db.execute(f"INSERT OR REPLACE INTO holdfast_entries VALUES ({placeholders})", forged)
     with hf.SyncCheckpointer(path) as cp:
         assert {4, 5} <= {problem.seq for problem in cp.verify("run").problems}
 

@@ -432,6 +432,6 @@ def test_a_target_that_was_altered_underneath_is_found_by_the_next_copy(
             cp.save("run", {"n": n})
         cp.copy_to(path)
         with closing(sqlite3.connect(path)) as db, db:
-            db.execute(f"UPDATE entries SET {damage} WHERE seq = 2")
+            db.execute(f"UPDATE holdfast_entries SET {damage} WHERE seq = 2")
         with pytest.raises(hf.CheckpointCorruptedError, match=r"run@2.*copy\.db"):
             cp.copy_to(path)

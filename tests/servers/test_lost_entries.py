@@ -30,7 +30,7 @@ Lose = Callable[[str, int], None]
 
 def in_sqlite(url: str, run: str, seq: int) -> None:
     with sqlite3.connect(urlsplit(url).path) as db:
-        db.execute("DELETE FROM entries WHERE run = ? AND seq >= ?", (run, seq))
+        db.execute("DELETE FROM holdfast_entries WHERE run = ? AND seq >= ?", (run, seq))
     db.close()
 
 
@@ -251,7 +251,7 @@ def test_a_run_with_a_gap_is_not_copied(tmp_path: Path) -> None:
         for n in range(4):
             cp.save("run", n)
         with sqlite3.connect(tmp_path / "runs.db") as db:
-            db.execute("DELETE FROM entries WHERE seq = 2")
+            db.execute("DELETE FROM holdfast_entries WHERE seq = 2")
         db.close()
         assert [str(problem) for problem in cp.verify("run").problems][:1] == [
             "run@3: the entries between 1 and it are missing"

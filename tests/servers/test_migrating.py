@@ -36,8 +36,8 @@ KINDS = {
     "sqlite": Kind(
         "sqlite.schema",
         lambda directory: f"sqlite:///{directory}/runs.db",
-        "CREATE TABLE added (x); ALTER TABLE entries ADD COLUMN extra TEXT",
-        "ALTER TABLE entries RENAME COLUMN meta TO facts",
+        "CREATE TABLE added (x); ALTER TABLE holdfast_entries ADD COLUMN extra TEXT",
+        "ALTER TABLE holdfast_entries RENAME COLUMN meta TO facts",
     ),
     "postgres": Kind(
         "postgres.schema",

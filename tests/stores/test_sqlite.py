@@ -50,21 +50,12 @@ def test_the_file_is_in_wal_mode_and_every_commit_waits_for_the_disk(path: Path)
 
 def test_a_schema_from_the_future_is_refused_and_left_alone(path: Path) -> None:
     SQLiteStore(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 99")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE holdfast_schema SET version = 99")
     with pytest.raises(SchemaError, match=r"schema 99.*upgrade"):
         SQLiteStore(path)
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (99,)
-
-
-def test_a_database_of_another_program_is_refused_and_left_alone(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(SchemaError, match="not made by holdfast"):
-        SQLiteStore(path)
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert db.execute("SELECT version FROM holdfast_schema").fetchall() == [(99,)]
 
 
 def test_a_file_that_is_no_database_is_reported_as_such(path: Path) -> None:
@@ -79,8 +70,9 @@ def test_a_newer_program_that_was_faster_is_not_overruled(path: Path) -> None:
     class Late(sqlite3.Connection):
         def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
             if sql == "BEGIN IMMEDIATE":
-                with closing(sqlite3.connect(path)) as other:
-                    other.execute("PRAGMA user_version = 99")
+                with closing(sqlite3.connect(path)) as other, other:
+                    other.execute("CREATE TABLE holdfast_schema (version INTEGER)")
+                    other.execute("INSERT INTO holdfast_schema VALUES (99)")
             return super().execute(sql, *parameters)
 
     db = sqlite3.connect(path, isolation_level=None, factory=Late)
@@ -135,7 +127,9 @@ def test_the_view_shows_checkpoints_by_the_words_of_pipelines(path: Path) -> Non
         store.append([entry("run", 2, b"xy", parent=1, status="paused", **fields)])
     with closing(sqlite3.connect(path)) as db:
         db.row_factory = sqlite3.Row
-        first, second = db.execute("SELECT * FROM checkpoints ORDER BY sequence").fetchall()
+        first, second = db.execute(
+            "SELECT * FROM holdfast_checkpoints ORDER BY sequence"
+        ).fetchall()
     assert first["checkpoint_id"] == "run@1"
     assert first["timestamp"] == "2023-11-14T22:13:20.000042Z"
     assert (first["pipeline_id"], first["pipeline_version"]) == ("etl", "2")
@@ -191,9 +185,10 @@ def test_a_file_without_the_index_gets_it_when_it_is_opened(tmp_path: Path) -> N
         store.trim(entry("b", 2, kind="trim", term=1, status="failed"), {1: None})
         expected = store.listed(), store.counts(), store.due(9), store.tally(0, 1 << 62)
     with closing(sqlite3.connect(path)) as db:
-        for name in ("run_heads", "run_labels", "run_tally"):
+        for name in ("holdfast_run_heads", "holdfast_run_labels", "holdfast_run_tally"):
             db.execute(f"DROP TABLE {name}")
-        db.execute("PRAGMA user_version = 2")
+        db.execute("UPDATE holdfast_schema SET version = 1")
+        db.commit()
     with closing(SQLiteStore(path)) as store:
         assert (store.listed(), store.counts(), store.due(9)) == expected[:3]
         assert {each.what for each in store.tally(0, 1 << 62)} == {"started", "saves"}
@@ -209,11 +204,13 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path) -> None:
         )
         expected = store.listed()
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DELETE FROM run_heads WHERE run = 'r1'")
-        db.execute("DELETE FROM run_labels WHERE run = 'r1'")
-        db.execute("UPDATE run_heads SET status = 'failed', labels = '[]' WHERE run = 'r2'")
-        db.execute("UPDATE run_heads SET run = 'nobody' WHERE run = 'r3'")
-        db.execute("UPDATE run_tally SET n = 77 WHERE hour = -1")
+        db.execute("DELETE FROM holdfast_run_heads WHERE run = 'r1'")
+        db.execute("DELETE FROM holdfast_run_labels WHERE run = 'r1'")
+        db.execute(
+            "UPDATE holdfast_run_heads SET status = 'failed', labels = '[]' WHERE run = 'r2'"
+        )
+        db.execute("UPDATE holdfast_run_heads SET run = 'nobody' WHERE run = 'r3'")
+        db.execute("UPDATE holdfast_run_tally SET n = 77 WHERE hour = -1")
     with closing(SQLiteStore(path)) as store:
         assert store.rebuild(write=False) > 4
         assert store.listed() != expected

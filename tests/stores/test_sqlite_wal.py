@@ -46,7 +46,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 def begin(db: sqlite3.Connection) -> None:
     db.execute("BEGIN")
-    db.execute("SELECT count(*) FROM entries").fetchone()
+    db.execute("SELECT count(*) FROM holdfast_entries").fetchone()
 
 
 def test_the_log_shrinks_again_after_a_long_reader(store: SQLiteStore, path: Path) -> None:

@@ -62,16 +62,16 @@ DENIED = [
     "PRAGMA user_version = 7", "PRAGMA application_id = 0", "PRAGMA writable_schema = 1",
     "PRAGMA synchronous = OFF", "PRAGMA journal_mode = DELETE", "PRAGMA query_only = ON",
     "PRAGMA wal_checkpoint(TRUNCATE)", "SELECT * FROM pragma_user_version",
-    "INSERT INTO entries (run, seq) VALUES ('run', 2)", "UPDATE Entries SET body = x''",
-    "DELETE FROM ENTRIES", "DELETE FROM main.entries WHERE run = 'run'",
-    "REPLACE INTO entries SELECT * FROM entries", "DROP TABLE entries", "DROP VIEW checkpoints",
-    "ALTER TABLE entries RENAME TO gone", "ALTER TABLE entries ADD COLUMN mine",
-    "CREATE INDEX slow ON entries (body)",
-    "CREATE TRIGGER spy AFTER INSERT ON entries BEGIN INSERT INTO mine (n) VALUES (1); END",
-    "CREATE TRIGGER t INSTEAD OF DELETE ON checkpoints BEGIN SELECT 1; END",
-    "CREATE TEMP TABLE entries (run)", "CREATE TEMP VIEW entries AS SELECT 1",
-    "CREATE TEMP TRIGGER spy AFTER INSERT ON main.entries BEGIN SELECT 1; END",
-    "WITH old AS (SELECT 1) DELETE FROM entries", "EXPLAIN DELETE FROM entries",
+    "INSERT INTO holdfast_entries (run, seq) VALUES ('run', 2)", "UPDATE Holdfast_Entries SET body = x''",
+    "DELETE FROM HOLDFAST_ENTRIES", "DELETE FROM main.holdfast_entries WHERE run = 'run'",
+    "REPLACE INTO holdfast_entries SELECT * FROM holdfast_entries", "DROP TABLE holdfast_entries", "DROP VIEW holdfast_checkpoints",
+    "ALTER TABLE holdfast_entries RENAME TO gone", "ALTER TABLE holdfast_entries ADD COLUMN mine",
+    "CREATE INDEX slow ON holdfast_entries (body)",
+    "CREATE TRIGGER spy AFTER INSERT ON holdfast_entries BEGIN INSERT INTO mine (n) VALUES (1); END",
+    "CREATE TRIGGER t INSTEAD OF DELETE ON holdfast_checkpoints BEGIN SELECT 1; END",
+    "CREATE TEMP TABLE holdfast_entries (run)", "CREATE TEMP VIEW holdfast_entries AS SELECT 1",
+    "CREATE TEMP TRIGGER spy AFTER INSERT ON main.holdfast_entries BEGIN SELECT 1; END",
+    "WITH old AS (SELECT 1) DELETE FROM holdfast_entries", "EXPLAIN DELETE FROM holdfast_entries",
 ]  # fmt: skip
 
 
@@ -95,7 +95,7 @@ def test_a_users_trigger_does_not_write_to_what_is_ours_either(
     store: SQLiteStore, path: Path
 ) -> None:
     with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TRIGGER t AFTER INSERT ON mine BEGIN DELETE FROM entries; END")
+        db.execute("CREATE TRIGGER t AFTER INSERT ON mine BEGIN DELETE FROM holdfast_entries; END")
     error = failure(store, lambda cursor: cursor.execute("INSERT INTO mine (n) VALUES (1)"))
     assert "not authorized" in str(error)
 
@@ -109,11 +109,11 @@ ALLOWED = [
     "ALTER TABLE mine ADD COLUMN extra",
     "ALTER TABLE mine RENAME TO ours",
     "DROP TABLE mine",
-    "CREATE VIEW seen AS SELECT run FROM entries",
-    "CREATE TABLE copy AS SELECT * FROM checkpoints",
+    "CREATE VIEW seen AS SELECT run FROM holdfast_entries",
+    "CREATE TABLE copy AS SELECT * FROM holdfast_checkpoints",
     "CREATE VIRTUAL TABLE words USING fts5(text)",
     "PRAGMA table_info(mine)",
-    "SELECT count(*) FROM entries",
+    "SELECT count(*) FROM holdfast_entries",
 ]
 
 

@@ -15,6 +15,7 @@ from holdfast.cli import _show
 from holdfast.cli._exits import NotFoundError
 from holdfast.engine.tracebacks import FULL
 from holdfast.store import Store
+from holdfast.stores.sqlite.schema import has_journal
 from holdfast.urls import default_url, is_shared, local_path, masked
 
 if TYPE_CHECKING:  # the engine takes as long to import as all the rest: most commands don't need it
@@ -106,7 +107,7 @@ class Session:
     def require_store(self) -> None:
         """Looking must not create anything. Raises where there is no such file or directory."""
         path = local_path(self.url)
-        if path is not None and not path.exists():
+        if path is not None and not (path.exists() and has_journal(path)):
             raise _no_store(str(path))
 
     def require_shared(self) -> None:

@@ -12,45 +12,55 @@ from holdfast.scanning import summed
 from holdfast.stores._shared.index import HEAD_COLUMNS, as_head, as_row, labels_text
 from holdfast.stores._shared.rebuilding import NOW_COLUMNS, Journals
 
-TABLES: Final = ("run_heads", "run_labels", "run_tally")
+PREFIX: Final = "holdfast_"
+"""What the names of all tables and indexes begin with: the file may have others of its program."""
+
+ENTRIES: Final = f"{PREFIX}entries"
+TABLES: Final = (f"{PREFIX}run_heads", f"{PREFIX}run_labels", f"{PREFIX}run_tally")
 
 SCHEMA: Final = """
-    CREATE TABLE run_heads (
+    CREATE TABLE holdfast_run_heads (
         run TEXT PRIMARY KEY NOT NULL, opened INTEGER NOT NULL, changed INTEGER NOT NULL,
         status TEXT NOT NULL, flow TEXT, thread TEXT, owner TEXT, parent TEXT, holder TEXT,
         due INTEGER, questions INTEGER NOT NULL, labels TEXT NOT NULL, seq INTEGER NOT NULL
     ) WITHOUT ROWID;
-    CREATE INDEX run_heads_opened ON run_heads (opened, run);
-    CREATE INDEX run_heads_status ON run_heads (status, opened, run, flow);
-    CREATE INDEX run_heads_flow ON run_heads (flow, opened, run) WHERE flow IS NOT NULL;
-    CREATE INDEX run_heads_owner ON run_heads (owner, opened, run) WHERE owner IS NOT NULL;
-    CREATE INDEX run_heads_thread ON run_heads (thread, opened, run) WHERE thread IS NOT NULL;
-    CREATE INDEX run_heads_holder ON run_heads (holder, opened, run) WHERE holder IS NOT NULL;
-    CREATE INDEX run_heads_due ON run_heads (due, run) WHERE due IS NOT NULL;
-    CREATE INDEX run_heads_due_of_flow ON run_heads (flow, due, run)
+    CREATE INDEX holdfast_run_heads_opened ON holdfast_run_heads (opened, run);
+    CREATE INDEX holdfast_run_heads_status ON holdfast_run_heads (status, opened, run, flow);
+    CREATE INDEX holdfast_run_heads_flow ON holdfast_run_heads (flow, opened, run)
+        WHERE flow IS NOT NULL;
+    CREATE INDEX holdfast_run_heads_owner ON holdfast_run_heads (owner, opened, run)
+        WHERE owner IS NOT NULL;
+    CREATE INDEX holdfast_run_heads_thread ON holdfast_run_heads (thread, opened, run)
+        WHERE thread IS NOT NULL;
+    CREATE INDEX holdfast_run_heads_holder ON holdfast_run_heads (holder, opened, run)
+        WHERE holder IS NOT NULL;
+    CREATE INDEX holdfast_run_heads_due ON holdfast_run_heads (due, run)
+        WHERE due IS NOT NULL;
+    CREATE INDEX holdfast_run_heads_due_of_flow ON holdfast_run_heads (flow, due, run)
         WHERE due IS NOT NULL AND parent IS NULL;
-    CREATE INDEX run_heads_due_child ON run_heads (due, run)
+    CREATE INDEX holdfast_run_heads_due_child ON holdfast_run_heads (due, run)
         WHERE due IS NOT NULL AND parent IS NOT NULL;
-    CREATE INDEX run_heads_asking ON run_heads (opened, run) WHERE questions > 0;
-    CREATE INDEX run_heads_roots ON run_heads (opened, run) WHERE parent IS NULL;
-    CREATE TABLE run_labels (
+    CREATE INDEX holdfast_run_heads_asking ON holdfast_run_heads (opened, run) WHERE questions > 0;
+    CREATE INDEX holdfast_run_heads_roots ON holdfast_run_heads (opened, run) WHERE parent IS NULL;
+    CREATE TABLE holdfast_run_labels (
         label TEXT NOT NULL, opened INTEGER NOT NULL, run TEXT NOT NULL,
         PRIMARY KEY (label, opened, run)
     ) WITHOUT ROWID;
-    CREATE TABLE run_tally (
+    CREATE TABLE holdfast_run_tally (
         hour INTEGER NOT NULL, flow TEXT NOT NULL, what TEXT NOT NULL, bucket INTEGER NOT NULL,
         n INTEGER NOT NULL, total INTEGER NOT NULL, PRIMARY KEY (hour, flow, what, bucket)
     ) WITHOUT ROWID;
 """
 
 _ROW: Final = ", ".join("?" * len(RunHead._fields))
-_FIND: Final = f"SELECT {HEAD_COLUMNS} FROM run_heads WHERE run = ?"  # noqa: S608 - constants
-_INSERT: Final = f"INSERT INTO run_heads ({HEAD_COLUMNS}) VALUES ({_ROW})"  # noqa: S608
-_DELETE: Final = "DELETE FROM run_heads WHERE run = ?"
-_LABEL: Final = "INSERT OR REPLACE INTO run_labels (label, opened, run) VALUES (?, ?, ?)"
-_UNLABEL: Final = "DELETE FROM run_labels WHERE label = ? AND opened = ? AND run = ?"
+_FIND: Final = f"SELECT {HEAD_COLUMNS} FROM holdfast_run_heads WHERE run = ?"  # noqa: S608 - constants
+_INSERT: Final = f"INSERT INTO holdfast_run_heads ({HEAD_COLUMNS}) VALUES ({_ROW})"  # noqa: S608
+_DELETE: Final = "DELETE FROM holdfast_run_heads WHERE run = ?"
+_LABEL: Final = "INSERT OR REPLACE INTO holdfast_run_labels (label, opened, run) VALUES (?, ?, ?)"
+_UNLABEL: Final = "DELETE FROM holdfast_run_labels WHERE label = ? AND opened = ? AND run = ?"
 _COUNT: Final = (
-    "INSERT INTO run_tally (hour, flow, what, bucket, n, total) VALUES (?, ?, ?, ?, ?, ?) "
+    "INSERT INTO holdfast_run_tally (hour, flow, what, bucket, n, total) "
+    "VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT DO UPDATE SET n = n + excluded.n, total = total + excluded.total"
 )
 
@@ -74,7 +84,7 @@ def change_by(db: sqlite3.Connection, entry: Entry) -> None:
 
 def journals(db: sqlite3.Connection) -> Journals:
     """The journals and the index, to compare them."""
-    return Journals(lambda query, values: db.execute(query, values).fetchall())
+    return Journals(lambda query, values: db.execute(query, values).fetchall(), ENTRIES, PREFIX)
 
 
 def build(db: sqlite3.Connection) -> None:
@@ -92,8 +102,8 @@ def correct(db: sqlite3.Connection, runs: Iterable[str]) -> None:
 
 
 def _count_anew(db: sqlite3.Connection) -> None:
-    db.execute(f"DELETE FROM run_tally WHERE hour = {NOW}")  # noqa: S608
-    db.execute(f"INSERT INTO run_tally ({NOW_COLUMNS}) {journals(db).now}")
+    db.execute(f"DELETE FROM holdfast_run_tally WHERE hour = {NOW}")  # noqa: S608
+    db.execute(f"INSERT INTO holdfast_run_tally ({NOW_COLUMNS}) {journals(db).now}")
 
 
 def _find(db: sqlite3.Connection, run: str) -> RunHead | None:
@@ -124,7 +134,7 @@ def _put(db: sqlite3.Connection, before: RunHead | None, row: RunHead | None) ->
     if differ:
         columns = ", ".join(f"{name} = ?" for name, _ in differ)
         values = [value for _, value in differ]
-        db.execute(f"UPDATE run_heads SET {columns} WHERE run = ?", [*values, row.run])  # noqa: S608
+        db.execute(f"UPDATE holdfast_run_heads SET {columns} WHERE run = ?", [*values, row.run])  # noqa: S608
 
 
 def _label(db: sqlite3.Connection, row: RunHead) -> None:

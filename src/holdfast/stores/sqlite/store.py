@@ -39,6 +39,7 @@ from holdfast.stores._shared.table import (
 )
 from holdfast.stores.sqlite import index
 from holdfast.stores.sqlite.connections import Connections, code_of, roll_back
+from holdfast.stores.sqlite.index import ENTRIES, PREFIX
 from holdfast.stores.sqlite.work import WORK_SECONDS, run_guarded
 
 BUSY_SECONDS: Final = 0.5  # the writer asks again until a save's deadline
@@ -53,31 +54,31 @@ _MAX_HEADS: Final = 50_000
 _BATCHES: Final = (64, 32, 16, 8, 4, 2, 1)
 
 _ROW: Final = ", ".join("?" * len(Entry._fields))
-_HEAD: Final = "SELECT seq, digest FROM entries WHERE run = ? ORDER BY seq DESC LIMIT 1"
+_HEAD: Final = "SELECT seq, digest FROM holdfast_entries WHERE run = ? ORDER BY seq DESC LIMIT 1"
 _INSERT: Final = {
-    rows: f"INSERT INTO entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
+    rows: f"INSERT INTO holdfast_entries ({COLUMNS}) VALUES {', '.join([f'({_ROW})'] * rows)}"  # noqa: S608
     for rows in _BATCHES
 }
 # `model.follows` in SQL: the last parameters are the run, and the range for its head.
 _INSERT_NEXT: Final = (
-    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
-    "WHERE coalesce((SELECT max(seq) FROM entries WHERE run = ?), -1) BETWEEN ? AND ?"
+    f"INSERT INTO holdfast_entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
+    "WHERE coalesce((SELECT max(seq) FROM holdfast_entries WHERE run = ?), -1) BETWEEN ? AND ?"
 )
 _INSERT_BEHIND: Final = (
-    f"INSERT INTO entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
+    f"INSERT INTO holdfast_entries ({COLUMNS}) SELECT {_ROW} "  # noqa: S608 - constants only
     f"FROM ({_HEAD}) AS head WHERE head.seq BETWEEN ? AND ? AND head.digest = ?"
 )
 # A loose index scan: two look-ups a run, however many entries it has.
 _RUNS: Final = f"""
     WITH RECURSIVE found(run) AS (
-        SELECT min(run) FROM entries WHERE run > :after AND run >= :low AND run < :high
+        SELECT min(run) FROM holdfast_entries WHERE run > :after AND run >= :low AND run < :high
         UNION ALL
-        SELECT (SELECT min(run) FROM entries WHERE run > found.run AND run < :high)
+        SELECT (SELECT min(run) FROM holdfast_entries WHERE run > found.run AND run < :high)
         FROM found WHERE found.run IS NOT NULL
     )
     SELECT {NO_BODY}, x''
-    FROM found CROSS JOIN entries e
-        ON e.run = found.run AND e.seq = (SELECT max(seq) FROM entries WHERE run = found.run)
+    FROM found CROSS JOIN holdfast_entries e
+        ON e.run = found.run AND e.seq = (SELECT max(seq) FROM holdfast_entries WHERE run = found.run)
     WHERE (iif(:status IS NULL, e.status <> 'deleted', e.status = :status))
         AND (:flow IS NULL OR e.flow = :flow) AND (:thread IS NULL OR e.thread = :thread)
         AND (:owner IS NULL OR e.owner = :owner) AND (:type IS NULL OR e.type = :type)
@@ -86,19 +87,25 @@ _RUNS: Final = f"""
 
 # Rows are numbered in the order of their commits, and none is deleted before a newer one is there.
 _NEW: Final = (
-    "SELECT run, max(seq), status FROM entries WHERE rowid > ? AND rowid <= ? GROUP BY run"
+    "SELECT run, max(seq), status FROM holdfast_entries WHERE rowid > ? AND rowid <= ? GROUP BY run"
 )
+_LAST_ROW: Final = "SELECT coalesce(max(rowid), 0) FROM holdfast_entries"
 
 
 class SQLiteStore(IndexedTableStore, Transactional):
     """Journals in one SQLite file, for one machine; any number of threads and processes.
 
     `survives="power-loss"` (the default) waits for the disk on every commit;
-    `"process-crash"` leaves that to the operating system and is faster. Users may keep their own
-    tables in the file and write to them in the transaction of an append (`append_with`), for at
-    most `work_seconds`: nobody else can write meanwhile.
+    `"process-crash"` leaves that to the operating system and is faster.
+
+    The file may be that of a program, with tables of its own: the names of the store's tables begin
+    with `holdfast_`, and nothing else in the file is touched, but that it is in WAL mode from then
+    on. What is written to other tables in the transaction of an append (`append_with`) may take
+    `work_seconds` at most: nobody else can write meanwhile.
     """
 
+    _entries = ENTRIES
+    _index = PREFIX
     lasting = "open it with survives=power-loss, on a disk that is not tmpfs"
     _stored = "length(e.body)"
     _hints = True
@@ -227,7 +234,7 @@ class SQLiteStore(IndexedTableStore, Transactional):
         return True
 
     def poll(self, mark: object = None) -> tuple[object, list[Change]]:
-        newest = self._rows("SELECT coalesce(max(rowid), 0) FROM entries", ())[0][0]
+        newest = self._rows(_LAST_ROW, ())[0][0]
         if not isinstance(mark, int) or newest == mark:
             return newest, []
         if newest < mark:  # VACUUM numbered the rows anew, or the file was replaced
@@ -269,12 +276,15 @@ class SQLiteStore(IndexedTableStore, Transactional):
 
         If this fails, the next deletion continues with it.
         """
+        before = None
         for _ in range(_VACUUM_BITES):
             try:
                 with self._db.write_lock, self._db.translated:
                     db = self._db.writer()
-                    if not db.execute("PRAGMA freelist_count").fetchone()[0]:
+                    free = db.execute("PRAGMA freelist_count").fetchone()[0]
+                    if free in (0, before):  # nothing, or the file keeps what it has
                         return
+                    before = free
                     # Not `execute`: it takes one step, and this pragma frees one page a step.
                     db.executescript(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
             except HoldfastError:

@@ -18,7 +18,7 @@ _STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock: ab
 
 _RULES: Final = (
     "commit= runs inside holdfast's own transaction: it can't begin or end one, attach databases, "
-    "set pragmas, make temporary tables, or change the tables " + ", ".join(NAMES)
+    "set pragmas, make temporary tables, or change holdfast's own: " + ", ".join(NAMES)
 )
 _NEVER: Final = frozenset({
     sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SAVEPOINT,
