@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import tomllib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +16,11 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 
 from holdfast import stores
 from holdfast.errors import HoldfastError, StoreURLError
+from holdfast.project import project_settings
 from holdfast.store import Store, require
 from holdfast.stores._shared.address import as_flag, check_user_part
 from holdfast.stores._shared.address import masked as masked
 
-SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts"})
-"""The keys of `[tool.holdfast]` in pyproject.toml."""
 DEFAULT_URL: Final = "sqlite:///.holdfast/holdfast.db"
 _SQLITE_SUFFIXES: Final = (".db", ".sqlite", ".sqlite3")
 
@@ -139,25 +137,10 @@ def default_url() -> str:
     project, tool = project_settings()
     if project is None or "store" not in tool:
         return DEFAULT_URL
-    return _beside(project.parent, tool["store"])
-
-
-def project_settings() -> tuple[Path | None, dict[str, Any]]:
-    """The nearest pyproject.toml, and what it says under `[tool.holdfast]`."""
-    for directory in (Path.cwd(), *Path.cwd().parents):
-        project = directory / "pyproject.toml"
-        if project.is_file():
-            try:
-                tool = tomllib.loads(project.read_text()).get("tool", {}).get("holdfast", {})
-            except (tomllib.TOMLDecodeError, OSError) as error:
-                raise StoreURLError(str(project), f"can't be read: {error}") from error
-            return project, tool
-    return None, {}
-
-
-def unknown_settings() -> list[str]:
-    """The keys under `[tool.holdfast]` that nothing reads: most likely misspelt."""
-    return sorted(project_settings()[1].keys() - SETTINGS)
+    store = tool["store"]
+    if not isinstance(store, str):
+        raise StoreURLError(str(project), f"store must be a URL or path, not {store!r}")
+    return _beside(project.parent, store)
 
 
 def local_path(where: str) -> Path | None:

@@ -21,7 +21,8 @@ holdfast` is the same program.
 
 - **The store** is the one given with `--store` (a URL or a path), else `$HOLDFAST_STORE`, else
   `store` under `[tool.holdfast]` in the nearest `pyproject.toml`, else `.holdfast/holdfast.db`
-  here. `holdfast config` says which it is, and why. Looking at a store never creates one.
+  here. `holdfast config` says which it is, and why. A `pyproject.toml` of another user, or above
+  the repository or home directory, is ignored with a warning. Looking at a store never creates one.
   Passwords in URLs are not shown.
 - **Ids** may be shortened as long as they stay unique. A checkpoint is named by its seq, as
   `RUN@SEQ`, or by a step: then the newest one of that step is meant.

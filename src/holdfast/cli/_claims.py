@@ -13,7 +13,7 @@ import click
 
 from holdfast.cli._options import option, parse_pair, together
 from holdfast.evidence import EvidenceVerifier, Policy
-from holdfast.urls import project_settings
+from holdfast.project import project_settings
 
 _OPTIONS: Final = together(
     option(

@@ -28,7 +28,7 @@ from holdfast.engine.functions import hints_of
 from holdfast.errors import InvalidFlowError, ReviveError
 from holdfast.graph import CompiledGraph, Graph
 from holdfast.pipeline import Pipeline
-from holdfast.urls import project_settings
+from holdfast.project import project_settings
 from holdfast.workflow.flow import Workflow
 
 
@@ -49,18 +49,21 @@ class Named(NamedTuple):
 _SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
 
 
-def load(name: str) -> Named:
+def load(name: str, beside: Path | None = None) -> Named:
     """The flow that is called `module:name` or `path/to/file.py:name`, or the pipeline that a file
-    describes: `path/to/file.yaml@module:functions`."""
+    describes: `path/to/file.yaml@module:functions`. They are looked for `beside` a project's
+    pyproject.toml if that names them, else in the current directory."""
+    beside = Path.cwd() if beside is None else beside
     file, _, functions = name.partition("@")
     if file.endswith((".yaml", ".yml", ".json")):
-        return _flow(_described(file, functions), name)
-    return _flow(_named(name), name)
+        return _flow(_described(file, functions, beside), name)
+    return _flow(_named(name, beside), name)
 
 
-def _described(file: str, functions: str) -> Pipeline:
+def _described(file: str, functions: str, beside: Path) -> Pipeline:
     try:
-        return Pipeline.from_file(file, registry=_named(functions) if functions else None)
+        registry = _named(functions, beside) if functions else None
+        return Pipeline.from_file(beside / file, registry=registry)
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {file!r}") from None
     except InvalidFlowError as error:
@@ -68,14 +71,14 @@ def _described(file: str, functions: str) -> Pipeline:
         raise click.UsageError(f"{_show.clean(str(error))}{_show.clean(lead)}") from error
 
 
-def _named(name: str) -> Any:
+def _named(name: str, beside: Path) -> Any:
     """What is called `module:name` or `path/to/file.py:name`."""
     where, separator, attribute = name.rpartition(":")
     if not separator or not where or not attribute:
         raise click.UsageError(
             f"{name!r} names no flow; give module:flow, such as jobs.nightly:etl, or file.py:etl"
         )
-    found: Any = _module(where)
+    found: Any = _module(where, beside)
     for part in attribute.split("."):
         if not hasattr(found, part):
             flows = [one for one, value in vars(found).items() if isinstance(value, Flow)]
@@ -112,20 +115,22 @@ def load_all(names: Sequence[str], *, strict: bool = False) -> list[Named]:
     """
     if not names:
         project, settings = project_settings()
-        if project is not None and str(project.parent) not in sys.path:
-            sys.path.insert(0, str(project.parent))
         listed = settings.get("flows", [])
         if not isinstance(listed, list):
             raise click.UsageError(f"flows under [tool.holdfast] must be a list, not {listed!r}")
-        return [load(str(name)) for name in listed] if strict else list(_loadable(listed))
+        if project is None:
+            return []
+        if strict:
+            return [load(str(name), project.parent) for name in listed]
+        return list(_loadable(listed, project.parent))
     return [load(name) for name in names]
 
 
-def _loadable(names: Sequence[object]) -> Iterator[Named]:
+def _loadable(names: Sequence[object], beside: Path) -> Iterator[Named]:
     """The flows of a project; one that can't be loaded must not stop the others."""
     for name in names:
         try:
-            yield load(str(name))
+            yield load(str(name), beside)
         except Exception as error:
             if click.get_current_context().meta.get("holdfast.debug"):
                 raise
@@ -214,9 +219,9 @@ def parse_json(text: str, option: str) -> Any:
         raise click.UsageError(f"{option} is not JSON: {error}") from None
 
 
-def _module(where: str) -> Any:
+def _module(where: str, beside: Path) -> Any:
     if where.endswith(".py"):
-        path = Path(where)
+        path = beside / where
         name = path.stem if path.stem not in sys.modules else f"holdfast_flow_{path.stem}"
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None or not path.is_file():
@@ -226,8 +231,8 @@ def _module(where: str) -> Any:
         sys.modules[name] = module  # where classes of it are looked for
         spec.loader.exec_module(module)
         return module
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    if str(beside) not in sys.path:
+        sys.path.insert(0, str(beside))
     try:
         return importlib.import_module(where)
     except ModuleNotFoundError as error:

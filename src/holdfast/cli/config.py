@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from holdfast.cli import _show
 from holdfast.cli._session import Session, as_command
-from holdfast.urls import SETTINGS, masked, project_settings, unknown_settings
+from holdfast.project import SETTINGS, project_settings, unknown_settings
+from holdfast.urls import masked
 
 
 class Setting(NamedTuple):
@@ -21,7 +22,8 @@ def command(session: Session) -> None:
     """Show every setting, and where its value comes from.
 
     An option wins over the environment, the environment over [tool.holdfast] in the nearest
-    pyproject.toml, and that over the built-in value. Unknown keys there are warned about.
+    pyproject.toml, and that over the built-in value. Unknown keys there are warned about, and so
+    is a pyproject.toml that is ignored because others may have written it.
     """
     project, configured = project_settings()
     if session.where is not None:

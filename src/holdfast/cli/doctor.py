@@ -20,8 +20,8 @@ from holdfast.engine.working.listing import list_workers
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.verifying import Integrity
+from holdfast.project import SETTINGS, unknown_settings
 from holdfast.store import PAGE
-from holdfast.urls import SETTINGS, unknown_settings
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000

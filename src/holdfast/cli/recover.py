@@ -58,7 +58,8 @@ def command(
 
     Questions whose deadline has passed get their default answer first, and runs that were
     answered are resumed, too. Only runs of the given flows are resumed, or of those in
-    pyproject.toml; others are listed. Their claims are checked as by `holdfast resume`. With --dry-run all are only listed. Exits with 1 if a run
+    pyproject.toml; others are listed. Their claims are checked as by `holdfast resume`. With
+    --dry-run all are only listed. Exits with 1 if a run
     fails, or if one could not be resumed because its flow is unknown.
     """
     known = [] if dry_run else [named.flow for named in _flows.load_all(flows)]

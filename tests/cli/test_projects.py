@@ -1,0 +1,75 @@
+"""What commands import because a pyproject.toml says so: the project's own modules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdfast as hf
+from holdfast.cli._exits import Exit
+from holdfast.urls import default_url
+from tests.cli.conftest import Cli
+from tests.users import ANN, BOB, as_user, belongs_to, needs_root, public_directory
+
+PLANTED = """
+from pathlib import Path
+Path("planted-code-ran").touch()
+"""
+PROJECT = """
+[tool.holdfast]
+store = "theirs.db"
+flows = ["planted:flow"]
+"""
+
+
+@needs_root
+def test_another_users_project_runs_no_code_and_chooses_no_store(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hf.SyncCheckpointer("runs.db") as cp:
+        cp.save("run", 1)
+    assert cli("recover", "--store", "runs.db").code == Exit.OK  # imports what others can't read
+    with public_directory() as shared:
+        (shared / "pyproject.toml").write_text(PROJECT)
+        (shared / "planted.py").write_text(PLANTED)
+        belongs_to(ANN, shared, *shared.iterdir())
+        (shared / "bob").mkdir()
+        belongs_to(BOB, shared / "bob")
+        monkeypatch.chdir(shared / "bob")
+        with as_user(BOB):
+            with hf.SyncCheckpointer() as cp:
+                cp.save("run", 1)
+            recovered = cli("recover")
+        assert recovered.code == Exit.OK
+        assert "no orphaned runs" in recovered.out
+        assert not list(shared.rglob("planted-code-ran"))
+        assert not (shared / "theirs.db").exists()
+        with as_user(ANN):
+            assert default_url() == f"{shared}/theirs.db", "her own"
+        monkeypatch.chdir("/")
+
+
+def test_a_projects_flows_are_not_looked_for_in_the_current_directory(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text(PROJECT)
+    Path("uploads").mkdir()
+    Path("uploads/planted.py").write_text(PLANTED)
+    monkeypatch.chdir("uploads")
+    with hf.SyncCheckpointer() as cp:
+        cp.save("run", 1)
+    recovered = cli("recover")
+    assert "there is no module 'planted'" in recovered.err
+    assert not Path("planted-code-ran").exists()
+
+
+def test_files_that_a_project_names_are_relative_to_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("pyproject.toml").write_text(PROJECT.replace("planted:flow", "jobs.py:anything"))
+    cli("run", "jobs:anything", "--run-id", "any")
+    cli("answer", "any", "--with", "1")
+    Path("deep").mkdir()
+    monkeypatch.chdir("deep")
+    assert cli("recover").code == Exit.OK
