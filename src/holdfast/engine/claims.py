@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine.inputs import inputs_hash
 from holdfast.errors import ClaimFailedError, SerializeError
+from holdfast.errors.base import one_line
 
 if TYPE_CHECKING:
     from holdfast.engine.program import Task
@@ -216,7 +217,7 @@ def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[E
     try:
         found = files_evidence(path, policy=verifier.policy)
     except FileNotFoundError as error:
-        words = f"step {step!r} claims that it {how} {path}, but there is no such file"
+        words = f"step {step!r} claims that it {how} {one_line(path)}, but there is no such file"
         if any(sign in path for sign in "*?["):
             words += "; glob patterns are not expanded: pass a function that returns the files"
         raise FileNotFoundError(words) from error

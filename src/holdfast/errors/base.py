@@ -89,6 +89,20 @@ class HoldfastError(Exception):
         return self._text.format_map(vars(self)) if self._text else ": ".join(map(str, self.args))
 
 
+def one_line(text: str) -> str:
+    """The text on one line, with everything that is not plainly visible escaped.
+
+    For texts of others in messages: a newline would look like another line of a log, and other
+    control characters are commands to a terminal.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
+    )
+
+
 def shortened(value: object) -> str:
     """The `repr` of a value, cut where it is long."""
     text = repr(value)

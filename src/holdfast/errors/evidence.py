@@ -2,11 +2,14 @@
 
 from typing import Any
 
-from holdfast.errors.base import HoldfastError
+from holdfast.errors.base import HoldfastError, one_line
 
 
 class EvidenceError(HoldfastError):
     """A claim, or a pack of claims, can't be used as evidence."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())  # paths and descriptions may hold anything
 
 
 class InvalidEvidenceError(EvidenceError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from holdfast.codec import readable, values
 from holdfast.errors import InvalidEvidenceError, SerializeError
+from holdfast.errors.base import one_line
 from holdfast.evidence.checks import BUILT_IN, EvidenceType, facts_of, subject_of
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
 
@@ -200,11 +201,13 @@ class Evidence:
 
     def __str__(self) -> str:
         if self.verification_error:
-            return f"{self.verification_error} (claim: {self.description!r})"
-        return f"{self.evidence_type} {self.description!r} is {self.verification_status}"
+            return f"{one_line(self.verification_error)} (claim: {self.description!r})"
+        kind = one_line(str(self.evidence_type))
+        return f"{kind} {self.description!r} is {self.verification_status}"
 
-    def __repr__(self) -> str:
-        return f"<Evidence {self.evidence_type} {self.expected!r}: {self}>"
+    def __repr__(self) -> str:  # without what is expected: that may be a secret
+        kind = one_line(str(self.evidence_type))
+        return f"<Evidence {kind} {self.description!r}: {self.verification_status}>"
 
 
 def canonical(value: object) -> str:

@@ -45,7 +45,7 @@ class Policy:
     base_path: Path | None = None
     roots: tuple[Path, ...] = ()
     own_word: bool = True
-    connections: Mapping[str, Connection] = field(default_factory=dict)
+    connections: Mapping[str, Connection] = field(default_factory=dict, repr=False)  # passwords
     hosts: frozenset[str] | None = None
     private_addresses: bool = False
     docker_socket: Path | None = None

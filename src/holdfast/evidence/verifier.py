@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import EvidenceError
+from holdfast.errors.base import one_line
 from holdfast.evidence.checks import BUILT_IN, refuse_unverifiable, type_named
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Check, Context
@@ -178,7 +179,7 @@ class EvidenceVerifier:
                 break
             time.sleep(pause)
             pause *= 2
-        reason = reason and reason[:_MAX_REASON]
+        reason = reason and one_line(reason[:_MAX_REASON])[:_MAX_REASON]
         seconds = clock.monotonic() - start
         return Verdict(status, reason, transient, clock.now(), seconds, attempt, evidence.digest)
 
@@ -195,7 +196,8 @@ class EvidenceVerifier:
         except TimeoutError as problem:
             return inconclusive(str(problem) or "it took too long")
         except BaseException as problem:  # whatever a check raises says nothing about the claim
-            return error(f"the check failed: {type(problem).__name__}: {problem}")
+            said = f": {problem}" if name not in BUILT_IN else ""  # may quote what was found
+            return error(f"the check failed: {type(problem).__name__}{said}")
         if isinstance(found, Verdict) and found.status is not VerificationStatus.PENDING:
             return found
         if isinstance(found, bool):

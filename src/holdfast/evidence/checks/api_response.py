@@ -91,8 +91,8 @@ def admit_url(url: str, policy: Policy) -> Target:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InvalidEvidenceError("url", f"not a URL: {error}") from None
+    except ValueError:
+        raise InvalidEvidenceError("url", "not a URL") from None  # the error quotes it
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InvalidEvidenceError("url", "must be http://host… or https://host…")
     if "@" in parts.netloc:
@@ -143,10 +143,10 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     except socket.gaierror as error:
         return inconclusive(f"{target.host}: {error.strerror}", transient=True)
     except (OSError, http.client.HTTPException) as error:
-        return inconclusive(
-            f"no answer from {target.host}:{target.port}: {str(error) or type(error).__name__}",
-            transient=True,
-        )
+        why = (
+            getattr(error, "strerror", None) or type(error).__name__
+        )  # its text may quote the answer
+        return inconclusive(f"no answer from {target.host}:{target.port}: {why}", transient=True)
 
 
 def _compare(claim: ExpectedResponse, exchange: Exchange) -> Verdict:

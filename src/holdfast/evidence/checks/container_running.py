@@ -59,7 +59,8 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     except TimeoutError:
         return inconclusive("Docker did not answer in time")
     except (OSError, http.client.HTTPException, ValueError, RecursionError) as error:
-        return inconclusive(f"Docker could not be asked: {error}", transient=True)
+        why = getattr(error, "strerror", None) or type(error).__name__
+        return inconclusive(f"Docker could not be asked: {why}", transient=True)
     except TooLargeError:
         return inconclusive("Docker's answer is too long")
     return _compare(evidence.expected, answer)

@@ -30,7 +30,7 @@ from holdfast.evidence import (
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.claims import canonical
 from holdfast.evidence.world.cells import same_cell
-from holdfast.evidence.world.databases import Dialect, columns_of, connected, run
+from holdfast.evidence.world.databases import Dialect, columns_of, connected, described, run
 from holdfast.evidence.world.paths import Place, locate, look, real_path
 
 _SCALARS: Final = (type(None), bool, int, float, str, bytes)
@@ -95,7 +95,8 @@ def check(evidence: Evidence, context: Context) -> Verdict:
     except Exception as problem:  # noqa: BLE001 - drivers have no error in common
         context.remaining()  # it was stopped at its deadline
         names = {kind.__name__ for kind in type(problem).__mro__}
-        why = f"{claim.source if isinstance(claim.source, str) else claim.source.path}: {problem}"
+        source = claim.source if isinstance(claim.source, str) else claim.source.path
+        why = f"{source} could not be asked: {described(problem)}"
         if names & _TRANSIENT or isinstance(problem, OSError):
             return inconclusive(why, transient=True)
         return error(why)

@@ -105,8 +105,11 @@ def _dial(address: str, port: int, context: Context) -> socket.socket:
 
 
 def _literal(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    address, percent, zone = text.partition("%")
+    if percent and not _NAME.fullmatch(zone):
+        return None
     try:
-        return ipaddress.ip_address(text.partition("%")[0])
+        return ipaddress.ip_address(address)
     except ValueError:
         return None
 

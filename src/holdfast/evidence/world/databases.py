@@ -95,6 +95,22 @@ def connected(name: str, where: Connection, context: Context) -> Iterator[tuple[
         connection.close()
 
 
+def described(problem: Exception) -> str:
+    """A driver's error by its class and its code.
+
+    Its message is not shown: it may quote the connection's URL, and values that were found.
+    """
+    for name in ("sqlstate", "pgcode", "sqlite_errorname"):
+        code = getattr(problem, name, None)
+        if isinstance(code, str):
+            return f"{type(problem).__name__} ({code})"
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{type(problem).__name__}: {problem.strerror}"
+    number = problem.args[0] if problem.args else None
+    known = f" ({number})" if type(number) is int else ""
+    return f"{type(problem).__name__}{known}"
+
+
 def columns_of(
     connection: Any, dialect: Dialect, table: str, schema: str | None
 ) -> tuple[str, list[str]]:
@@ -196,7 +212,7 @@ def _open(name: str, where: str | Path) -> Any:
         )
     if scheme == "duckdb":
         return _driver("duckdb", "duckdb").connect(rest.removeprefix("/"), read_only=True)
-    raise EvidencePolicyError(name, f"{scheme}:// is not a database that can be queried")
+    raise EvidencePolicyError(name, "its URL does not name a database that can be queried")
 
 
 def _sqlite(path: str) -> sqlite3.Connection:
