@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import click
@@ -20,28 +21,26 @@ COMMAND = re.compile(r"\bholdfast ([a-z]+)((?: (?!holdfast)[^;,`:]+)?)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Every text in the code that is not a docstring, and where it is."""
-    for path in sorted(ROOT.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        docstrings = {
-            id(node.value)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        }
-        whole = {
-            id(part) for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) for part in n.values
-        }
-        for node in ast.walk(tree):
-            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-            if isinstance(node, ast.JoinedStr):
-                parts = (p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
-                yield where, "".join(map(str, parts))
-            elif id(node) not in docstrings | whole and isinstance(node, ast.Constant):
-                yield where, node.value if isinstance(node.value, str) else ""
+@cache
+def texts() -> list[tuple[str, str]]:
+    """Every sentence in the code that is not a docstring, and where it is."""
+    return [found for path in sorted(ROOT.rglob("*.py")) for found in _texts_in(path)]
 
 
-TEXTS = [(where, text) for where, text in texts() if " " in text]
+def _texts_in(path: Path) -> Iterator[tuple[str, str]]:
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    skipped |= {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            parts = (p.value if isinstance(p, ast.Constant) else "X" for p in node.values)
+            text: object = "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and id(node) not in skipped:
+            text = node.value
+        else:
+            continue
+        if isinstance(text, str) and " " in text:
+            yield f"{path.relative_to(ROOT)}:{node.lineno}", text
 
 
 def parameters() -> set[str]:
@@ -76,7 +75,7 @@ def test_every_parameter_that_a_message_names_exists() -> None:
     known = parameters()
     unknown = {
         (where, name)
-        for where, text in TEXTS
+        for where, text in texts()
         for name in PARAMETER.findall(text)
         if name not in known
     }
@@ -86,7 +85,7 @@ def test_every_parameter_that_a_message_names_exists() -> None:
 def test_every_command_that_a_message_names_exists_with_its_options() -> None:
     known = options()
     wrong = []
-    for where, text in TEXTS:
+    for where, text in texts():
         for name, rest in COMMAND.findall(text):
             given = OPTION.findall(rest)
             if (given and name not in known) or set(given) - known.get(name, set(given)):
@@ -101,7 +100,7 @@ def test_every_option_that_a_message_names_exists() -> None:
     known |= {"--help", "--version"}
     unknown = {
         (where, option)
-        for where, text in TEXTS
+        for where, text in texts()
         if where.startswith(("cli/", "errors/"))
         for option in OPTION.findall(text)
         if option not in known
@@ -110,7 +109,7 @@ def test_every_option_that_a_message_names_exists() -> None:
 
 
 def test_every_name_of_the_package_that_a_message_mentions_exists() -> None:
-    for where, text in TEXTS:
+    for where, text in texts():
         for name in re.findall(r"\bhf\.(\w+)", text):
             assert hasattr(hf, name), (where, name)
 
@@ -118,11 +117,11 @@ def test_every_name_of_the_package_that_a_message_mentions_exists() -> None:
 def test_every_extra_that_a_message_names_can_be_installed() -> None:
     project = Path(__file__).parents[2] / "pyproject.toml"
     extras = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
-    for where, text in TEXTS:
+    for where, text in texts():
         for extra in re.findall(r"holdfast\[(\w+)\]", text):
             assert extra in {*extras, "X"}, (where, extra)
 
 
 @pytest.mark.parametrize("what", [PARAMETER, COMMAND, OPTION])
 def test_messages_are_found_at_all(what: re.Pattern[str]) -> None:
-    assert sum(bool(what.search(text)) for _, text in TEXTS) > 10
+    assert sum(bool(what.search(text)) for _, text in texts()) > 10

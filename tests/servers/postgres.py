@@ -12,7 +12,7 @@ from tests.servers.server import HOST, Server
 
 
 class Postgres(Server):
-    """A private PostgreSQL, with its default settings but for where it listens."""
+    """A private PostgreSQL with its default settings, but for where it listens and its size."""
 
     package = "postgresql"
 
@@ -27,6 +27,7 @@ class Postgres(Server):
             "unix_socket_directories": "",
             "max_connections": 250,
             "shared_buffers": "32MB",
+            "recovery_init_sync_method": "syncfs",  # not a thousand files, after each kill
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
         return [self.program("postgres"), "-D", f"{self.directory}/data", *options]

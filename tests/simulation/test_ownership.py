@@ -10,8 +10,8 @@ import pytest
 
 from tests.simulation.schedule import failures_in, many, simulate
 
-SCHEDULES = int(os.environ.get("HOLDFAST_SCHEDULES", "5000"))
-PARTS = 8  # which run side by side
+SCHEDULES = int(os.environ.get("HOLDFAST_SCHEDULES", "1500"))
+PARTS = 4  # which run side by side
 
 
 @pytest.mark.parametrize("part", range(PARTS))
