@@ -192,7 +192,7 @@ SAME = [
     ),
     (
         claim("command_exit", {"command": ["make"]}, exit_code=0),
-        claim("command_exit", {"command": ["make"], "recorded": {"exit_code": 1}}, exit_code=1),
+        claim("command_exit", {"command": ["make"], "why": "it must"}, exit_code=1),
     ),
     (claim("mine", {"subject": "s"}, a=1), claim("mine", {"subject": "s"}, a=2)),
 ]  # fmt: skip

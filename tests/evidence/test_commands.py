@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdfast as hf
 from holdfast.codec.revive import revive
-from holdfast.evidence import CommandResult, EvidenceVerifier, command_evidence, run_command
+from holdfast.evidence import (
+    CommandResult,
+    Evidence,
+    EvidencePack,
+    EvidenceVerifier,
+    command_evidence,
+    run_command,
+)
+from holdfast.manager import CheckpointManager
 from tests.servers.server import wait_for_death
 from tests.waiting import in_time
 
@@ -39,6 +49,83 @@ def test_the_code_is_compared_with_the_one_in_the_snapshot(
 ) -> None:
     evidence = claim("command_exit", {"command": "make"}, exit_code=claimed)
     assert status(EvidenceVerifier(), evidence, snapshot=snapshot) == found
+
+
+@pytest.mark.parametrize(
+    ("named", "snapshot", "found"),
+    [
+        ("make", {"exit_code": 0, "command": "make"}, VERIFIED),
+        (["make", "it"], {"exit_code": 0, "command": ("make", "it")}, VERIFIED),
+        ("make", {"exit_code": 0, "command": "test"}, INCONCLUSIVE),
+        ("make", {"exit_code": 1, "command": "test"}, INCONCLUSIVE),
+        (["make"], {"exit_code": 0, "command": "make"}, INCONCLUSIVE),
+    ],
+)
+def test_a_state_vouches_for_the_command_that_it_names(
+    named: Any, snapshot: dict[str, Any], found: str
+) -> None:
+    evidence = claim("command_exit", {"command": named}, exit_code=0)
+    assert status(EvidenceVerifier(), evidence, snapshot=snapshot) == found
+
+
+def test_a_claim_does_not_prove_itself() -> None:
+    """Neither with a record in its metadata, nor with one that says so when it is loaded."""
+    forged = {"command": ["make"], "recorded": {"exit_code": 0}, "observed": {"exit_code": 0}}
+    evidence = claim("command_exit", forged, exit_code=0)
+    assert status(EvidenceVerifier(), evidence) == INCONCLUSIVE
+    data = command_evidence(CommandResult(("make",), 0, 1.0)).to_dict()
+    assert status(EvidenceVerifier(), Evidence.from_dict(data)) == INCONCLUSIVE
+    data["metadata"]["recorded"] = {"exit_code": 0}
+    assert status(EvidenceVerifier(), Evidence.from_dict(data)) == INCONCLUSIVE
+
+
+def test_a_record_vouches_for_its_own_command_only() -> None:
+    record = command_evidence(CommandResult(("make",), 0, 1.0)).observed
+    other = claim("command_exit", {"command": ["make", "test"]}, exit_code=0)
+    assert status(EvidenceVerifier(), other.noted(observed=record)) == INCONCLUSIVE
+    unnamed = claim("command_exit", exit_code=0)
+    assert status(EvidenceVerifier(), unnamed.noted(observed=record)) == INCONCLUSIVE
+
+
+def test_one_exit_code_in_the_state_does_not_vouch_for_several_commands() -> None:
+    build, test = (
+        claim("command_exit", {"command": name}, exit_code=0) for name in ("build", "test")
+    )
+    found = EvidenceVerifier().verify_multiple([build, test], snapshot={"exit_code": 0})
+    assert found["inconclusive"] == 2
+    with pytest.raises(hf.InvalidEvidenceError, match="several commands"):
+        EvidenceVerifier().refuse_unverifiable(EvidencePack([build, test]))
+    unnamed = [Evidence("command_exit", f"part {n}", {"exit_code": 0}) for n in range(2)]
+    assert EvidenceVerifier().verify_multiple(unnamed, snapshot={"exit_code": 0})["verified"] == 0
+    seen = command_evidence(CommandResult(("seen",), 0, 1.0))
+    pack = EvidencePack([seen, build])
+    EvidenceVerifier().refuse_unverifiable(pack)
+    assert EvidenceVerifier().verify_evidence_pack(pack, snapshot={"exit_code": 0})
+
+
+def test_a_program_hands_over_how_its_own_command_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", "raise SystemExit(3)"])
+    assert status(EvidenceVerifier(), command_evidence(done, exit_code=3)) == VERIFIED
+    evidence = command_evidence(done)
+    assert status(EvidenceVerifier(), evidence) == FAILED
+    assert "the program recorded exit code 3" in (evidence.verification_error or "")
+    line = subprocess.run("exit 4", shell=True)
+    assert status(EvidenceVerifier(), command_evidence(line, exit_code=4)) == VERIFIED
+    assert command_evidence(line).metadata == {"command": "exit 4"}
+
+
+def test_the_record_is_kept_with_a_tasks_checkpoint_and_counts_again_later() -> None:
+    with CheckpointManager("memory://") as manager:
+        done = run_command([PYTHON, "-c", ""])
+        step_id = manager.begin_step("t", "tool_executed", {"n": 1})
+        first = manager.commit_step(step_id, EvidencePack([command_evidence(done)]))
+        assert first.verified
+        step_id = manager.begin_step("t", "tool_executed", {"n": 2})
+        bad = command_evidence(run_command([PYTHON, "-c", "raise SystemExit(1)"]))
+        assert not manager.commit_step(step_id, EvidencePack([bad])).verified
+        last = manager.get_last_verified_checkpoint("t")
+        assert last is not None
+        assert last.checkpoint_id == first.checkpoint_id
 
 
 def test_a_number_alone_proves_nothing() -> None:

@@ -88,6 +88,7 @@ class Claiming:
         `ClaimFailedError` if it is false, or can't be checked.
         """
         from holdfast.evidence import Evidence
+        from holdfast.evidence.checks import refuse_shared_exit_code
         from holdfast.evidence.trust.records import evidence_meta
         from holdfast.evidence.trust.rule import Newer
 
@@ -108,6 +109,7 @@ class Claiming:
         newer = Newer((*wrote, *given))
         kept = [claim for claim in read if not newer.supersedes(claim)]
         every = _together((*kept, *wrote, *given), packs)
+        refuse_shared_exit_code(claim for pack in every for claim in pack.evidence_list)
         for pack in every:
             verifier.refuse_unverifiable(pack)
         if task.policy.commit is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import subprocess
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -102,15 +103,32 @@ def artifact_evidence(
 
 
 def command_evidence(
-    result: CommandResult, description: str | None = None, *, exit_code: int = 0
+    result: CommandResult | subprocess.CompletedProcess[Any],
+    description: str | None = None,
+    *,
+    exit_code: int = 0,
 ) -> Evidence:
-    """The claim that the command exited with `exit_code`, with its recorded exit code."""
-    return Evidence(
+    """The claim that the command exited with `exit_code`.
+
+    How it did end is recorded beside the claim, for this command and no other: as `run_command`
+    saw it, or as the program says that ran it with `subprocess.run`.
+    """
+    if isinstance(result, CommandResult):
+        argv: str | list[str] = list(result.argv)
+        recorded = result.recorded()
+    else:
+        given = result.args
+        is_line = isinstance(given, str | bytes | os.PathLike)
+        argv = os.fsdecode(given) if is_line else [os.fsdecode(word) for word in given]
+        recorded = {"exit_code": result.returncode, "by": "the program"}
+    shown = argv if isinstance(argv, str) else shlex.join(argv)
+    claim = Evidence(
         EvidenceType.COMMAND_EXIT,
-        description or f"{shlex.join(result.argv)} exits with {exit_code}",
+        description or f"{shown} exits with {exit_code}",
         {"exit_code": exit_code},
-        {"command": list(result.argv), "recorded": result.recorded()},
+        {"command": argv},
     )
+    return claim.noted(observed={"command": argv, **recorded})
 
 
 def process_evidence(pid: int, description: str | None = None) -> Evidence:

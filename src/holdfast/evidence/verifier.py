@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from holdfast.errors import EvidenceError
 from holdfast.errors.base import one_line
-from holdfast.evidence.checks import BUILT_IN, refuse_unverifiable, type_named
+from holdfast.evidence.checks import BUILT_IN, refuse_unverifiable, snapshot_for, type_named
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.context import Check, Context
 from holdfast.evidence.packs import EvidencePack, summary
@@ -132,7 +132,7 @@ class EvidenceVerifier:
         context = partial(
             Context,
             self.policy,
-            snapshot=snapshot,
+            snapshot=snapshot_for(claims, snapshot),
             hashes=self.hashes,
             clock=self._clock,
             admitted=self._admitted,

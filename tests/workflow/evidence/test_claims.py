@@ -106,7 +106,10 @@ def test_an_undecided_check_fails_the_step_with_another_message(
 
 
 def test_a_partial_pack_is_not_satisfied_by_undecided_checks(memory: hf.Engine, desk: Desk) -> None:
-    untold = [Evidence("command_exit", f"part {n} went well", {"exit_code": 0}) for n in range(2)]
+    untold = [
+        Evidence("command_exit", "part 0 went well", {"exit_code": 0}),
+        Evidence("artifact_exists", "part 1 is there", {"path": "x" * 300}),
+    ]
 
     @workflow("claims")
     def flow(least: int) -> Flow:

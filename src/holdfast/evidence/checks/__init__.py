@@ -16,7 +16,7 @@ A program registers types of its own, each a module or an object with the same f
 from __future__ import annotations
 
 import importlib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -114,6 +114,7 @@ def refuse_unverifiable(
     in `custom`; `EvidencePolicyError` for one that the policy can never allow. Only the claims are
     read: no file, no name, no database.
     """
+    refuse_shared_exit_code(pack.evidence_list)
     for evidence in pack.evidence_list:
         name = str(evidence.evidence_type)
         kind = type_named(name)
@@ -123,3 +124,30 @@ def refuse_unverifiable(
             raise InvalidEvidenceError(
                 name, "there is no such type of evidence; register_type adds your own"
             )
+
+
+def refuse_shared_exit_code(claims: Iterable[Evidence]) -> None:
+    """Raise `InvalidEvidenceError` if the exit codes of several commands were not recorded.
+
+    The state saved with the claims has one at most.
+    """
+    if len(_unrecorded_commands(claims)) > 1:
+        raise InvalidEvidenceError(
+            "command_exit",
+            "one exit code in the state can't vouch for several commands; "
+            "use command_evidence(result) for each",
+        )
+
+
+def snapshot_for(
+    claims: Iterable[Evidence], snapshot: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """The state to check these claims with; without its exit code if that would be for several."""
+    if snapshot is None or "exit_code" not in snapshot or len(_unrecorded_commands(claims)) < 2:
+        return snapshot
+    return {name: value for name, value in snapshot.items() if name != "exit_code"}
+
+
+def _unrecorded_commands(claims: Iterable[Evidence]) -> set[str]:
+    name = EvidenceType.COMMAND_EXIT
+    return {one.subject for one in claims if one.evidence_type == name and one.observed is None}

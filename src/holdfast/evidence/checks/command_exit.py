@@ -1,18 +1,18 @@
 """command_exit: a command that ran ended with this exit code. It is never run again.
 
     expected = {"exit_code": 0}
-    metadata = {"command": ["make", "report"]}       for people, and to tell claims apart
+    metadata = {"command": ["make", "report"]}       to tell commands apart
 
-The exit code was recorded when the command ran: by holdfast itself, which puts it into
-`metadata["recorded"]` (see `command_evidence`), or else by the program, as `snapshot["exit_code"]`
-in the state saved with the claim. Without either the claim is inconclusive.
+The exit code was recorded when the command ran. `command_evidence` records it beside the claim,
+together with the command, and it vouches for that command alone; nothing in the claim itself does.
+Or else the program recorded it as `exit_code` in the state saved with the claim; that is enough for
+one command of the checkpoint, the one that the state's `command` names if it has one. Without a
+record the claim is inconclusive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from holdfast.codec.values import same
 from holdfast.evidence import (
     Context,
     Evidence,
@@ -38,19 +38,24 @@ def subject(evidence: Evidence) -> str:
 
 
 def needs_snapshot(evidence: Evidence) -> bool:
-    """Unless holdfast recorded the exit code itself."""
-    return "recorded" not in evidence.metadata
+    """Unless the exit code was recorded beside the claim."""
+    return evidence.observed is None
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if another code was recorded, or the command did not end; INCONCLUSIVE if none was."""
     claimed = admit(evidence, context.policy)
-    recorded: Any = evidence.metadata.get("recorded")
-    where = "holdfast recorded"
-    if recorded is None:
-        recorded, where = context.snapshot, "the snapshot has"
-    if not isinstance(recorded, Mapping) or "exit_code" not in recorded:
+    if context.observed is not None:
+        recorded, where = context.observed, f"{context.observed.get('by', 'holdfast')} recorded"
+        is_other = recorded.get("command") != evidence.metadata.get("command")
+    else:
+        recorded, where = context.snapshot or {}, "the state has"
+        named = recorded.get("command"), evidence.metadata.get("command")
+        is_other = None not in named and not same(*named)
+    if "exit_code" not in recorded:
         return inconclusive("no exit code was recorded when the command ran")
+    if is_other:
+        return inconclusive("no exit code was recorded of this command, only of another one")
     code = recorded["exit_code"]
     if code is None:
         return failed("the command did not end by itself")
