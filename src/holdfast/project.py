@@ -6,7 +6,6 @@ else can have written it, and only within the repository, or the home directory.
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
 import stat
@@ -16,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from holdfast.errors import StoreURLError
+from holdfast.logs import logger
 from holdfast.permissions import is_ours, user_name
 
 SETTINGS: Final = frozenset({"store", "flows", "roots", "hosts"})
 """The keys of `[tool.holdfast]` in pyproject.toml."""
 
 _LARGEST: Final = 1 << 20
-_log: Final = logging.getLogger("holdfast")
+_log: Final = logger()
 _told: Final[set[str]] = set()  # what was warned of in this process
 
 

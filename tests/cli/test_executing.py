@@ -137,7 +137,8 @@ def test_flows_are_found_in_the_project(cli: Cli) -> None:
     cli("run", "jobs:review", "-i", "what=report", "--run-id", "review")
     lost = cli("resume", "review")
     assert lost.code == Exit.NOT_FOUND
-    assert "--flow jobs:review" in lost.err
+    assert "started as 'jobs:review'" in lost.err
+    assert "--flow MODULE:NAME" in lost.err
     Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:etl", "jobs:review"]\n')
     assert cli("resume", "review").code == Exit.PAUSED
     other = cli("resume", "review", "--flow", "jobs:etl")
@@ -386,7 +387,7 @@ def test_a_run_that_a_process_executes_is_only_asked_to_cancel(cli: Cli) -> None
 def way_on(printed: str) -> list[str]:
     """The command that is offered, ready to be called."""
     (line,) = [line for line in printed.splitlines() if "continue with: holdfast " in line]
-    return shlex.split(line.partition("continue with: holdfast ")[2])
+    return shlex.split(line.partition("continue with: holdfast ")[2], comments=True)
 
 
 def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
@@ -397,10 +398,35 @@ def test_the_command_that_is_offered_continues_the_run(cli: Cli) -> None:
     assert way_on(answered.out) == [
         "resume",
         "it's",
-        "--flow=./jobs.py:anything",
+        "--flow=MODULE:NAME",
         "--store=other.db",
     ]
-    assert cli(*way_on(answered.out)).json == 3
+    assert "  # its record says that it was started as './jobs.py:anything'" in answered.out
+    way = (word.replace("MODULE:NAME", "./jobs.py:anything") for word in way_on(answered.out))
+    assert cli(*way).json == 3
+
+
+def test_the_command_that_is_offered_names_a_flow_of_the_user_or_the_project(cli: Cli) -> None:
+    """A store may say anything: nothing of it becomes a module to import."""
+    asked = cli("run", "jobs:review", "-i", "what=x", "--run-id", "it")
+    cli("answer", "it", "--with", '{"approved": true, "amount": 1}')
+    paused = cli("run", "jobs:anything", "--run-id", "other")
+    assert asked.code == paused.code == Exit.PAUSED
+    Path("pyproject.toml").write_text('[tool.holdfast]\nflows = ["jobs:anything"]\n')
+    assert way_on(cli("answer", "other", "--with", "3").out) == ["resume", "other"]
+    cli("run", "jobs:color", "--run-id", "c")
+    answered = cli("answer", "c", "--with", "blue", "--by", "ann")
+    assert way_on(answered.out) == ["resume", "c", "--flow=MODULE:NAME"]
+
+
+def test_the_id_of_a_run_does_not_become_an_option(cli: Cli) -> None:
+    hostile = "--flow=./evil.py:x"
+    asked = cli("run", "jobs:anything", f"--run-id={hostile}")
+    answer = way_on(asked.err)
+    assert answer == ["answer", "--with=JSON", "--", hostile]
+    answered = cli(*(word.replace("JSON", "3") for word in answer))
+    assert way_on(answered.out) == ["resume", "--flow=MODULE:NAME", "--", hostile]
+    assert cli("resume", "--flow=jobs:anything", "--", hostile).json == 3
 
 
 def test_the_command_that_is_offered_names_who_may_answer_and_which_question(cli: Cli) -> None:
@@ -446,8 +472,21 @@ def test_what_a_run_says_it_was_started_by_is_shown_and_never_imported(cli: Cli)
         asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
     refused = cli("resume", "hostile")
     assert refused.code == Exit.NOT_FOUND
-    assert "--flow ./evil.py:x" in refused.err
+    assert "evil" not in refused.err.partition("name it with")[2], "not as advice"
+    assert "(its record says that it was started as './evil.py:x')" in refused.err
     assert not Path("imported").exists()
+
+
+@pytest.mark.parametrize("source", ["x\x1b]0;owned\x07", "\u202efdp", "a\nError: b", "x" * 9999])
+def test_what_a_run_says_it_was_started_by_is_escaped(cli: Cli, source: str) -> None:
+    with hf.SyncCheckpointer() as cp:
+        flow = _flows.load("./jobs.py:anything").flow
+        link = launch.Link(source=source)
+        asyncio.run(launch.start(cp.core, flow.program, "hostile", {}, Options(), link))
+    refused = cli("resume", "hostile")
+    assert refused.err.count("\n") == 1
+    assert refused.err[:-1].isprintable()
+    assert len(refused.err) < 1000
 
 
 def test_text_need_not_be_quoted_where_text_is_an_answer(cli: Cli) -> None:

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import re
 import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +45,7 @@ class Named(NamedTuple):
         return Call(self.flow, self.flow.inputs_from(data), source=source)
 
 
-_SOURCE: Final = re.compile(r"[\w./@-]{1,400}(:[\w.]{1,100})?")
+_LONGEST_SOURCE: Final = 500
 
 
 def load(name: str, beside: Path | None = None) -> Named:
@@ -92,20 +91,24 @@ def find(names: Sequence[str], wanted: str | None, source: str | None = None) ->
     """The flow of this name, among those named here or in pyproject.toml.
 
     `source`, which is what the run was started by, is only shown: data in a store never
-    chooses what is imported.
+    chooses what is imported, and is no advice.
     """
     flows = load_all(names)
     for flow in flows:
         if flow.flow.name == wanted:
             return flow
     known = ", ".join(repr(flow.flow.name) for flow in flows)
-    source = source or "module:name"
     raise NotFoundError(
-        f"the run is of flow {wanted!r}; "
+        f"the run is of flow {wanted!r}{f' ({_recorded(source)})' if source else ''}; "
         + (f"known are only {known}; " if known else "")
-        + f"name it with --flow {source}, or under [tool.holdfast] in pyproject.toml: "
-        f'flows = ["{source}"]'
+        + "name it with --flow MODULE:NAME, or under [tool.holdfast] in pyproject.toml: "
+        'flows = ["MODULE:NAME"]'
     )
+
+
+def _recorded(source: str) -> str:
+    """What a run was started by. Anyone may have written that: it is quoted, and no command."""
+    return f"its record says that it was started as {source!r}"
 
 
 def load_all(names: Sequence[str], *, strict: bool = False) -> list[Named]:
@@ -160,19 +163,26 @@ def _holds(session: Session, run: str) -> bool:
 
 
 def source_of(cp: SyncCheckpointer, run_id: str) -> str | None:
-    """The MODULE:NAME that `holdfast run` started a run by, if it did."""
+    """The MODULE:NAME that `holdfast run` started a run by, if it did. Only to be shown."""
     opening = cp.core.journals.opening(run_id)
     source = None if opening is None else Meta(opening).source
-    return source if source and _SOURCE.fullmatch(source) else None
+    return source[:_LONGEST_SOURCE] if source else None
 
 
-def resume_command(session: Session, run_id: str, *flows: str | None) -> str:
-    """The command that continues a run, with the options that it needs here."""
+def resume_command(
+    session: Session, run_id: str, flows: Sequence[str] = (), source: str | None = None
+) -> str:
+    """The command that continues a run, with the options that it needs here.
+
+    `flows` are those that somebody named, here and now. What the run itself says, `source`, is
+    used only if the project names it, too.
+    """
     configured = project_settings()[1].get("flows", [])
-    needed = [flow for flow in flows if flow is not None and flow not in configured]
-    if not configured and not needed:
-        needed = ["MODULE:NAME"]
-    return session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
+    needed, note = [flow for flow in flows if flow not in configured], ""
+    if not flows and (source not in configured if source else not configured):
+        needed, note = ["MODULE:NAME"], f"  # {_recorded(source)}" if source else ""
+    command = session.command("resume", run_id, *(f"--flow={flow}" for flow in needed))
+    return f"{command}{_show.clean(note)}"
 
 
 def call_from(flow: Named, source: str, pairs: Sequence[str], document: str | None) -> Call[Any]:

@@ -134,8 +134,11 @@ class Session:
             return None if self.json else default
         return limit or None
 
-    def command(self, name: str, *arguments: str) -> str:
-        """A command on the same store, as it is typed. No secret of its URL is shown for that."""
+    def command(self, name: str, run: str | None, *options: str) -> str:
+        """A command on the same store, as it is typed. No secret of its URL is shown for that.
+
+        A run's id may begin with a dash, and must not become an option.
+        """
         where, note = [], ""
         if self.where is not None and self.where != default_url():
             shown = masked(self.where)
@@ -143,7 +146,12 @@ class Session:
                 note = "  # with --store as before, or HOLDFAST_STORE set to it"
             else:
                 where = [f"--store={shown}"]
-        return _show.clean(shlex.join(["holdfast", name, *arguments, *where]) + note)
+        words = [] if run is None else [run]
+        if run is not None and run.startswith("-"):
+            words = [*options, *where, "--", run]
+        else:
+            words += [*options, *where]
+        return _show.clean(shlex.join(["holdfast", name, *words]) + note)
 
     @property
     def interactive(self) -> bool:

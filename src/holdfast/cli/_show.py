@@ -6,7 +6,6 @@ terminal: escape sequences and characters that reorder text are shown, never sen
 
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import Enum
@@ -15,8 +14,9 @@ from typing import Any, Final
 import click
 
 from holdfast.cli._drawing import Text, columns, highlighted, wants_color
+from holdfast.errors.base import one_line
 
-_UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
+clean: Final = one_line
 _STYLES: Final = {
     "completed": "green",
     "alive": "green",
@@ -38,16 +38,6 @@ _STYLES: Final = {
     "damaged": "red",
     "cancelled": "magenta",
 }
-
-
-def clean(text: str) -> str:
-    """The text on one line, with everything that is not plainly visible escaped."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        char.encode("unicode_escape").decode() if unicodedata.category(char) in _UNSEEN else char
-        for char in text
-    )
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:

@@ -200,7 +200,7 @@ def _index(session: Session, cp: SyncCheckpointer, repair: bool) -> Iterator[Fin
             "index",
             "warning",
             f"{rows} of the index of runs are not what the runs say; lists and counts may be wrong",
-            f"Make them anew: {session.command('doctor', '--repair')}",
+            f"Make them anew: {session.command('doctor', None, '--repair')}",
         )
 
 

@@ -88,6 +88,12 @@ class Commands(click.Group):
         except (KeyboardInterrupt, click.Abort):  # Abort: Ctrl-C or Ctrl-D at a prompt
             click.echo("\ninterrupted", err=True)
             ctx.exit(_INTERRUPTED)
+        except click.ClickException as error:  # its message may quote what is stored
+            from holdfast.errors.base import one_line
+
+            shown = "\n".join(map(one_line, error.message.split("\n")))
+            error.message = shown  # type: ignore[misc]  # click shows what is there
+            raise
         except (HoldfastError, OSError, ImportError) as error:
             unforeseen = isinstance(error, ImportError) and "holdfast[" not in str(error)
             if unforeseen or isinstance(error, BrokenPipeError) or ctx.meta.get("holdfast.debug"):
@@ -115,10 +121,22 @@ def holdfast() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     _clean_the_log()
+    sys.excepthook = _print_error
+
+
+def _print_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """A traceback may quote what is stored, too."""
+    import traceback
+
+    from holdfast.errors.base import one_line
+
+    for part in traceback.format_exception(kind, error, trace):
+        for line in part.rstrip("\n").split("\n"):
+            click.echo(one_line(line), err=True)
 
 
 def _clean_the_log() -> None:
-    """What the library logs may quote what is stored; it must not reach a terminal as it is."""
+    """What is logged may quote what is stored; it must not reach a terminal as it is."""
     import logging
 
     class Clean(logging.Handler):

@@ -49,7 +49,7 @@ def command(
         info = find_run(cp, run)
         source = _flows.source_of(cp, info.run_id)
     flow = _flows.find(flows, info.flow, source)
-    resume_command = _flows.resume_command(session, info.run_id, *(flows or (source,)))
+    resume_command = _flows.resume_command(session, info.run_id, flows, source)
 
     execute(
         session,

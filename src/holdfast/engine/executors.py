@@ -9,7 +9,6 @@ executor of its own. If that breaks as well, the step fails.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 from collections.abc import Callable, Hashable
@@ -21,8 +20,9 @@ from typing import Any, Final, cast
 
 from holdfast.engine.run.threads import carried, submit, threads
 from holdfast.errors import ExecutorBrokenError
+from holdfast.logs import logger
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 ExecutorFactory = Callable[[], Executor]
 RunOn = Executor | ExecutorFactory

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import logging
 import sys
 import typing
 from collections.abc import Callable
@@ -12,7 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-log = logging.getLogger("holdfast")
+from holdfast.logs import logger
+
+log = logger()
 
 
 def is_async(fn: object) -> bool:

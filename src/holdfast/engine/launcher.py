@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -32,6 +31,7 @@ from holdfast.errors import (
     RunFinishedError,
 )
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.model import Status, check_id
 from holdfast.operations import listing
 from holdfast.seams import new_id
@@ -39,7 +39,7 @@ from holdfast.seams import new_id
 if TYPE_CHECKING:
     from holdfast.evidence import EvidenceVerifier
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _FIRST_LOOK: Final = 0.02  # seconds, until a run that another process executes is looked at again
 _LONGEST: Final = 1.0

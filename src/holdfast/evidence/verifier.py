@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -30,12 +29,13 @@ from holdfast.evidence.verdicts import (
     verified,
 )
 from holdfast.evidence.world.hashing import HashCache
+from holdfast.logs import logger
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 Metrics = Callable[[str, VerificationStatus, float], object]
 """Called with every verdict: the claim's type, the status, the seconds it took."""
 
-_log: Final = logging.getLogger("holdfast.evidence")
+_log: Final = logger("holdfast.evidence")
 _MAX_REASON: Final = 500
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import math
 from typing import Final
 
@@ -20,9 +19,10 @@ from holdfast.kernel.appending import (
 from holdfast.kernel.core import Core, Op, unsettled
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Line, Ticket, wake
+from holdfast.logs import logger
 from holdfast.model import Entry
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 MAX_BACKLOG: Final = 1000  # saves that durability="async" queues before it waits
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -13,10 +12,11 @@ from holdfast.codec.meta import dump_meta
 from holdfast.errors import StateTooLargeError
 from holdfast.kernel.core import WARN_STATE_BYTES, Core
 from holdfast.kernel.journal import KEEP, Draft
+from holdfast.logs import logger
 from holdfast.model import Kind, Status, check_id
 from holdfast.seams import new_id
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 MAX_META: Final = 65_536  # characters of what a checkpoint carries beside its state
 _CHECKPOINT: Final = Kind.CHECKPOINT.value

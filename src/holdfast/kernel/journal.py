@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import OrderedDict
 from itertools import takewhile
@@ -15,11 +14,12 @@ from holdfast.errors import CheckpointCorruptedError, EntriesLostError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
+from holdfast.logs import logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Head, Store, Work
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 CACHE_BYTES: Final = 64 << 20
 KEEP: Final = -1

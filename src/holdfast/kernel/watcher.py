@@ -10,7 +10,6 @@ is there before it looks for changes, so one of the two sees the other.
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 import time
 import weakref
@@ -29,11 +28,12 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.kernel.ticket import Waiter, wake_waiters
+from holdfast.logs import logger
 from holdfast.model import HIDDEN
 from holdfast.seams import on_fork
 from holdfast.store import Store
 
-log: Final = logging.getLogger("holdfast")
+log: Final = logger()
 
 EVERY: Final = 1.0
 """Seconds between two looks at a store that does not notify."""

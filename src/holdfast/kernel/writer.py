@@ -11,7 +11,6 @@ are only ever taken by `with`.
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 import time
 import weakref
@@ -33,6 +32,7 @@ from holdfast.errors import (
     SyncFailedError,
 )
 from holdfast.kernel.ticket import Line, Ticket, digests_behind, fail_all, wake
+from holdfast.logs import logger
 from holdfast.model import Entry
 from holdfast.seams import SYSTEM_CLOCK, Clock, fault, on_fork
 from holdfast.store import NO_HEAD, Behind, Store, Transactional, Work
@@ -40,7 +40,7 @@ from holdfast.store import NO_HEAD, Behind, Store, Transactional, Work
 if TYPE_CHECKING:
     import asyncio
 
-log: Final = logging.getLogger("holdfast")
+log: Final = logger()
 
 MAX_BATCH_ENTRIES: Final = 512
 MAX_BATCH_BYTES: Final = 16 << 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs, state_seq
+from holdfast.logs import logger
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of
 from holdfast.model import Entry, check_id
@@ -33,7 +33,7 @@ from holdfast.operations import deleting, iterating, reading
 OnRejected = Callable[[TaskCheckpoint, Standing], object]
 """Called with every checkpoint that is skipped, and why."""
 
-_log: Final = logging.getLogger("holdfast.evidence")
+_log: Final = logger("holdfast.evidence")
 
 
 class CheckpointManager:

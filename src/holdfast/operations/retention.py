@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 from datetime import timedelta
 from functools import partial
@@ -16,12 +15,13 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.errors import CheckpointNotFoundError, HoldfastError, RunActiveError
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs
+from holdfast.logs import logger
 from holdfast.model import Entry, Status, check_id
 from holdfast.operations.children import family, parent_run
 from holdfast.operations.deleting import choose, clear_family, drop, is_active
 from holdfast.operations.transfer import export_run
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 BITE: Final = 500  # how many checkpoints or runs are taken at once
 _MICROSECOND: Final = timedelta(microseconds=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec
@@ -18,6 +17,7 @@ from holdfast.kernel.backlog import flush, save_later, tolerate, unsaved
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.ticket import Ticket
+from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations import forking
 from holdfast.operations.reading import require
@@ -25,7 +25,7 @@ from holdfast.operations.retention import sweep, thin
 
 P = ParamSpec("P")
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _THIN_EVERY: Final = 64  # saves to one run between two bites of retention
 _SWEEP_EVERY: Final = 1024

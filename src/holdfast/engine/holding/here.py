@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from holdfast.errors import ConflictError
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
+from holdfast.logs import logger
 from holdfast.model import STORE_JOURNAL, Entry, Kind, Status
 from holdfast.seams import on_fork
 from holdfast.store import Store
@@ -25,7 +25,7 @@ from holdfast.store import Store
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _PAUSE: Final = 1.0  # seconds, after a beat failed in an unexpected way
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,13 +23,14 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.model import Kind, Status
 
 if TYPE_CHECKING:
     from holdfast.engine.holding.here import Process
     from holdfast.engine.run.loop import Run
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _UNKNOWN: Final = (StoreError, CheckpointSaveError, LeaseLostError)
 """After these, what was to be appended may be there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -28,12 +27,13 @@ from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.reader import all_listed
+from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, check_id
 from holdfast.operations.children import children, root_of
 from holdfast.operations.reading import outages_named
 from holdfast.store import RunFilter
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 MAX_ANSWER_BYTES: Final = 4 << 20
 _OVER: Final = (Status.COMPLETED, Status.CANCELLED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -28,11 +27,12 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_listed
+from holdfast.logs import logger
 from holdfast.model import Entry, Status
 from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _MOST: Final = 10_000  # runs that wait to be continued; workers take them
 _LOOK: Final = 0.5  # seconds between two looks at processes elsewhere, at most

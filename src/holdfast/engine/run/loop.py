@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import warnings
 from collections import deque
 from collections.abc import Sequence
@@ -35,9 +34,10 @@ from holdfast.errors import (
     UnsavedWarning,
 )
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.model import Kind, Status
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 
 class Run:

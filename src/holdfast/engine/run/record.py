@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -23,10 +22,11 @@ from holdfast.engine.run.hold import Hold
 from holdfast.errors import CheckpointSaveError, HoldfastError
 from holdfast.kernel import compose
 from holdfast.kernel.journal import Draft
+from holdfast.logs import logger
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, checkpoint_id
 from holdfast.store import Work
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _MAX_METAS: Final = 10_000
 _OF_ONE_RUN: Final = (CHILD, CALLED_WITH, DUE)  # in `meta`: hardly ever the same in another

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
@@ -15,10 +14,11 @@ from holdfast.engine.holding.presence import Presence
 from holdfast.engine.holding.slots import Slot
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.operations.children import root_of
 from holdfast.store import RunFilter
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 _LOOKS: Final = 3  # at the processes that hold runs, in the time after which one counts as dead
 _AT_NEWS: Final = 0.4  # so much of that time passes between two looks while others change runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import random
 from collections.abc import Callable, Collection, Mapping
@@ -30,8 +29,9 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
+from holdfast.logs import logger
 
-log = logging.getLogger("holdfast")
+log = logger()
 
 MOST_AT_ONCE: Final = 10_000
 _OTHERS: Final = 0.1  # seconds that others have to take their share of what is due

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,9 +14,10 @@ from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.kernel.core import Core
+from holdfast.logs import logger
 from holdfast.model import Entry, checkpoint_id
 
-_log: Final = logging.getLogger("holdfast.evidence")
+_log: Final = logger("holdfast.evidence")
 _UNDECIDED: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
 
 

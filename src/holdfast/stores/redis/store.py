@@ -28,7 +28,6 @@ second of two shards, is an `OutcomeUnknownError`.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -40,6 +39,7 @@ from holdfast.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from holdfast.logs import logger
 from holdfast.model import HIDDEN, Entry, Status, follows
 from holdfast.store import (
     ANY_HEAD,
@@ -76,7 +76,7 @@ from holdfast.stores.redis.link import ANSWER_SECONDS, CONNECTIONS, POOL_SECONDS
 from holdfast.stores.redis.url import Client, check, shown
 from holdfast.stores.redis.watch import RedisWatch
 
-log: Final = logging.getLogger("holdfast")
+log: Final = logger()
 
 FORMAT: Final = b"2"
 _WITHOUT_INDEX: Final = b"1"
