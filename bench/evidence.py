@@ -25,7 +25,7 @@ from bench.report import (
     scratch,
     write,
 )
-from holdfast.evidence import Evidence, EvidenceType, EvidenceVerifier
+from holdfast.evidence import Evidence, EvidenceType, EvidenceVerifier, HashCache
 
 HASHLIB, COLD, CACHED = "hashlib, one by one", "holdfast, cold", "holdfast, cached"
 SETTLED_SECONDS: Final = 2.5  # a file that was just written is not remembered
@@ -75,7 +75,7 @@ def _trials(directory: Path, digests: dict[str, str]) -> dict[str, Trial]:
         Evidence(EvidenceType.FILE_SHA256, name, {"path": name, "sha256": digest})
         for name, digest in digests.items()
     ]
-    warm = EvidenceVerifier(directory)
+    warm = EvidenceVerifier(directory, hashes=HashCache())
     assert warm.verify_multiple(claims)["all_passed"]
 
     def by_hand(path: Path) -> dict[str, float]:

@@ -43,12 +43,13 @@ class EvidenceVerifier:
     """Checks claims against the world as it is now, within a policy.
 
     May be shared between threads; there is nothing to close. A claim is VERIFIED only if its
-    check said so in time. Every call returns by the policy's `total_seconds`. File digests are
-    cached while the file stays the same (`HashCache`).
+    check said so in time. Every call returns by the policy's `total_seconds`.
 
     `base_path` is short for a policy with that and nothing else; `attempts` is how often a check
     is tried while its verdict is INCONCLUSIVE and transient, after `backoff` seconds, then twice
-    that, and so on; `metrics` is called with every verdict.
+    that, and so on; `metrics` is called with every verdict. With `hashes`, the `verify_` methods
+    do not read a file again that looks the same. What is written through a memory map may not be
+    seen then: what decides where a run resumes, or a task goes back to, never relies on it.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class EvidenceVerifier:
         if workers < 1 or attempts < 1:
             raise ValueError("workers and attempts must be 1 or more")
         self.policy = policy
-        self.hashes = HashCache(clock=clock) if hashes is None else hashes
+        self.hashes = hashes
         self._workers = workers
         self._attempts = attempts
         self._backoff = backoff
@@ -106,14 +107,14 @@ class EvidenceVerifier:
 
         `snapshot` is the state saved with the claim, for `command_exit`.
         """
-        self.check([evidence], snapshot=snapshot)
+        self.check([evidence], snapshot=snapshot, hashes=self.hashes)
         return evidence.verified
 
     def verify_evidence_pack(
         self, pack: EvidencePack, *, snapshot: Mapping[str, Any] | None = None
     ) -> bool:
         """Check every claim of the pack. True if as many are VERIFIED as it requires."""
-        self.check(pack.evidence_list, snapshot=snapshot)
+        self.check(pack.evidence_list, snapshot=snapshot, hashes=self.hashes)
         return pack.is_verified
 
     def verify_multiple(
@@ -121,19 +122,26 @@ class EvidenceVerifier:
     ) -> dict[str, Any]:
         """Check every claim and count: total, one number by status, success_rate, all_passed."""
         claims = list(evidence_list)
-        self.check(claims, snapshot=snapshot)
+        self.check(claims, snapshot=snapshot, hashes=self.hashes)
         return summary(claims)
 
     def check(
-        self, evidence_list: Iterable[Evidence], *, snapshot: Mapping[str, Any] | None = None
+        self,
+        evidence_list: Iterable[Evidence],
+        *,
+        snapshot: Mapping[str, Any] | None = None,
+        hashes: HashCache | None = None,
     ) -> list[Verdict]:
-        """Check every claim, show the verdicts on them, and return the verdicts in their order."""
+        """Check every claim, show the verdicts on them, and return the verdicts in their order.
+
+        Every file is read, unless `hashes` are given to trust.
+        """
         claims = list(evidence_list)
         context = partial(
             Context,
             self.policy,
             snapshot=snapshot_for(claims, snapshot),
-            hashes=self.hashes,
+            hashes=hashes,
             clock=self._clock,
             admitted=self._admitted,
         )

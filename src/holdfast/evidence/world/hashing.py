@@ -40,7 +40,8 @@ class HashCache:
 
     A file that changed less than two seconds before it was read is not remembered: clocks of
     file systems are coarse, and it could change again within the same tick. What is written
-    through a shared memory map shows in a file's times only when the system gets to it.
+    through a shared memory map shows in a file's times only when the system gets to it, so no
+    decision relies on this; it is for programs that show verdicts often.
     """
 
     def __init__(self, limit: int = 100_000, *, clock: Clock = SYSTEM_CLOCK) -> None:
