@@ -9,13 +9,13 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.errors import InvalidEvidenceError
+from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
 from holdfast.evidence.checks import EvidenceType
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.world.commands import CommandResult
 from holdfast.evidence.world.directories import contents
-from holdfast.evidence.world.hashing import ChangedError, sha256_of
+from holdfast.evidence.world.hashing import ChangedError, sha256_of, too_large
 from holdfast.evidence.world.paths import locate, look, look_at_name, open_file
 from holdfast.evidence.world.programs import program_of
 from holdfast.kernel.processes import start_of
@@ -38,14 +38,17 @@ def file_evidence(
     A relative path starts where the policy says, or else in the working directory: give the
     policy of the verifier that will check it, such as `policy=manager.verifier.policy`.
 
-    Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots, and
-    `InvalidEvidenceError` if it changes while it is read.
+    Raises `OSError` if it can't be read, `EvidencePolicyError` if it is outside the roots or too
+    large to be checked, and `InvalidEvidenceError` if it changes while it is read.
     """
     policy = policy or Policy()
     place = locate(os.fspath(path), policy)
     for _ in range(_ATTEMPTS):
         descriptor = open_file(place, policy)
         try:
+            size = os.fstat(descriptor).st_size
+            if size > policy.max_file_bytes:  # it could never be checked
+                raise EvidencePolicyError(place.path, too_large(size, policy))
             found, digest = sha256_of(descriptor)
         except ChangedError:
             continue

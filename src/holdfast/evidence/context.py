@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from holdfast.evidence.claims import Evidence
 from holdfast.evidence.policy import Policy
@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from holdfast.evidence.world.hashing import HashCache
 
 T = TypeVar("T")
+
+
+class Limit(Protocol):
+    """When a call of the verifier ends, whatever its checks do."""
+
+    end: float  # by `clock.monotonic()`
+
+    def extend(self, seconds: float) -> None:
+        """Give the call so much more time."""
+
+
 _MAX_ADMITTED: Final = 100_000
 
 Check = Callable[[Evidence, "Context"], Verdict | bool]
@@ -35,7 +46,7 @@ class Context:
     """
 
     __slots__ = (
-        "_admitted", "_closers", "base", "clock", "deadline", "expired", "facts", "hashes",
+        "_admitted", "_closers", "_limit", "base", "clock", "deadline", "expired", "facts", "hashes",
         "observed", "policy", "snapshot",
     )  # fmt: skip
 
@@ -60,6 +71,7 @@ class Context:
         self.facts: Collection[str] | None = None
         self._closers: list[Callable[[], object]] | None = None
         self._admitted = admitted
+        self._limit: Limit | None = None
 
     def admit(self, evidence: Evidence, admit: Callable[[Evidence, Policy], T]) -> T:
         """What `admit` makes of the claim under this policy, remembered by the verifier."""
@@ -82,6 +94,25 @@ class Context:
         if left <= 0 or self.expired:
             raise TimeoutError("the time for this check is over")
         return left
+
+    def within(self, limit: Limit) -> None:
+        """It is one of the checks of a call that has this limit."""
+        self._limit = limit
+
+    def expects(self, size: int) -> None:
+        """So many bytes are to be read: the whole call is given more time for them."""
+        if self._limit is not None:
+            self._limit.extend(size / self.policy.slowest_read)
+
+    def progressed(self) -> None:
+        """Bytes were read: the check is late only if the next ones take too long.
+
+        Raises `TimeoutError` when the time is over.
+        """
+        self.remaining()
+        if self._limit is not None:
+            later = self.clock.monotonic() + self.policy.check_seconds
+            self.deadline = max(self.deadline, min(later, self._limit.end))
 
     def at_deadline(self, close: Callable[[], object]) -> None:
         """Call this at the deadline, from another thread, to wake up a check that waits."""

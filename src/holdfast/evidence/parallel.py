@@ -41,9 +41,10 @@ def judge_all(
     workers: int = MAX_WORKERS,
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[Verdict]:
-    """The verdict of each check. Returns after `total` seconds at the latest.
+    """The verdict of each check. Returns after `total` seconds, and what checks asked for to read
+    large files (`Context.expects`), at the latest.
 
-    A check that takes longer than `each` seconds, or is not over by the end, is INCONCLUSIVE;
+    A check that makes no progress for `each` seconds, or is not over by the end, is INCONCLUSIVE;
     its thread is abandoned, and its later result ignored.
     """
     return _Batch(checks, begin, each, clock).run(total, workers)
@@ -69,30 +70,40 @@ class _Batch:
         self.found: dict[int, Verdict] = {}  # filled by setdefault only: the first verdict counts
         self.slots: list[_Slot] = []
         self.ended: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+        self.end = 0.0
+        self._lock = threading.Lock()
+
+    def extend(self, seconds: float) -> None:
+        with self._lock:
+            self.end += seconds
 
     def run(self, total: float, workers: int) -> list[Verdict]:
-        end = self.clock.monotonic() + total
+        begun = self.clock.monotonic()
+        self.end = begun + total
         before = 0
         try:
-            while (done := len(self.found)) < len(self.checks) and self.clock.monotonic() < end:
+            while (done := len(self.found)) < len(self.checks):
+                if self.clock.monotonic() >= self.end:
+                    break
                 self._abandon_late()
                 busy = sum(not slot.abandoned for slot in self.slots)
                 if self.pending and (not busy or (busy < workers and done - before < _FAST)):
-                    self._start(end)
+                    self._start()
                 before = done
                 grow = _GROW_SECONDS[busy >= _PROCESSORS]
-                self._wait(end, grow if self.pending and busy < workers else total)
+                self._wait(grow if self.pending and busy < workers else total)
         finally:
             self.pending.clear()
             for slot in self.slots:
                 self._abandon(slot)
-        late = inconclusive(f"not checked: all {total:g} s for this call were used up")
+        spent = f"{self.end - begun:.4g}"
+        late = inconclusive(f"not checked: all {spent} s for this call were used up")
         return [self.found.setdefault(index, late) for index in range(len(self.checks))]
 
-    def _start(self, end: float) -> None:
+    def _start(self) -> None:
         slot = _Slot()
         thread = threading.Thread(
-            target=self._work, args=(slot, end), name="holdfast-evidence", daemon=True
+            target=self._work, args=(slot,), name="holdfast-evidence", daemon=True
         )
         try:
             thread.start()
@@ -102,11 +113,11 @@ class _Batch:
         else:
             self.slots.append(slot)
 
-    def _wait(self, end: float, most: float) -> None:
+    def _wait(self, most: float) -> None:
         """Until a thread ends, a deadline passes, or so many seconds."""
         now = self.clock.monotonic()
         # A thread that takes its next check while we wait is late after `each` at the earliest.
-        wake = min(end, now + self.each, now + most)
+        wake = min(self.end, now + self.each, now + most)
         for slot in self.slots:
             current = slot.current
             if current is not None and not current[1].expired:
@@ -132,14 +143,15 @@ class _Batch:
             self.found.setdefault(index, inconclusive(f"not known after {self.each:g} s"))
             context.expire()
 
-    def _work(self, slot: _Slot, end: float) -> None:
+    def _work(self, slot: _Slot) -> None:
         pending, found, monotonic = self.pending, self.found, self.clock.monotonic
         while not slot.abandoned:
             try:
                 index = pending.popleft()
             except IndexError:
                 break
-            context = self.begin(min(monotonic() + self.each, end))
+            context = self.begin(min(monotonic() + self.each, self.end))
+            context.within(self)
             slot.current = (index, context)
             verdict = self.checks[index](context)
             if not context.expired:

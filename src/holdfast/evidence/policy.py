@@ -55,8 +55,9 @@ class Policy:
     max_response_bytes: int = MIB
     max_redirects: int = 5
     connect_seconds: float = 5.0
-    check_seconds: float = 30.0  # for one claim, with its retries
-    total_seconds: float = 300.0  # for one call of the verifier
+    check_seconds: float = 30.0  # for one claim, with its retries; a file that is read has longer
+    total_seconds: float = 300.0  # for one call of the verifier, beside the reading of files
+    slowest_read: float = 10 * MIB  # bytes a second: files are given the time that they take so
     directories: tuple[Path, ...] = field(init=False)  # base_path and roots, absolute
 
     def __post_init__(self) -> None:
@@ -72,7 +73,13 @@ class Policy:
         put(self, "connections", MappingProxyType(dict(self.connections)))
         if self.hosts is not None:
             put(self, "hosts", frozenset(host.rstrip(".").lower() for host in self.hosts))
-        for name in ("check_seconds", "total_seconds", "connect_seconds", "max_file_bytes"):
+        for name in (
+            "check_seconds",
+            "total_seconds",
+            "connect_seconds",
+            "max_file_bytes",
+            "slowest_read",
+        ):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be more than 0")
 

@@ -12,10 +12,11 @@ import os
 import stat
 from typing import NamedTuple
 
+from holdfast.errors import EvidencePolicyError
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.world.bases import from_its_base
-from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of
+from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of, too_large
 from holdfast.evidence.world.paths import Place, locate, look, open_file
 
 
@@ -33,6 +34,8 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedFile:
     size = fields.optional("size", int, None)
     if size is not None and size < 0:
         raise fields.refuse("size can't be negative")
+    if size is not None and size > policy.max_file_bytes:
+        raise EvidencePolicyError(fields.required("path", str), too_large(size, policy))
     digest = fields.sha256("sha256")
     return ExpectedFile(locate(fields.required("path", str), policy), digest, size)
 
@@ -62,8 +65,7 @@ def _found(claim: ExpectedFile, context: Context) -> Verdict:
         if claim.size not in (None, status.st_size):
             return failed(f"{path} has {status.st_size:,} bytes, not {claim.size:,}")
         if status.st_size > context.policy.max_file_bytes:
-            limit = context.policy.max_file_bytes
-            return inconclusive(f"{path} has {status.st_size:,} bytes; {limit:,} is the limit")
+            return inconclusive(f"{path}: {too_large(status.st_size, context.policy)}")
         found = None if context.hashes is None else context.hashes.get(identity(status))
         if found is None:
             found = _hash(claim, context)
@@ -86,9 +88,11 @@ def _hash(claim: ExpectedFile, context: Context) -> str:
     before = None if context.hashes is None else context.hashes.now()
     descriptor = open_file(claim.place, context.policy)
     try:
-        if os.fstat(descriptor).st_size > context.policy.max_file_bytes:
+        size = os.fstat(descriptor).st_size
+        if size > context.policy.max_file_bytes:
             raise ChangedError
-        key, found = sha256_of(descriptor, context.remaining)
+        context.expects(size)
+        key, found = sha256_of(descriptor, context.progressed)
     finally:
         os.close(descriptor)
     if context.hashes is not None and before is not None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from holdfast.evidence.policy import Policy
 from holdfast.seams import SYSTEM_CLOCK, Clock
 
 _CHUNK: Final = 1 << 18
@@ -104,6 +105,14 @@ def sha256_of(
     if total != before.size or identity(os.fstat(descriptor)) != before:
         raise ChangedError
     return before, digest.hexdigest()
+
+
+def too_large(size: int, policy: Policy) -> str:
+    """Why a file of this size is not read."""
+    limit = policy.max_file_bytes
+    return (
+        f"it has {size:,} bytes, and {limit:,} is the limit; Policy(max_file_bytes=...) allows more"
+    )
 
 
 _local: Final = threading.local()
