@@ -139,16 +139,26 @@ def stub(entry: Entry) -> Entry:
     )  # fmt: skip
 
 
+def lost(run: str, seq: int, digest: bytes = b"") -> Entry:
+    """A stub where an entry can't be read, or is missing; no marker says that it was deleted."""
+    return Entry(
+        run, seq, Kind.CHECKPOINT.value, b"", None, 0, digest, None, None, None,
+        Status.DELETED.value, 0, None, 0, None, None, None, "", b"",
+    )  # fmt: skip
+
+
 def follows(entry: Entry, head: int) -> bool:
     """Whether the entry may be appended to a journal that ends at the seq `head` (-1 if empty).
 
     There are no gaps in a journal. Only the tombstone of an erased one may be anywhere above
     the head: nothing before it counts.
     """
-    if entry.seq == head + 1:
-        return True
-    erased = entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
-    return erased and entry.seq > head
+    return entry.seq == head + 1 or (erases(entry) and entry.seq > head)
+
+
+def erases(entry: Entry) -> bool:
+    """Whether everything before this entry was deleted, and the journal begins with it."""
+    return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
 
 
 def check_id(what: str, value: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.codec import delta, envelope
+from holdfast.codec.envelope import Packed
 from holdfast.model import CARRY_STATE, Kind
 
 SMALL_STATE: Final = 4096
@@ -25,32 +26,33 @@ SPAN_SPLICES: Final = 1024
 SPANS_WORTH: Final = 2  # what the spans since a keyframe may weigh, in keyframes
 DELTAS_WORTH: Final = 3  # and with the links behind them
 
-Packed = tuple[int, bytes]
-"""An envelope's flags and content."""
-
 
 class Landmark(NamedTuple):
     """A state that later ones are stored as changes to: a keyframe, or a span since another."""
 
     seq: int
     encoding: bytes
+    proof: bytes
     key_bytes: int  # of the keyframe that it goes back to
     span_bytes: int = 0
     spans: int = 0
 
-    def span(self, seq: int, encoding: bytes, size: int) -> Landmark:
+    def span(self, seq: int, encoding: bytes, proof: bytes, size: int) -> Landmark:
         """The landmark that a span of so many bytes makes of a later state."""
-        return Landmark(seq, encoding, self.key_bytes, self.span_bytes + size, self.spans + 1)
+        spent = self.span_bytes + size
+        return Landmark(seq, encoding, proof, self.key_bytes, spent, self.spans + 1)
 
 
 class Chain(NamedTuple):
     """A state, and how it is put together."""
 
     encoding: bytes
+    proof: bytes
     kind: str  # of its entry: a whole state, or a step's own value
     landmark: Landmark
     links: int = 0  # since the landmark
     link_bytes: int = 0
+    foreign: bool = False  # it was stored in another form: no change to it is stored
 
     @property
     def weight(self) -> int:
@@ -67,9 +69,9 @@ class Chain(NamedTuple):
         worth = DELTAS_WORTH * max(self.landmark.key_bytes, SMALL_STATE)
         if change is None or spent + len(change) > worth:
             return None
-        packed = envelope.delta(seq, base, self.landmark.seq, change)
-        size = self.link_bytes + len(packed[1])
-        return packed, Chain(encoding, kind, self.landmark, self.links + 1, size)
+        packed = envelope.delta(seq, base, self.landmark.seq, change, self.proof)
+        size = self.link_bytes + len(packed.content)
+        return packed, Chain(encoding, packed.proof, kind, self.landmark, self.links + 1, size)
 
     def span(self, kind: str, seq: int, encoding: bytes) -> tuple[Packed, Chain] | None:
         """The next state as the change since the landmark, unless a keyframe is due."""
@@ -79,11 +81,11 @@ class Chain(NamedTuple):
         change = delta.diff(before.encoding, encoding, SPAN_SPLICES)
         if change is None:
             return None
-        packed = envelope.delta(seq, before.seq, seq, change)
-        landmark = before.span(seq, encoding, len(packed[1]))
+        packed = envelope.delta(seq, before.seq, seq, change, before.proof)
+        landmark = before.span(seq, encoding, packed.proof, len(packed.content))
         if landmark.span_bytes > SPANS_WORTH * before.key_bytes:
             return None
-        return packed, Chain(encoding, kind, landmark)
+        return packed, Chain(encoding, packed.proof, kind, landmark)
 
 
 def pack(
@@ -94,6 +96,7 @@ def pack(
     if (
         len(encoding) > SMALL_STATE
         and chain is not None
+        and not chain.foreign
         and base is not None
         and kind in CARRY_STATE
         and seq - chain.landmark.seq < REACH
@@ -104,4 +107,5 @@ def pack(
 
 def whole(kind: str, seq: int, encoding: bytes, packed: Packed) -> tuple[Packed, Chain]:
     """A state stored whole, and the chain that begins with it."""
-    return packed, Chain(encoding, kind, Landmark(seq, encoding, len(packed[1])))
+    landmark = Landmark(seq, encoding, packed.proof, len(packed.content))
+    return packed, Chain(encoding, packed.proof, kind, landmark)

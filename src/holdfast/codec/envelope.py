@@ -1,18 +1,22 @@
 """An entry's body: a checksummed envelope around a state, whole or as a delta.
 
-Two guards, made in this order:
+Three guards, made in this order:
 
-* the **digest** covers the digest of the entry before it, every index field and the content as
-  first stored. It is an index field itself, is chained, and never changes.
+* the **proof** of a state covers its content as first stored and, of a delta, the proof of the
+  state that it changes: so one proof vouches for a whole chain of deltas.
+* the **digest** covers the digest of the entry before it, every index field and the proof. It is
+  an index field itself, is chained, and never changes.
 * the **checksum** in the envelope covers the digest, every index field and the content stored
-  *now*; it is checked on every read, and made anew when retention rewrites a body.
+  *now*. It tells damage apart, and is made anew when retention rewrites a body.
 
 `docs/format.md` documents every byte.
 """
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+import re
 import struct
 import zlib
 from typing import Any, Final, NamedTuple
@@ -20,30 +24,67 @@ from typing import Any, Final, NamedTuple
 import ormsgpack
 
 from holdfast.codec import compress, varint
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, UnknownFormatError
 from holdfast.model import Entry
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 DELTA: Final = 0x01  # the content is a delta against another entry's state
 ZSTD: Final = 0x02  # the content is compressed
-REWRITTEN: Final = 0x04  # not the content that the digest was made over
+REWRITTEN: Final = 0x04  # not the content that the proof was made of, which a marker vouches for
 READABLE: Final = 0x08  # the content is JSON text
-_PACKED_FLAGS: Final = DELTA | ZSTD | REWRITTEN
+_FLAGS: Final = DELTA | ZSTD | REWRITTEN | READABLE  # 16 sealed, 32 signed, 192 hash: reserved
 
 COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
 _HEADER: Final = 6
+_PROOF: Final = 32
 _RELEASES: Final = 2047
 _PACK_HEADER: Final = struct.Struct("<BBI").pack
 _UNPACK_HEADER: Final = struct.Struct("<BBI").unpack_from
 
-_JSON_OPEN: Final = b'{"format": 1, "flags": %d, "checksum": "%08x", "state":\n'
 _JSON_CLOSE: Final = b"\n}"
+_JSON_OPEN: Final = re.compile(
+    rb'\{"format": 2, "flags": ([0-9]{1,3}), "checksum": "([0-9a-f]{8})"'
+    rb'(?:, "proof": "([0-9a-f]{64})", "marker": ([0-9]{1,18}))?'
+    rb'(?:, "content": "([A-Za-z0-9+/=]*)")?, "state":\n'
+)
 
 
 Front = tuple[str, int, str, bytes, int | None, int]
 Back = tuple[Any, ...]  # step to meta; mypy can't follow the slices, and Entry names them
+
+
+class Packed(NamedTuple):
+    """A state as it is stored: whole, or as a change to another."""
+
+    flags: int
+    content: bytes
+    proof: bytes
+
+
+class Stored(NamedTuple):
+    """What an envelope holds, as it is stored. Its checksum was checked."""
+
+    flags: int
+    content: bytes
+    proof: bytes  # of a rewritten one: that of what was first stored; else empty
+    marker: int  # of a rewritten one: the seq of the entry that vouches for it
+    clear: bytes  # the entry's index fields
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether the content is a change to another state."""
+        return bool(self.flags & DELTA)
+
+    def proof_with(self, base: bytes = b"") -> bytes:
+        """The proof of what was first stored, given that of its base."""
+        return self.proof or prove(self.flags, self.content, base)
+
+    @property
+    def own_proof(self) -> bytes:
+        """Of a rewritten one: the proof of what is stored now, which its marker knows."""
+        return prove(self.flags & ~REWRITTEN, self.content)
 
 
 class Content(NamedTuple):
@@ -60,50 +101,74 @@ class Content(NamedTuple):
         return bool(self.flags & DELTA)
 
 
-def keyframe(encoding: bytes) -> tuple[int, bytes]:
-    """Flags and content for a whole state."""
-    if len(encoding) >= COMPRESS_KEYFRAME:
+def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
+    """The proof of a content; `base` is the proof of the state that a delta changes."""
+    if not content and not base:
+        return _OF_NOTHING[flags]
+    return _sha256(b"%c%b%b" % (flags, base, content))
+
+
+def keyframe(encoding: bytes, flags: int = 0) -> Packed:
+    """A whole state, compressed if that helps; as it is if it is `READABLE`."""
+    content = encoding
+    if len(encoding) >= COMPRESS_KEYFRAME and not flags & READABLE:
         packed = compress.compress(encoding)
         if len(packed) < len(encoding):
-            return ZSTD, packed
-    return 0, encoding
+            flags, content = flags | ZSTD, packed
+    return Packed(flags, content, prove(flags, content))
 
 
-def delta(seq: int, base: int, landmark: int, change: bytes) -> tuple[int, bytes]:
-    """Flags and content for a state given as a change to the one at `base`."""
+def delta(seq: int, base: int, landmark: int, change: bytes, proof: bytes) -> Packed:
+    """A state given as a change to the one at `base`, which has that proof."""
     head = bytearray()
     varint.put(head, seq - base)
     varint.put(head, seq - landmark)
+    flags = DELTA
     if len(change) >= COMPRESS_DELTA:
         packed = compress.compress(change)
         if len(packed) < len(change):
             varint.put(head, len(change))
-            return DELTA | ZSTD, bytes(head) + packed
-    return DELTA, bytes(head) + change
+            flags, change = DELTA | ZSTD, packed
+    content = bytes(head) + change
+    return Packed(flags, content, prove(flags, content, proof))
 
 
-def seal(front: Front, back: Back, previous: bytes, flags: int, content: bytes) -> Entry:
+def nothing(flags: int) -> Packed:
+    """What an entry without a state holds."""
+    return Packed(flags, b"", _OF_NOTHING[flags])
+
+
+def seal(front: Front, back: Back, previous: bytes, packed: Packed) -> Entry:
     """The entry, with its digest and body, to be appended after the one with digest `previous`.
 
     Its other fields come in two parts, as they stand before and after the digest: an entry is
     made on every save, and only once.
     """
-    rest = ormsgpack.packb((VERSION, flags, *front, *back)) + content
-    digest = _sha256(previous + rest)
-    return Entry._make((*front, digest, *back, _wrap(flags, zlib.crc32(digest + rest), content)))
+    flags, content, proof = packed
+    clear = ormsgpack.packb((VERSION, *front, *back))
+    digest = hashlib.sha256(previous + clear + proof).digest()
+    checksum = _checksum(digest, clear, flags, b"", content)
+    return Entry._make((*front, digest, *back, _wrap(flags, checksum, b"", content)))
 
 
-def reseal(entry: Entry, flags: int, content: bytes) -> bytes:
-    """A new body for an entry that is stored already; its digest stays what it was."""
+def reseal(entry: Entry, encoding: bytes, proof: bytes, marker: int) -> tuple[bytes, bytes]:
+    """A body with the whole state for an entry that is stored as a delta, and its own proof.
+
+    The entry keeps its digest, and its `proof` there; the entry at the seq `marker` has to vouch
+    for the new one.
+    """
+    stored = check(entry)
+    flags, content, own = keyframe(encoding)
     flags |= REWRITTEN
-    checksum = zlib.crc32(entry.digest + _clear(entry, flags) + content)
-    return _wrap(flags, checksum, content)
+    beside = _beside(proof, marker)
+    checksum = _checksum(entry.digest, stored.clear, flags, beside, content)
+    return _wrap(flags, checksum, beside, content), own
 
 
-def unseal(entry: Entry) -> Content:
+def unseal(entry: Entry, stored: Stored | None = None) -> Content:
     """Check the entry against its checksum and open it. Raises `CheckpointCorruptedError`."""
+    flags, content, *_ = stored or check(entry)
     try:
-        flags, content = _checked(entry)
         if not flags & DELTA:
             if flags & ZSTD:
                 content = compress.decompress(content, entry.size)
@@ -121,36 +186,59 @@ def unseal(entry: Entry) -> Content:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
-def base(entry: Entry) -> int:
+def base(entry: Entry, stored: Stored | None = None) -> int:
     """The seq whose state this one is a change to; its own for a whole one. Checks like `check`."""
+    stored = stored or check(entry)
     try:
-        flags, content = _checked(entry)
-        return _bearings(entry.seq, content)[0] if flags & DELTA else entry.seq
+        return _bearings(entry.seq, stored.content)[0] if stored.is_delta else entry.seq
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
-def check(entry: Entry) -> Entry:
-    """The entry, if every field of it is as it was written. Raises `CheckpointCorruptedError`."""
-    try:
-        _checked(entry)
-    except ValueError as error:
-        raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
-    return entry
+def check(entry: Entry) -> Stored:
+    """What the entry's envelope holds, if every field is as it was written.
 
-
-def proves(entry: Entry, previous: bytes) -> bool | None:
-    """Whether the digest vouches for the entry as stored; None if its body was rewritten since.
-
-    Raises `CheckpointCorruptedError` when not even the checksum holds.
+    Raises `CheckpointCorruptedError`, and `UnknownFormatError` for a format of another version.
     """
     try:
-        flags, content = _checked(entry)
+        flags, checksum, beside, content = _unwrap(entry)
+        clear = ormsgpack.packb((VERSION, *entry[:6], *entry[7:18]))
+        actual = _checksum(entry.digest, clear, flags, beside, content)
+        if actual != checksum:
+            raise ValueError("its checksum does not match what is stored")
+        if not beside:
+            return Stored(flags, content, b"", 0, clear)
+        if flags & DELTA:
+            raise ValueError("it was rewritten as a delta")
+        return Stored(flags, content, beside[:_PROOF], varint.take(beside, _PROOF)[0], clear)
+    except CheckpointCorruptedError:
+        raise
+    except TypeError as error:  # a column that holds another type than it was given
+        reason = f"a field of it is not what it should be: {error}"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
-    if flags & REWRITTEN:
-        return None
-    return _sha256(previous + _clear(entry, flags) + content) == entry.digest
+
+
+def vouches(entry: Entry, stored: Stored, previous: bytes, proof: bytes) -> bool:
+    """Whether the digest is that of these fields and this proof behind that entry's digest."""
+    return hashlib.sha256(previous + stored.clear + proof).digest() == entry.digest
+
+
+def dressed(entry: Entry, state: bytes) -> bytes:
+    """A packed body as JSON for people: its content in base64, and beside it the state's JSON."""
+    flags, checksum, beside, content = _unwrap(entry)
+    head = _json_head(flags, checksum, beside) + b', "content": "'
+    text = binascii.b2a_base64(content, newline=False)
+    return head + text + b'", "state":\n' + state + _JSON_CLOSE
+
+
+def undressed(entry: Entry) -> bytes:
+    """The body without what was put beside it for people."""
+    if not entry.body.startswith(b"{"):
+        return entry.body
+    flags, checksum, beside, content = _unwrap(entry)
+    return _wrap(flags, checksum, beside, content)
 
 
 def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
@@ -160,11 +248,6 @@ def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
     if not 0 < back <= (to_landmark or back) <= seq:
         raise ValueError("a delta points outside its run")
     return seq - back, seq - to_landmark, at
-
-
-def _clear(entry: Entry, flags: int) -> bytes:
-    """Every index field but the digest, in one unambiguous form, with the envelope's own."""
-    return ormsgpack.packb((VERSION, flags, *entry[:6], *entry[7:18]))
 
 
 def _sha256(data: bytes) -> bytes:
@@ -178,37 +261,68 @@ def _sha256(data: bytes) -> bytes:
     return digest.digest()
 
 
-def _wrap(flags: int, checksum: int, content: bytes) -> bytes:
+_OF_NOTHING: Final = {flags: _sha256(b"%c" % flags) for flags in range(_FLAGS + 1)}
+
+
+def _checksum(digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes) -> int:
+    return zlib.crc32(content, zlib.crc32(b"%b%b%c%b" % (digest, clear, flags, beside)))
+
+
+def _beside(proof: bytes, marker: int) -> bytes:
+    """What a rewritten body keeps: the proof of what was first stored, and its marker's seq."""
+    beside = bytearray(proof)
+    varint.put(beside, marker)
+    return bytes(beside)
+
+
+def _wrap(flags: int, checksum: int, beside: bytes, content: bytes) -> bytes:
     if flags & READABLE:
-        return _JSON_OPEN % (flags, checksum) + (content or b"null") + _JSON_CLOSE
-    return _PACK_HEADER(VERSION, flags, checksum) + content
+        head = _json_head(flags, checksum, beside)
+        return head + b', "state":\n' + (content or b"null") + _JSON_CLOSE
+    return _PACK_HEADER(VERSION, flags, checksum) + beside + content
 
 
-def _unwrap(body: bytes) -> tuple[int, int, bytes]:
+def _json_head(flags: int, checksum: int, beside: bytes) -> bytes:
+    head = b'{"format": 2, "flags": %d, "checksum": "%08x"' % (flags, checksum)
+    if not beside:
+        return head
+    proof, marker = beside[:_PROOF].hex().encode(), varint.take(beside, _PROOF)[0]
+    return head + b', "proof": "%b", "marker": %d' % (proof, marker)
+
+
+def _unwrap(entry: Entry) -> tuple[int, int, bytes, bytes]:
+    """Flags, checksum, what is beside a rewritten content, and the content. Raises `ValueError`."""
+    body = entry.body
     if len(body) < _HEADER:
         raise ValueError("the body is too short to be an envelope")
-    version, flags, checksum = _UNPACK_HEADER(body)
-    if version == VERSION and not flags & ~_PACKED_FLAGS:
-        return flags, checksum, body[_HEADER:]
     if body.startswith(b"{"):
-        flags = READABLE | (REWRITTEN if body.startswith(b'{"format": 1, "flags": 12,') else 0)
-        start = len(_JSON_OPEN % (flags, 0))
-        checksum = int(body[start - 20 : start - 12], 16)
-        content = body[start : -len(_JSON_CLOSE)]
-        if _wrap(flags, checksum, content) != body:
-            raise ValueError("the JSON envelope was altered")
-        return flags, checksum, content
-    raise ValueError(f"the envelope is of format {version}.{flags}, which this version can't read")
+        return _unwrap_json(entry)
+    version, flags, checksum = _UNPACK_HEADER(body)
+    if version != VERSION or flags & ~_FLAGS or flags & READABLE:
+        raise UnknownFormatError(entry.run, entry.seq, f"{version}.{flags}")
+    at = _HEADER
+    if flags & REWRITTEN:
+        _, at = varint.take(body, _HEADER + _PROOF)
+    return flags, checksum, body[_HEADER:at], body[at:]
 
 
-def _checked(entry: Entry) -> tuple[int, bytes]:
-    try:
-        flags, checksum, content = _unwrap(entry.body)
-        if flags & READABLE and not entry.size:
-            content = b""  # "null" means no state at all; the state None has a size
-        actual = zlib.crc32(entry.digest + _clear(entry, flags) + content)
-    except TypeError as error:  # a column that holds another type than it was given
-        raise ValueError(f"a field of it is not what it should be: {error}") from None
-    if actual != checksum:
-        raise ValueError("its checksum does not match what is stored")
-    return flags, content
+def _unwrap_json(entry: Entry) -> tuple[int, int, bytes, bytes]:
+    body = entry.body
+    found = _JSON_OPEN.match(body)
+    if found is None or not body.endswith(_JSON_CLOSE):
+        raise ValueError("the JSON envelope was altered")
+    flags, checksum = int(found[1]), int(found[2], 16)
+    if flags & ~_FLAGS:
+        raise UnknownFormatError(entry.run, entry.seq, f"{VERSION}.{flags}")
+    rewritten, readable = bool(flags & REWRITTEN), bool(flags & READABLE)
+    if rewritten is (found[3] is None) or readable is (found[5] is not None):
+        raise ValueError("the JSON envelope was altered")
+    beside = _beside(bytes.fromhex(found[3].decode()), int(found[4])) if rewritten else b""
+    if not readable:
+        return flags, checksum, beside, binascii.a2b_base64(found[5], strict_mode=True)
+    content = body[found.end() : -len(_JSON_CLOSE)]
+    if not entry.size:
+        content = b""  # "null" means no state at all; the state None has a size
+    if _wrap(flags, checksum, beside, content) != body:
+        raise ValueError("the JSON envelope was altered")
+    return flags, checksum, beside, content

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
@@ -121,6 +122,8 @@ class Meta:
     step = Key(str, None)  # of an alias's member: RUN@SEQ of the `begin`
     checkpoints = Key(list, _NONE)  # of a verdict: the seqs it is about
     after = Key(str, "")  # of a tombstone: the digest of the entry before it, in hex
+    dropped_seqs = Key(str, "", "dropped")
+    rewritten = Key(dict, _NO_FIELDS)  # of a marker: by seq, the proof of its new body, in hex
 
     # the slots of processes
     nonce = Key(str, "")
@@ -209,10 +212,51 @@ class Meta:
             self.refuse("its after is not a digest in hex")
 
     @property
+    def dropped(self) -> Seqs:
+        """Of a marker: the seqs of the entries that were deleted with it."""
+        try:
+            return Seqs.parse(self.dropped_seqs)
+        except ValueError as error:
+            self.refuse(f"its dropped: {error}")
+
+    @property
     def evidence(self) -> list[Any]:
         """The packs of claims made with this checkpoint."""
         found = self.fields.get(EVIDENCE)
         return found if isinstance(found, list) else [] if found is None else [found]
+
+
+class Seqs:
+    """Many seqs in little space: written as ranges, such as `3-99,105`."""
+
+    def __init__(self, ranges: list[tuple[int, int]]) -> None:
+        self._ranges = ranges  # ascending
+
+    @classmethod
+    def of(cls, seqs: Iterable[int]) -> Seqs:
+        """These seqs."""
+        ranges: list[tuple[int, int]] = []
+        for seq in sorted(seqs):
+            if ranges and ranges[-1][1] == seq - 1:
+                ranges[-1] = ranges[-1][0], seq
+            else:
+                ranges.append((seq, seq))
+        return cls(ranges)
+
+    @classmethod
+    def parse(cls, text: str) -> Seqs:
+        """What `str` gives. Raises `ValueError`."""
+        parts = [part.partition("-") for part in text.split(",")] if text else []
+        return cls([(int(first), int(last or first)) for first, _, last in parts])
+
+    def __str__(self) -> str:
+        return ",".join(
+            str(first) if first == last else f"{first}-{last}" for first, last in self._ranges
+        )
+
+    def __contains__(self, seq: int) -> bool:
+        at = bisect_right(self._ranges, (seq, math.inf)) - 1
+        return at >= 0 and seq <= self._ranges[at][1]
 
 
 def plain_step(entry: Entry) -> str | None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.errors.base import HoldfastError, shortened
+from holdfast.errors.base import HoldfastError, attribute, shortened
 
 
 class CheckpointError(HoldfastError):
@@ -94,13 +94,25 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
     run_id: str
     seq: int | None
     reason: str
+    digest: bytes = attribute(b"")  # of the entry, as far as it can still be read
 
     def __str__(self) -> str:
         if self.seq is None:
             return f"{self.run_id} is damaged: {self.reason}; restore it from a backup"
         return (
-            f"{self.run_id}@{self.seq} is corrupted: {self.reason}; "
-            "`holdfast doctor` finds what is intact"
+            f"{self.run_id}@{self.seq} is damaged: {self.reason}; "
+            f"`holdfast show {self.run_id}` lists what is intact, and `holdfast rollback` "
+            "goes back to it"
+        )
+
+
+class UnknownFormatError(CheckpointCorruptedError):
+    """Stored bytes have a format that this version of holdfast can't read or continue."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.run_id}@{self.seq} has the format {self.reason}, which this version can't "
+            "read: upgrade holdfast. If no newer one wrote it, it is damaged: delete it"
         )
 
 

@@ -8,9 +8,9 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from holdfast.codec import envelope, readable, values
-from holdfast.codec.chain import REACH, Chain, Packed, pack, whole
+from holdfast.codec.chain import REACH, Chain, pack, whole
 from holdfast.codec.live import LiveValues
-from holdfast.errors import CheckpointCorruptedError, EntriesLostError
+from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
@@ -161,6 +161,8 @@ class Journals(Reader):
                 base = self._base_of(head)
                 tip.base_seq = None if base is None else base.seq
                 tip.chain = None if base is None else self.chain(run, base.seq, base)
+        except UnknownFormatError:
+            raise  # a newer version wrote it, which may have more to say on what follows
         except CheckpointCorruptedError:
             tip.damaged = True
         with self._lock:
@@ -195,6 +197,7 @@ class Journals(Reader):
             raise error
         tip = Tip(run, None)
         tip.seq, tip.exists, tip.damaged = error.seq, True, True
+        tip.digest = error.digest
         tip.term = error.seq  # for all that is known, it says who holds the run
         with self._lock:
             self._keep(tip)
@@ -236,22 +239,7 @@ class Journals(Reader):
 
     def place(self, tip: Tip, draft: Draft) -> Entry:
         """The entry that would follow the tip, for `Store.trim` and `erase`; the tip stays."""
-        return envelope.seal(*self._parts(tip, draft), tip.digest, self._flags, b"")
-
-    def recode(self, tip: Tip, entry: Entry, encoding: bytes | None) -> Entry:
-        """An entry from elsewhere with a body in this store's form; its digest stays.
-
-        `tip` is a scratch one that follows the entries of one run, in order, for their deltas.
-        """
-        if encoding is None:
-            return entry._replace(body=envelope.reseal(entry, self._flags, b""))
-        if entry.parent != tip.state_seq:
-            tip.chain = None  # a delta's base is on its own branch, always
-        entry = entry._replace(size=len(encoding))
-        content = self._content(tip, entry.kind, entry.seq, encoding)
-        if entry.kind in CARRY_STATE:
-            tip.state_seq = entry.seq
-        return entry._replace(body=envelope.reseal(entry, *content))
+        return envelope.seal(*self._parts(tip, draft), tip.digest, envelope.nothing(self._flags))
 
     def forget(self, run: str) -> None:
         """Drop what is known of a run, because someone else changed it. Queued entries fail."""
@@ -265,10 +253,10 @@ class Journals(Reader):
         """The next entry; the tip moves on to it."""
         front, back = self._parts(tip, draft)
         if draft.encoding is None:
-            flags, content = self._flags, b""
+            packed = envelope.nothing(self._flags)
         else:
-            flags, content = self._content(tip, draft.kind, front[1], draft.encoding)
-        entry = envelope.seal(front, back, tip.digest, flags, content)
+            packed = self._packed(tip, draft.kind, front[1], draft.encoding)
+        entry = envelope.seal(front, back, tip.digest, packed)
         if draft.encoding is not None and draft.kind in CARRY_STATE:
             tip.state_seq = entry.seq
         elif tip.state_seq != entry.parent:
@@ -308,13 +296,14 @@ class Journals(Reader):
         )
         return front, back
 
-    def _content(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> Packed:
+    def _packed(self, tip: Tip, kind: str, seq: int, encoding: bytes) -> envelope.Packed:
         """A delta where it pays, else a keyframe; the tip then stands on the new state.
 
         What is not the run's state (a step's own value, a question) leaves the tip where it is.
         """
         if self._flags & envelope.READABLE:
-            packed, chain = whole(kind, seq, encoding, (envelope.READABLE, encoding))
+            packed = envelope.keyframe(encoding, envelope.READABLE)
+            packed, chain = whole(kind, seq, encoding, packed)
         else:
             packed, chain = pack(tip.chain, tip.base_seq, kind, seq, encoding)
         if kind == Kind.CHECKPOINT:
@@ -351,6 +340,14 @@ class Journals(Reader):
         except ValueError as error:
             raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
 
+    def known_proof(self, entry: Entry) -> bytes | None:
+        """The proof of an entry's content, if it is the state that this process knows."""
+        with self._lock:  # the tip moves on with every save
+            known = self.tip(entry.run)
+            if known and known.chain and (known.seq, known.digest) == (entry.seq, entry.digest):
+                return known.chain.proof if known.base_seq == entry.seq else None
+        return None
+
     def current_state(self, head: Entry) -> bytes:
         """The encoded state that this head stands on; from memory if it is the one we know."""
         with self._lock:  # the tip moves on with every save
@@ -359,7 +356,7 @@ class Journals(Reader):
                 return known.chain.encoding
         tip = Tip(head.run, head)
         assert tip.state_seq is not None, "only heads that stand on a state are asked about"
-        chain = self.chain(head.run, tip.state_seq)
+        chain = self.chain(head.run, tip.state_seq, head)
         if chain.kind != Kind.CHECKPOINT:
             return chain.encoding
         tip.chain = chain

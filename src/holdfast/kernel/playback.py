@@ -13,7 +13,7 @@ from holdfast.model import CARRY_STATE, Entry, Kind
 class Playback:
     """Puts together the states of a run's entries, which it is given oldest first.
 
-    A pass over a whole run applies each delta once. With `Reader.chain`, which begins at the
+    The entries are proved by whoever reads them. A pass over a whole run applies each delta once. With `Reader.chain`, which begins at the
     keyframe for every state, it would apply most of them a hundred times.
     """
 
@@ -42,10 +42,10 @@ class Playback:
             landmark = self._held.get(content.landmark)
             self._held = {} if landmark is None else {content.landmark: landmark}
             self._held[entry.seq] = encoding
-        return encoding
+        return self._reader.in_form(entry.run, entry.seq, encoding, content.flags)
 
     def _begin_at(self, run: str, seq: int) -> None:
-        chain = self._reader.chain(run, seq)
+        chain, _ = self._reader.chain_as_stored(run, seq)
         self._held = {chain.landmark.seq: chain.landmark.encoding, seq: chain.encoding}
 
 

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final, TypeVar
 
-from holdfast.codec import delta, envelope
-from holdfast.codec.chain import SMALL_STATE, Chain, Landmark
-from holdfast.codec.envelope import Content
+from holdfast.codec import delta, envelope, readable, values
+from holdfast.codec.chain import Chain, Landmark
+from holdfast.codec.envelope import Content, Stored
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
-from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.kernel.markers import Markers
+from holdfast.kernel.pages import Damage, Found, entries_of, head_seq, missing
+from holdfast.kernel.proving import Prover, prove
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, erases
 from holdfast.store import PAGE, RunFilter, Store
 
 T = TypeVar("T")
 
 FEW: Final = 8  # entries to read at first where their bodies may be large
-_PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
-_FARTHEST: Final = 800  # entries that any delta there is may lie behind its base
 
 
 class Reader:
-    """Reads the journals of a store. What decides which state comes back is checked first."""
+    """Reads the journals of a store. What decides which state comes back is proved first.
+
+    Entries that it returns with their bodies are proved, except for deltas: `chain` proves those.
+    Damage raises `CheckpointCorruptedError` where something depends on it.
+    """
 
     def __init__(self, store: Store, largest_state: int) -> None:
         self.store = store
         self._largest_state = largest_state
+        self._markers = Markers(
+            self.entry, lambda run, seq: self.entries(run, after=seq, damage=lambda _: None)
+        )
 
     def entry(self, run: str, seq: int) -> Entry | None:
-        """The entry at one position, checked; None where there is none, or only a stub."""
-        found = self.store.read(run, after=seq - 1, limit=1)
-        if not found or found[0].seq != seq or is_stub(found[0]):
+        """The entry at one position, proved; None where there is none, or only a stub."""
+        found, before = self._pair(run, seq)
+        if found is None:
             return None
-        return envelope.check(found[0])
+        if is_stub(found):
+            self.check_stub(found)
+            return None
+        return self._proved(found, before)
 
     def head(self, run: str) -> Entry | None:
         """The run's newest entry, without its body and unchecked: to list it or to delete it."""
@@ -41,11 +53,7 @@ class Reader:
 
     def head_seq(self, run: str) -> int | None:
         """The seq of the run's newest entry, also where that can't be read."""
-        try:
-            head = self.head(run)
-        except CheckpointCorruptedError as error:
-            return error.seq
-        return None if head is None else head.seq
+        return head_seq(self.store, run)
 
     def undisturbed(self, run: str, read: Callable[[], T]) -> T:
         """What `read` returns; called again where others deleted what it was reading."""
@@ -59,9 +67,58 @@ class Reader:
                     raise
 
     def checked_head(self, run: str) -> Entry | None:
-        """The run's newest entry, checked: its kind and parent say which state is current."""
-        head = self.store.last(run)
-        return None if head is None else envelope.check(head)
+        """The run's newest entry, proved: its kind and parent say which state is current."""
+        head, before = self._pair(run)
+        return None if head is None else self._proved(head, before)
+
+    def known_proof(self, entry: Entry) -> bytes | None:
+        """The proof of an entry's content, if it is known without reading more."""
+        return None
+
+    def check_stub(self, entry: Entry) -> None:
+        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
+        self._markers.check_stub(entry)
+
+    def vouch(self, entry: Entry, stored: Stored) -> None:
+        """Raise `CheckpointCorruptedError` unless its marker lists this rewritten body."""
+        self._markers.vouch(entry, stored)
+
+    def _pair(self, run: str, seq: int | None = None) -> tuple[Entry | None, bytes | None]:
+        """The entry at a seq, or the head, and the digest of the one before it, None if lost."""
+        try:
+            if seq is None:
+                found = self.store.read(run, newest_first=True, limit=2)[::-1]
+            else:
+                found = self.store.read(run, after=seq - 2, limit=2)
+        except CheckpointCorruptedError as error:
+            last = self.store.last(run) if seq is None else None
+            place = seq if last is None else last.seq
+            if place is None or error.seq != place - 1:
+                raise
+            found = [last] if last else self.store.read(run, after=place - 1, limit=1)
+            return (found[0] if found and found[0].seq == place else None), error.digest
+        place = (found[-1].seq if found else -1) if seq is None else seq
+        digests = {entry.seq: entry.digest for entry in found}
+        for entry in found:
+            if entry.seq == place:
+                return entry, digests.get(place - 1)
+            if entry.seq > place >= 0 and not erases(entry):
+                raise missing(run, place)
+        return None, None
+
+    def _proved(self, entry: Entry, before: bytes | None) -> Entry:
+        """The entry, if its digest proves it; a delta is proved by `chain`."""
+        stored = envelope.check(entry)
+        if stored.is_delta:
+            proof = self.known_proof(entry)
+            if proof is None:
+                return entry
+        else:
+            proof = stored.proof_with()
+        if stored.proof:
+            self.vouch(entry, stored)
+        prove(entry, stored, before, proof)
+        return entry
 
     def entries(
         self,
@@ -71,133 +128,253 @@ class Reader:
         newest_first: bool = False,
         after: int | None = None,
         page: int = PAGE,
+        damage: Damage | None = None,
     ) -> Iterator[Entry]:
         """Every entry of a run, stubs included, a page at a time: with bodies, as many as fit.
 
-        Raises `CheckpointCorruptedError` at an entry that the store finds damaged, after those
-        before it.
+        Raises `CheckpointCorruptedError` at an entry that is missing, or that the store finds
+        damaged, or, with bodies, that is not proved; with `damage`, calls that and continues.
         """
-        largest = PAGE
-        while True:
-            try:
-                found = self.store.read(
-                    run, after=after, limit=page, newest_first=newest_first, bodies=bodies
-                )
-            except CheckpointCorruptedError:
-                if page == 1:
-                    raise
-                page = largest = 1  # up to the damaged entry, one by one
-                continue
-            yield from found
-            if len(found) < page:
-                return
-            after = found[-1].seq  # the first page was short, for those who want few
-            weight = sum(len(entry.body) for entry in found) // len(found) + 1
-            page = max(1, min(largest, _PAGE_BYTES // weight))
+        for found in self._scan(
+            run, bodies=bodies, newest_first=newest_first, after=after, page=page
+        ):
+            if not isinstance(found, CheckpointCorruptedError):
+                yield found
+            elif damage is None:
+                raise found
+            else:
+                damage(found)
 
-    def branch(self, run: str) -> Iterator[Entry]:
+    def _scan(
+        self, run: str, *, bodies: bool, newest_first: bool, after: int | None, page: int = PAGE
+    ) -> Iterator[Found]:
+        """The entries of a run, or why they can't be used, one for each seq."""
+        if not bodies:
+            return entries_of(self.store, run, newest_first, after, page, bodies=False)
+        return self._backward(run, after, page) if newest_first else self._forward(run, after, page)
+
+    def _forward(self, run: str, after: int | None, page: int) -> Iterator[Found]:
+        """Proved entries, oldest first."""
+        prover = Prover(self.vouch)
+        first = -1 if after is None else after
+        # One more, whose digest proves the first.
+        for found in entries_of(
+            self.store, run, False, first - 1, page + (first >= 0), bodies=True
+        ):
+            if isinstance(found, CheckpointCorruptedError):
+                if found.seq is not None:
+                    prover.pass_over(found.seq, found.digest)
+            elif is_stub(found) or found.seq <= first:
+                prover.pass_over(found.seq, found.digest)
+            else:
+                try:
+                    prover.prove(found)
+                except CheckpointCorruptedError as error:
+                    yield error
+                    continue
+            if found.seq is None or found.seq > first:
+                yield found
+
+    def _backward(self, run: str, after: int | None, page: int) -> Iterator[Found]:
+        """Proved entries, newest first: each when the one before it was read, too."""
+        waiting: Entry | None = None
+        for found in entries_of(self.store, run, True, after, page + 1, bodies=True):
+            if waiting is not None:
+                yield self._proved_or_not(waiting, found.digest)
+                waiting = None
+            if isinstance(found, CheckpointCorruptedError):
+                yield found
+            else:
+                waiting = found
+        if waiting is not None:
+            yield self._proved_or_not(waiting, None)
+
+    def _proved_or_not(self, entry: Entry, before: bytes | None) -> Found:
+        if is_stub(entry):
+            return entry
+        try:
+            return self._proved(entry, before)
+        except CheckpointCorruptedError as error:
+            return error
+
+    def branch(self, run: str, damage: Damage | None = None) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, without abandoned ones."""
         head = self.checked_head(run)
-        yield from () if head is None else self.branch_of(head)
+        yield from () if head is None else self.branch_of(head, damage)
 
-    def branch_of(self, entry: Entry) -> Iterator[Entry]:
-        """The live checkpoints from the one that is current at this entry back to the first."""
+    def branch_of(self, entry: Entry, damage: Damage | None = None) -> Iterator[Entry]:
+        """The live checkpoints from the one that is current at this entry back to the first.
+
+        With `damage`, that is called for damaged ones among them. What they build on is known
+        from the entries before them: what was current there.
+        """
         wanted = state_seq(entry)
         if wanted is None:
             return
-        for found in self.entries(
+        lost = False
+        for found in self._scan(
             entry.run, newest_first=True, bodies=True, after=wanted + 1, page=FEW
         ):
+            if isinstance(found, CheckpointCorruptedError):
+                if lost or found.seq in (wanted, None):
+                    if damage is None or lost or found.seq is None:
+                        raise found
+                    damage(found)
+                    lost = True
+                continue
+            if lost:
+                wanted, lost = state_seq(found), False
             if found.seq == wanted:
-                wanted = found.parent
-                if not is_stub(found):
-                    yield envelope.check(found)
-                if wanted is None:
-                    return
+                if is_stub(found):
+                    try:
+                        self.check_stub(found)
+                    except CheckpointCorruptedError as error:
+                        if damage is None:
+                            raise
+                        damage(error)
+                    lost = not found.entry_id  # nothing is left of it, not even its parent
+                else:
+                    yield found
+                wanted = wanted if lost else found.parent
+            if wanted is None:
+                return
+        if lost:
+            return
+        raise CheckpointCorruptedError(entry.run, wanted, "a later state builds on it; it is gone")
 
     def opening(self, run: str) -> Entry | None:
-        """The entry that opened the run; None where it is gone or damaged."""
-        try:
-            found = self.store.read(run, limit=2)  # erasing leaves a tombstone before it
-            return next(
-                (envelope.check(e) for e in found if e.kind == Kind.OPEN and not is_stub(e)), None
-            )
-        except CheckpointCorruptedError:
-            return None
+        """The entry that opened the run; None if there is no run."""
+        first = self._scan(run, bodies=True, newest_first=False, after=None, page=2)
+        for found in islice(first, 2):  # erasing leaves a tombstone before it
+            if isinstance(found, CheckpointCorruptedError):
+                raise found
+            if found.kind == Kind.OPEN:
+                return found
+        return None
 
     def trail(
         self, run: str, end: int | None = None, *, start: int = 0, bodies: bool = True
     ) -> list[Entry]:
-        """Every live entry that led to the head, or to the seq `end`, oldest first, checked.
+        """Every live entry that led to the head, or to the seq `end`, oldest first, proved.
 
         From the seq `start` on. What a rollback left behind is not among them; the rollback
-        itself is. Without `bodies` nothing is checked.
+        itself is. Without `bodies` nothing is proved. Raises `CheckpointCorruptedError` for a
+        damaged or missing one of them, whatever became of those left behind.
         """
-        found = []
-        for entry in self.entries(run, bodies=bodies, after=start - 1):
-            if end is not None and entry.seq > end:
+        found: list[Found] = []
+        for entry in self._scan(run, bodies=bodies, newest_first=False, after=start - 1):
+            if end is not None and entry.seq is not None and entry.seq > end:
                 break
-            gone = entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE
-            if not (is_stub(entry) if bodies else gone) and entry.kind != Kind.TRIM:
-                found.append(envelope.check(entry) if bodies else entry)
+            found.append(entry)
         # From the end back, because a rollback may lead to what an earlier one left behind.
         trail: list[Entry] = []
         back_to: int | None = None
         for entry in reversed(found):
+            if isinstance(entry, CheckpointCorruptedError):
+                if entry.seq is None or back_to is None or entry.seq <= back_to:
+                    raise entry
+                continue
             opens = entry.kind == Kind.OPEN
             if back_to is not None and entry.seq > back_to and not opens:
+                continue
+            if entry.kind == Kind.TRIM:
+                continue
+            if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:
+                self.check_stub(entry)
                 continue
             trail.append(entry)
             if opens:
                 break
             if entry.kind in (Kind.ROLLBACK, Kind.TOMBSTONE):
-                if entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED:
+                if erases(entry):
                     break
                 back_to = -1 if entry.parent is None else entry.parent
         return trail[::-1]
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:
-        """Put the state at `seq` together from its keyframe and deltas.
+        """Put the state at `seq` together from its keyframe and deltas, in the store's form.
 
         Raises `CheckpointCorruptedError`, also where a link is missing.
         """
+        chain, flags = self.chain_as_stored(run, seq, last)
+        if self._is_own(flags):
+            return chain
+        encoding = self.in_form(run, seq, chain.encoding, flags)
+        return chain._replace(encoding=encoding, foreign=True)
+
+    def in_form(self, run: str, seq: int, encoding: bytes, flags: int) -> bytes:
+        """An encoding in the store's own form; copies of runs have the form of their origin."""
+        if self._is_own(flags):
+            return encoding
+        try:
+            if flags & envelope.READABLE:
+                return values.encode(readable.loads(encoding.decode()))
+            return readable.dumps(values.decode(encoding), indent=1).encode()
+        except ValueError as error:
+            raise CheckpointCorruptedError(run, seq, f"it can't be decoded: {error}") from None
+
+    def _is_own(self, flags: int) -> bool:
+        return bool(flags & envelope.READABLE) == (self.store.form == "readable")
+
+    def chain_as_stored(self, run: str, seq: int, last: Entry | None = None) -> tuple[Chain, int]:
+        """As `chain`, in the form that the entry is stored in, and the flags of its envelope."""
         entry = last if last is not None and last.seq == seq else self.entry(run, seq)
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
-        kind = entry.kind
-        deltas: list[tuple[Entry, Content]] = []
+        newest = entry
+        deltas: list[tuple[Entry, Stored, Content]] = []
         found: dict[int, Entry] = {}
-        content = envelope.unseal(self.bounded(entry))
+        stored, content = self._opened(entry)
         while content.is_delta:
-            deltas.append((entry, content))
+            deltas.append((entry, stored, content))
             if content.base not in found:
-                found = self._range(run, min(content.landmark, content.base), content.base)
+                end = seq - 1 if seq - content.base <= FEW else content.base
+                found |= self._range(run, min(content.landmark, content.base), end)
             base = found.get(content.base)
-            if base is None:
+            if base is None or not base.size:
                 if self._is_rewritten(entry):
-                    return self.chain(run, seq)
+                    return self.chain_as_stored(run, seq)
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
-            entry, content = base, envelope.unseal(self.bounded(base))
-        whole = self.applied(entry, content)
-        landmark = Landmark(entry.seq, whole, len(entry.body))
+            entry = base
+            stored, content = self._opened(entry)
+        whole, proof = self.applied(entry, content), stored.proof_with()
+        landmark = Landmark(entry.seq, whole, proof, len(entry.body))
         if not deltas:
-            return Chain(whole, kind, landmark)
-        last_landmark = deltas[0][1].landmark
+            return Chain(whole, proof, newest.kind, landmark), stored.flags
+        if stored.proof:
+            self._markers.vouch(entry, stored)
+        last_landmark = deltas[0][2].landmark
         links = link_bytes = 0
         encoding = bytearray(whole)
-        for entry, content in reversed(deltas):
+        for entry, stored, content in reversed(deltas):
             encoding = self._patched(entry, content, encoding)
+            proof = stored.proof_with(proof)
             if content.landmark == entry.seq:
                 held = bytes(encoding) if entry.seq == last_landmark else b""
-                landmark = landmark.span(entry.seq, held, len(entry.body))
+                landmark = landmark.span(entry.seq, held, proof, len(entry.body))
                 links = link_bytes = 0
             else:
                 links += 1
                 link_bytes += len(entry.body)
+        before = found.get(seq - 1)
+        digest = self._digest_at(run, seq - 1) if before is None else before.digest
+        prove(newest, deltas[0][1], digest, proof)
         state = bytes(encoding) if links else landmark.encoding
-        return Chain(state, kind, landmark, links, link_bytes)
+        return Chain(state, proof, newest.kind, landmark, links, link_bytes), deltas[0][1].flags
+
+    def _opened(self, entry: Entry) -> tuple[Stored, Content]:
+        stored = envelope.check(self.bounded(entry))
+        return stored, envelope.unseal(entry, stored)
+
+    def _digest_at(self, run: str, seq: int) -> bytes | None:
+        """The digest of an entry, as it is stored; None if it is lost."""
+        try:
+            found = self.store.read(run, after=seq - 1, limit=1, bodies=False)
+        except CheckpointCorruptedError as error:
+            return error.digest
+        return found[0].digest if found and found[0].seq == seq else None
 
     def applied(self, entry: Entry, content: Content, base: bytes = b"") -> bytes:
         """The state that an entry's content is, or makes of the one that it is a change to."""
@@ -219,14 +396,14 @@ class Reader:
         return bool(found) and found[0].seq == entry.seq and found[0].body != entry.body
 
     def _range(self, run: str, first: int, last: int) -> dict[int, Entry]:
-        """The live entries that carry state from `first` to `last`."""
+        """The entries from `first` to `last`."""
         found: dict[int, Entry] = {}
         after = first - 1
         while after < last:
             page = self.store.read(run, after=after, limit=min(PAGE, last - after))
             if not page:
                 break
-            found.update((e.seq, e) for e in page if e.size)
+            found.update((e.seq, e) for e in page)
             after = page[-1].seq
         return found
 
@@ -289,34 +466,3 @@ def state_seq(entry: Entry) -> int | None:
 def is_live(entry: Entry) -> bool:
     """Whether this is a checkpoint that was not deleted."""
     return entry.kind in CARRY_STATE and entry.status != Status.DELETED
-
-
-def rewrites(reader: Reader, entries: list[Entry], gone: Collection[int]) -> dict[int, bytes]:
-    """New bodies for those of a run's entries that stay, but build on one that goes."""
-    if reader.store.form == "readable" or not gone:
-        return {}
-    nearest, farthest = min(gone), max(gone) + _FARTHEST
-    stay = {
-        entry.seq
-        for entry in entries
-        if is_live(entry) and entry.seq not in gone and entry.size > SMALL_STATE
-        if nearest < entry.seq < farthest
-    }
-    found: dict[int, bytes] = {}
-    if not stay:
-        return found
-    for entry in reader.entries(entries[0].run, bodies=True, after=min(stay) - 1):
-        if entry.seq > max(stay):
-            break
-        if entry.seq in stay and _base(entry) in gone:
-            encoding = reader.chain(entry.run, entry.seq, entry).encoding
-            found[entry.seq] = envelope.reseal(entry, *envelope.keyframe(encoding))
-    return found
-
-
-def _base(entry: Entry) -> int | None:
-    """The seq of the state that the entry is stored as a change to; None if that is unknown."""
-    try:
-        return envelope.base(entry)
-    except CheckpointCorruptedError:
-        return None

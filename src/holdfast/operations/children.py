@@ -63,7 +63,7 @@ def parent_run(core: Core, run_id: str) -> str | None:
     if parent is None or birth is None:
         return None
     names = (parent[:place] for place, char in enumerate(parent) if char == "@")  # or of the step
-    return next((name for name in names if _birth(core.journals.opening(name)) == birth), None)
+    return next((name for name in names if _birth(_opening(core, name)) == birth), None)
 
 
 def root_of(core: Core, run_id: str) -> Entry | None:
@@ -85,7 +85,7 @@ def head_to_delete(core: Core, run: str) -> Entry | None:
         if error.seq is None:
             raise
         blank = core.journals.place(Tip(run, None), Draft(Kind.OPEN.value, Status.OPEN.value))
-        return blank._replace(seq=error.seq)
+        return blank._replace(seq=error.seq, term=error.seq, digest=error.digest)
 
 
 def _children_of(core: Core, run: str) -> set[str]:
@@ -94,7 +94,7 @@ def _children_of(core: Core, run: str) -> set[str]:
     Its journal names them. Where that can't be read completely, or names what is not there, they
     are also looked for under the ids that they would have.
     """
-    opening = core.journals.opening(run)
+    opening = _opening(core, run)
     if opening is not None and opening.flow is None:
         return set()  # no engine executes it
     birth = _birth(opening)
@@ -143,6 +143,14 @@ def _says(core: Core, run: str) -> tuple[str | None, str | None] | None:
         meta = Meta(opening)
         return meta.parent, meta.parent_birth
     except (CheckpointCorruptedError, InvalidIdError):
+        return None
+
+
+def _opening(core: Core, run: str) -> Entry | None:
+    """The opening of a run; None if that is gone or damaged."""
+    try:
+        return core.journals.opening(run)
+    except CheckpointCorruptedError:
         return None
 
 

@@ -1,8 +1,8 @@
 """Copying runs to another store. Everything here blocks.
 
-A run keeps its ids, seqs and digests in every store. Where its states had to be encoded anew,
-`verify` says "rewritten" for them. What was copied is read back and checked, and so is what was
-there already. An interrupted copy is finished by starting it again. The source may be in use
+A run keeps its ids, seqs, digests and contents in every store, byte for byte. What was copied is
+read back and checked, and so is what was there already. Of a damaged entry, its place is copied:
+it is damaged in the copy, too, and all the rest is proved there. An interrupted copy is finished by starting it again. The source may be in use
 meanwhile: what is deleted there while it is copied is deleted in the copy.
 
 A journal is read in order, and read anew from every marker by which the target was trimmed. So
@@ -12,9 +12,9 @@ what is added was read after the target was trimmed, and builds on nothing that 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import attrgetter
 from typing import Final
 
@@ -28,9 +28,11 @@ from holdfast.errors import (
 )
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Journals, Tip
+from holdfast.kernel.journal import Journals
+from holdfast.kernel.pages import Damage, entries_of
 from holdfast.kernel.playback import Playback
-from holdfast.kernel.reader import all_runs, is_stub, rewrites, state_seq
+from holdfast.kernel.proving import MARKERS, Prover
+from holdfast.kernel.reader import all_runs, is_stub, state_seq
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,
@@ -39,7 +41,9 @@ from holdfast.model import (
     alias_journal,
     check_id,
     checkpoint_id,
-    follows,
+    erases,
+    lost,
+    stub,
     thread_journal,
     verdict_journal,
 )
@@ -52,7 +56,6 @@ _FEW: Final = 8  # entries to read before it is known what they weigh
 _LARGEST_STATE: Final = 1 << 30
 
 Progress = Callable[[str], object]
-_TRIMS: Final = (Kind.TRIM.value, Kind.TOMBSTONE.value)
 _name = attrgetter("seq", "entry_id", "digest")
 
 
@@ -74,10 +77,11 @@ def copy_to(
     run was cleared and begun anew, its old copy is deleted if it is known to be that very run: it
     was complete, or has been deleted there. The target's own verdicts on evidence stay.
 
-    Raises `CheckpointNotFoundError` for a named run that is not there or was deleted, and
-    `CheckpointCorruptedError` rather than copy damage or leave it in the target. A run of the
+    Raises `CheckpointNotFoundError` for a named run that is not there or was deleted. A run of the
     target that is another one by the same id, or may have continued there, is not changed: once
-    all other runs are copied, `CopyRefusedError` names these.
+    all other runs are copied, `CopyRefusedError` names these. Once all is copied that can be,
+    `CheckpointCorruptedError` names an entry that is damaged in the source: in the target it is
+    missing, and `verify` says so there. Damage in the target itself is raised at once.
     """
     if isinstance(run_ids, str) or not isinstance(target, Store | str | os.PathLike):
         raise TypeError("copy_to needs a store or URL, and a list of run ids if not all are meant")
@@ -91,14 +95,13 @@ def copy_to(
         )
         there = Core(copies, core.settings)
         copied, refused = [], []
+        damaged: list[CheckpointCorruptedError] = []
         for name in names:
             try:
-                _Copy(source, copies, name).make()
+                copy_run(source, copies, name, damaged.append)
             except RunExistsError:
                 refused.append(name)
                 continue
-            with suppress(RunExistsError):  # what was found about the copy itself stays
-                _Copy(source, copies, verdict_journal(name)).make()
             keep_aliases(there, name)
             copied.append(name)
             progress(name)
@@ -106,10 +109,21 @@ def copy_to(
             join_thread(there, name)
         if refused:
             raise CopyRefusedError(tuple(refused), store.url)
+        if damaged:
+            raise damaged[0]
         return len(copied)
     finally:
         if store is not target:
             store.close()
+
+
+def copy_run(
+    source: Journals, target: Journals, name: str, damage: Damage = lambda _: None
+) -> None:
+    """Copy one run and its verdicts, to which no thread or alias leads yet."""
+    _Copy(source, target, name, damage).make()
+    with suppress(RunExistsError):  # what was found about the copy itself stays
+        _Copy(source, target, verdict_journal(name), damage).make()
 
 
 def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
@@ -127,18 +141,19 @@ def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
     return iter(names)
 
 
-def add(store: Store, entries: list[Entry], states: set[int]) -> None:
+def add(store: Store, entries: list[Entry], states: set[int], lost: Collection[int] = ()) -> None:
     """Append what the store lacks of part of a journal, and check that all of it is there, intact.
 
-    `states` are the seqs of the states that were found there before it; its own are put in. Raises
-    `RunExistsError` where something else stands, `CheckpointCorruptedError` for damage.
+    `states` are the seqs of the states that were found there before it; its own are put in. Those
+    in `lost` are known to be damaged. Raises `RunExistsError` where something else stands,
+    `CheckpointCorruptedError` for damage.
     """
     run, known = entries[0].run, -1
     while True:
         found = store.read(run, after=entries[0].seq - 1, limit=len(entries))
         with _blaming(store):
             for ours, wanted in zip(found, entries, strict=False):
-                _check(ours, states)
+                _check(ours, states, lost)
                 if _name(ours) != _name(wanted):
                     raise RunExistsError(run)
         if len(found) == len(entries):
@@ -193,14 +208,16 @@ def keep_aliases(core: Core, run_id: str) -> None:
 class _Copy:
     """Copies one journal: how far it got, and which states are in the target."""
 
-    def __init__(self, source: Journals, target: Journals, name: str) -> None:
+    def __init__(self, source: Journals, target: Journals, name: str, damage: Damage) -> None:
         self.source = source
         self.target = target
         self.name = name
-        self.tip = Tip(name, None)
+        self.damage = damage
+        self.prover = Prover(source.vouch)
         self.playback = Playback(source)
         self.last: Entry | None = None
         self.states: set[int] = set()
+        self.lost: set[int] = set()  # damaged in the source
         self.trimmed = 0
 
     def make(self) -> None:
@@ -220,58 +237,77 @@ class _Copy:
             except CheckpointCorruptedError:
                 if self._read(after, len(page)) == page:
                     raise
-                self.tip = Tip(self.name, None)  # it was deleted meanwhile
-                continue
+                continue  # it was deleted meanwhile
             if len(plain) < len(page):
                 self._follow(page[len(plain)])
         copied = self.target.head(self.name)
         if self.last is None or copied is None or _name(copied) != _name(self.last):
             raise RunExistsError(self.name)
         current = state_seq(copied)
-        if current is not None:
+        if current is not None and current not in self.lost:
             with _blaming(self.target.store):
                 self.target.chain(self.name, current)
         self.target.forget(self.name)
 
     def _read(self, after: int | None, limit: int) -> list[Entry]:
-        page = self.source.store.read(self.name, after=after, limit=limit)
+        """The next entries, proved; stubs in place of damaged ones."""
+        page: list[Entry] = []
         with _blaming(self.source.store):
-            for entry, before in zip(page, [after, *(e.seq for e in page)], strict=False):
-                if not follows(entry, -1 if before is None else before):
-                    reason = "the entry before it is gone"
-                    raise CheckpointCorruptedError(self.name, entry.seq, reason)
-                if not is_stub(entry):
-                    envelope.check(entry)
+            found = entries_of(self.source.store, self.name, False, after, limit, bodies=True)
+            for entry in islice(found, limit):
+                if isinstance(entry, CheckpointCorruptedError):
+                    page.append(self._lost(entry))
+                    self.prover.pass_over(page[-1].seq, entry.digest)
+                    continue
+                if is_stub(entry):
+                    self.prover.pass_over(entry.seq, entry.digest)
+                else:
+                    try:
+                        self.prover.prove(entry)
+                    except CheckpointCorruptedError as error:
+                        self._lost(error)
+                        entry = stub(entry)
+                page.append(entry)
         return page
 
+    def _lost(self, error: CheckpointCorruptedError) -> Entry:
+        if error.seq is None:
+            raise error
+        if error.seq not in self.lost:
+            self.lost.add(error.seq)
+            self.damage(error)
+        return lost(self.name, error.seq, error.digest)
+
     def _add(self, entries: list[Entry]) -> None:
-        for piece in pieces(map(self._recoded, entries)):
-            add(self.target.store, piece, self.states)
+        for piece in pieces(map(self._in_form, entries)):
+            add(self.target.store, piece, self.states, self.lost)
             self.last = piece[-1]
 
-    def _recoded(self, entry: Entry) -> Entry:
-        source, target = self.source, self.target
-        if source.store.form == target.store.form or is_stub(entry):
+    def _in_form(self, entry: Entry) -> Entry:
+        """The entry as the target keeps it: in readable stores, with its state for people."""
+        if is_stub(entry):
             return entry
-        encoding = None
+        body = envelope.undressed(entry)
+        if self.target.store.form != "readable" or body.startswith(b"{"):
+            return entry._replace(body=body)
+        state = b"null"
         if entry.size:
-            found = self.playback.encoding(entry)
-            if found is None:
-                raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
-            encoding = target.encode(source.decode(found))
-        return target.recode(self.tip, entry, encoding)
+            with suppress(CheckpointCorruptedError):  # what it builds on is: it is no less true
+                found = self.playback.encoding(entry)
+                if found is not None:
+                    state = self.target.encode(self.source.decode(found))
+        return entry._replace(body=envelope.dressed(entry, state))
 
     def _thins_out(self, entry: Entry) -> bool:
         """Whether this marker says to delete something in the target."""
-        return _erases(entry) or (entry.kind in _TRIMS and entry.seq > self.trimmed)
+        return erases(entry) or (entry.kind in MARKERS and entry.seq > self.trimmed)
 
     def _follow(self, marker: Entry) -> None:
         """Delete in the target what is deleted in the source."""
-        if _erases(marker):
-            self._erase(self._recoded(marker))
+        if erases(marker):
+            self._erase(self._in_form(marker))
         else:
-            self._trim(self._recoded(marker))
-        self.tip = Tip(self.name, None)
+            self._trim(self._in_form(marker))
         self._add([marker])
 
     def _erase(self, tombstone: Entry) -> None:
@@ -280,10 +316,10 @@ class _Copy:
         if head is not None and head.seq < tombstone.seq:
             after = Meta(tombstone).digest_before
             known = head.seq == (self.last and self.last.seq) or head.digest == after
-            if not known and not _erases(head):
+            if not known and not erases(head):
                 raise RunExistsError(self.name)
             for beside in self.source.store.read(verdict_journal(self.name), limit=1):
-                if _erases(beside):
+                if erases(beside):
                     self.target.store.erase(beside)
         self.target.store.erase(tombstone)
         self.states.clear()
@@ -291,23 +327,25 @@ class _Copy:
     def _trim(self, marker: Entry) -> None:
         """Delete from the target what is deleted in the source by now."""
         self.trimmed = max(marker.seq, self.source.head_seq(self.name) or 0)
-        entries = list(self.target.entries(self.name))
-        gone = {e.seq for e in self.source.entries(self.name) if e.status == Status.DELETED}
-        gone &= {e.seq for e in entries if e.status != Status.DELETED}
-        self.target.store.trim(marker, rewrites(self.target, entries, gone) | dict.fromkeys(gone))
-        self.states -= gone
+        here = {e.seq for e in self.target.entries(self.name) if e.status != Status.DELETED}
+        changes: dict[int, bytes | None] = {}
+        for entry in self.source.entries(self.name, bodies=True, damage=lambda _: None):
+            if entry.seq not in here:
+                continue
+            if is_stub(entry):
+                changes[entry.seq] = None
+            elif envelope.check(entry).proof:
+                changes[entry.seq] = self._in_form(entry).body
+        self.target.store.trim(marker, changes)
+        self.states.difference_update(seq for seq, body in changes.items() if body is None)
 
 
-def _erases(entry: Entry) -> bool:
-    return entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
-
-
-def _check(entry: Entry, states: set[int]) -> None:
+def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:
     """Raise unless the entry is whole, and the state that its own is a change to is there."""
     if is_stub(entry):
         return
     base = envelope.base(entry)
-    if base != entry.seq and base not in states:
+    if base != entry.seq and base not in states and base not in lost:
         reason = f"the state it builds on, {entry.run}@{base}, is gone"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)
     if entry.size:

@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from holdfast.checkpoint import to_micros
-from holdfast.codec.meta import Meta, dump_meta
+from holdfast.codec.meta import Meta, Seqs, dump_meta
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -26,7 +26,8 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft, Tip
-from holdfast.kernel.reader import all_runs, is_live, rewrites
+from holdfast.kernel.reader import all_runs, is_live
+from holdfast.kernel.rewriting import rewrites
 from holdfast.model import (
     HIDDEN,
     Entry,
@@ -70,7 +71,7 @@ def delete(
             raise missing
         return found
 
-    return drop(core, run_id, only_this, force)
+    return drop(core, run_id, only_this, force, bad=place)
 
 
 def prune(
@@ -186,28 +187,35 @@ def drop(
     newest: int | None = None,
     dry_run: bool = False,
     before: Callable[[list[Entry]], object] = lambda _: None,
+    bad: int | None = None,
 ) -> int:
     """Turn the chosen checkpoints into stubs, all or nothing; with `dry_run`, only count them.
 
     With `newest`, only so many of the run's newest entries are looked at. `before` is called with
-    those that are about to go, each time that is tried.
+    those that are about to go, each time that is tried. If the entry at the seq `bad` can't be
+    read, that goes, and nothing else.
     """
     check_id("run_id", run)
 
     def attempt() -> int | None:
-        head = core.journals.head(run)
+        head = head_to_delete(core, run)
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         _refuse_if_active(head, force)
-        found = list(islice(core.journals.entries(run, newest_first=True), newest))
+        entries = core.journals.entries(run, newest_first=True, damage=_skip)
+        found = list(islice(entries, newest))
         live = [entry for entry in found if is_live(entry)][::-1]
         oldest = live[0].seq if live else 0
-        back = core.journals.branch(run)
+        readable = head if not found or head.entry_id == found[0].entry_id else found[0]
+        back = core.journals.branch_of(readable, _skip)
         branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
-        gone = set(chooser(live, branch))
+        if bad is not None and _is_damaged(core, run, bad):
+            gone = {bad}
+        else:
+            gone = set(chooser(live, branch))
         if not gone:
             return 0
-        going = [entry for entry in live if entry.seq in gone]
+        going = [entry for entry in found if entry.seq in gone]
         _refuse_if_needed(head, going, force)
         if not dry_run:
             before(going)
@@ -217,7 +225,7 @@ def drop(
         if dry_run:
             return len(gone)
         tip = Tip(run, head)
-        if tip.state_seq in gone:
+        if tip.state_seq in gone or head.seq in gone:
             stays = {entry.seq: entry for entry in live if entry.seq not in gone}
             left = next((stays[seq] for seq in branch if seq in stays), None)
             draft = Draft(
@@ -229,13 +237,36 @@ def drop(
             )
         else:
             draft = Draft(Kind.TRIM.value, head.status, step=head.step, type=head.type)
-        marker = core.journals.place(tip, draft)
-        changes = rewrites(core.journals, found, gone) | dict.fromkeys(gone | begun)
-        done = core.journals.store.trim(marker, changes)
+        bodies = rewrites(core.journals, found, gone, tip.seq + 1)
+        listed: dict[str, object] = {"dropped": str(Seqs.of(gone | begun))}
+        if bodies:
+            listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}
+        marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))
+        changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
+        done = core.journals.store.trim(marker, changes | dict.fromkeys(gone | begun))
         core.journals.forget(run)
         return len(gone) if done else None
 
     return until_done(core, run, attempt)
+
+
+def _skip(error: CheckpointCorruptedError) -> None:
+    """Nothing that is deleted depends on it."""
+
+
+def _is_damaged(core: Core, run: str, seq: int) -> bool:
+    """Whether the entry at this seq is damaged. Raises if it is not there at all."""
+    try:
+        core.journals.entry(run, seq)
+    except CheckpointCorruptedError as error:
+        try:
+            found = core.journals.store.read(run, after=seq - 1, limit=1, bodies=False)
+        except CheckpointCorruptedError:  # what can't be read is there
+            return True
+        if found and found[0].seq != seq:
+            raise error from None
+        return True
+    return False
 
 
 def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | None:

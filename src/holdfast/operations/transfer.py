@@ -1,43 +1,50 @@
 """Runs in files: export and import. Everything here blocks.
 
-A run keeps its ids, seqs and digests wherever it goes. Its states are encoded anew when they come
-back, and `verify` says "rewritten" for them. An interrupted import is finished by starting it
-again.
+A run keeps its ids, seqs, digests and contents wherever it goes, byte for byte. A file has each
+state a second time, for people and other tools; an import checks that both are the same. An
+interrupted import is finished by starting it again.
 """
 
 from __future__ import annotations
 
+import binascii
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from holdfast.codec import readable
+from holdfast.codec import envelope, readable
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
-from holdfast.kernel.journal import Journals, Tip
+from holdfast.kernel.journal import Journals
+from holdfast.kernel.pages import Damage, entries_of
 from holdfast.kernel.playback import Playback
+from holdfast.kernel.proving import Prover
+from holdfast.kernel.reader import FEW, is_stub
+from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,
     Kind,
     Status,
     check_id,
-    follows,
+    lost,
     verdict_journal,
 )
-from holdfast.operations.copying import Progress, add, join_thread, keep_aliases, pieces, unseen
+from holdfast.operations.copying import Progress, copy_run, join_thread, keep_aliases, unseen
+from holdfast.operations.verifying import verify
 from holdfast.seams import new_id
+from holdfast.stores.memory import MemoryStore
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 _LONGEST_HASH: Final = 64
 _LAST_MOMENT: Final = 253_402_300_800_000_000  # the year 10000, in microseconds
 _HEX: Final = ("entry_id", "digest")
+LOST: Final = "lost"  # in a line: why the entry could not be exported
 
 Form = Literal["jsonl", "json"]
 Numbered = tuple[int, dict[str, Any]]
@@ -47,7 +54,8 @@ def export_run(core: Core, run_id: str, path: str | os.PathLike[str]) -> int:
     """Write a run and its verdicts to a JSON Lines file; returns the number of entries.
 
     The file appears whole or not at all, and ends with a checksum of itself. Raises
-    `CheckpointNotFoundError`, and `CheckpointCorruptedError` rather than export damage.
+    `CheckpointNotFoundError`. Of a damaged entry, the file says only that it is lost; then
+    `CheckpointCorruptedError` names it once the file is complete.
     """
     return export_runs(core, [run_id], path)
 
@@ -75,16 +83,19 @@ def export_runs(
         form
     ]
     count = 0
+    damaged: list[CheckpointCorruptedError] = []
     with replacing(path) as partial, partial.open("xb") as file:
         before = opening
         for name in names:
-            for line in _section(core.journals, name):
+            for line in _section(core.journals, name, damaged.append):
                 file.write(before + line)
                 before = between
                 count += 1
             count -= 2  # the lines that begin and end it
             progress(name)
         file.write(closing)
+    if damaged:
+        raise damaged[0]
     return count
 
 
@@ -106,7 +117,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _section(journals: Journals, run_id: str) -> Iterator[bytes]:
+def _section(journals: Journals, run_id: str, damage: Damage) -> Iterator[bytes]:
     """The lines of one run, without their ends: what it is, its entries, and a checksum."""
     checksum = hashlib.sha256()
     count = 0
@@ -118,9 +129,8 @@ def _section(journals: Journals, run_id: str) -> Iterator[bytes]:
 
     yield line({"holdfast_export": FORMAT, "run_id": run_id})
     for name in (run_id, verdict_journal(run_id)):
-        playback = Playback(journals)
-        for entry in journals.entries(name, bodies=True):
-            yield line(_to_line(journals, playback, entry))
+        for document in _documents(journals, name, damage):
+            yield line(document)
             count += 1
     yield line({"entries": count, "sha256": checksum.hexdigest()})
 
@@ -148,7 +158,10 @@ def import_runs(
     The whole file is checked first. With `most`, one that holds more runs is refused.
     """
     file = Path(path)
-    names = runs_in(file)
+    names = []
+    for run_id, lines in _sections(file):
+        _scratch(core, file, run_id, lines)
+        names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
     for run_id, lines in _sections(file):
@@ -166,23 +179,64 @@ def runs_in(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _import(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> None:
-    scratch: dict[str, Tip] = {}
-    entries = []
-    for number, line in lines:
-        try:
-            entry = _from_line(core, line, scratch)
-            if entry.run not in (run_id, verdict_journal(run_id)):
-                raise ValueError(f"it belongs to another run, {entry.run!r}")
-        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            raise ValueError(f"{path}:{number}: not an entry: {error}") from None
-        entries.append(entry)
-    for _, of_one in groupby(entries, lambda entry: entry.run):
-        states: set[int] = set()
-        for piece in pieces(of_one):
-            add(core.journals.store, piece, states)
+    scratch = _scratch(core, path, run_id, lines)
+    copy_run(scratch, core.journals, run_id)
     core.journals.forget(run_id)
     join_thread(core, run_id)
     keep_aliases(core, run_id)
+
+
+def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Journals:
+    """The run of a file in a store of its own, proved. Raises `ValueError` if it was changed."""
+    store = MemoryStore()
+    numbers: dict[tuple[str, int | None], int] = {}
+    states: dict[tuple[str, int], Any] = {}
+    missing: set[tuple[str, int]] = set()
+    for number, line in lines:
+        try:
+            entry = _from_line(line)
+            if entry.run not in (run_id, verdict_journal(run_id)):
+                raise ValueError(f"it belongs to another run, {entry.run!r}")
+            if store.append([entry]) != [True]:
+                raise ValueError(f"{entry.seq} can't follow the line before it")
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise ValueError(f"{path}:{number}: not an entry: {error}") from None
+        place = entry.run, entry.seq
+        numbers[place] = number
+        if "state" in line:
+            states[place] = line["state"]
+        if LOST in line:
+            missing.add(place)
+    largest = core.settings.max_state_bytes
+    source = core.journals
+    scratch = Journals(
+        store, writer_for(store), source.clock, source.entropy, largest_state=largest
+    )
+    for name in (run_id, verdict_journal(run_id)):
+        if store.last(name) is not None:
+            for problem in verify(Core(scratch, core.settings), name).problems:
+                if (name, problem.seq) not in missing:
+                    at = numbers.get((name, problem.seq), "?")
+                    raise ValueError(f"{path}:{at}: it was changed: {problem}")
+            _compare(scratch, name, states, lambda seq: f"{path}:{numbers[name, seq]}")  # noqa: B023
+    return scratch
+
+
+def _compare(
+    journals: Journals, name: str, states: dict[tuple[str, int], Any], at: Callable[[int], str]
+) -> None:
+    """Raise `ValueError` if a state that people read is not the one that is imported."""
+    playback = Playback(journals)
+    for entry in journals.entries(name, bodies=True, damage=lambda _: None):
+        if entry.size and not is_stub(entry):
+            try:
+                encoding = playback.encoding(entry)
+            except CheckpointCorruptedError:
+                continue  # what it builds on is lost
+            assert encoding is not None, "nobody deletes from it"
+            state = readable.to_json(journals.decoded(name, entry.seq, encoding))
+            if states.get((name, entry.seq)) != state:
+                raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
 
 def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
@@ -239,9 +293,33 @@ def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
     return document
 
 
+def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[str, Any]]:
+    """The entries of a journal as JSON objects."""
+    playback = Playback(journals)
+    prover = Prover(journals.vouch)
+    for found in entries_of(journals.store, name, False, None, FEW, bodies=True):
+        if not isinstance(found, CheckpointCorruptedError):
+            try:
+                if is_stub(found):
+                    prover.pass_over(found.seq, found.digest)
+                    journals.check_stub(found)
+                else:
+                    prover.prove(found)
+                yield _to_line(journals, playback, found)
+                continue
+            except CheckpointCorruptedError as error:
+                error.digest = found.digest
+                found = error
+        if found.seq is None:
+            raise found
+        damage(found)
+        digest = found.digest.hex()
+        yield {"run": name, "seq": found.seq, "digest": digest, LOST: found.reason}
+
+
 def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, Any]:
     line: dict[str, Any] = entry._asdict()
-    del line["body"]
+    line["body"] = binascii.b2a_base64(envelope.undressed(entry), newline=False).decode()
     for name in _HEX:
         line[name] = line[name].hex()
     line["meta"] = dict(Meta(entry).fields)
@@ -254,24 +332,18 @@ def _to_line(journals: Journals, playback: Playback, entry: Entry) -> dict[str, 
     return line
 
 
-def _from_line(core: Core, line: dict[str, Any], scratch: dict[str, Tip]) -> Entry:
-    journals = core.journals
-    fields = {name: line[name] for name in Entry._fields if name != "body"}
-    for name in _HEX:
-        fields[name] = bytes.fromhex(fields[name])
-    fields["meta"] = dump_meta(fields["meta"])
-    entry = Entry(**fields, body=b"")
+def _from_line(line: dict[str, Any]) -> Entry:
+    if LOST in line:
+        entry = lost(line["run"], line["seq"], bytes.fromhex(line["digest"]))
+    else:
+        fields = {name: line[name] for name in Entry._fields}
+        for name in _HEX:
+            fields[name] = bytes.fromhex(fields[name])
+        fields["meta"] = dump_meta(fields["meta"])
+        fields["body"] = binascii.a2b_base64(fields["body"], strict_mode=True)
+        entry = Entry(**fields)
     _check_fields(entry)
-    tip = scratch.setdefault(entry.run, Tip(entry.run, None))
-    if entry.seq != tip.seq + 1 and (tip.seq >= 0 or not follows(entry, -1)):
-        raise ValueError(f"{entry.seq} can't follow {tip.seq}")
-    tip.seq = entry.seq
-    if entry.status == Status.DELETED and entry.kind != Kind.TOMBSTONE:
-        return entry
-    encoding = journals.encode(readable.from_json(line["state"])) if "state" in line else None
-    if encoding is not None and len(encoding) > core.settings.max_state_bytes:
-        raise ValueError(f"its state takes {len(encoding):,} bytes, more than max_state_bytes")
-    return journals.recode(tip, entry, encoding)
+    return entry
 
 
 def _check_fields(entry: Entry) -> None:
@@ -283,7 +355,7 @@ def _check_fields(entry: Entry) -> None:
             check_id(name, value)
     Kind(entry.kind)
     Status(entry.status)
-    if not 0 < len(entry.entry_id) <= _LONGEST_HASH or not 0 < len(entry.digest) <= _LONGEST_HASH:
+    if max(len(entry.entry_id), len(entry.digest)) > _LONGEST_HASH:
         raise ValueError("entry_id and digest must be bytes in hex")
     for name, most in (("seq", 2**62), ("size", 2**40), ("at", _LAST_MOMENT)):
         value = getattr(entry, name)

@@ -1,0 +1,113 @@
+"""Reading a journal page by page: what is damaged or missing is reported at its place. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry, erases
+from holdfast.store import PAGE, Store
+
+_PAGE_BYTES: Final = 16 << 20  # of bodies to read at once, about
+_LONGEST_GAP: Final = 1000  # missing entries that are reported one by one
+
+Found = Entry | CheckpointCorruptedError
+"""An entry, or why there is none to use at its seq."""
+
+Damage = Callable[[CheckpointCorruptedError], object]
+"""Called for an entry that can't be used, where nothing depends on it."""
+
+
+def entries_of(
+    store: Store, run: str, newest_first: bool, after: int | None, page: int, *, bodies: bool
+) -> Iterator[Found]:
+    """The entries of a run as they are stored, and an error for each that is missing."""
+    last = after
+    for found in _stored(store, run, newest_first, after, page, bodies=bodies):
+        if found.seq is None:
+            yield found
+            continue
+        if newest_first:
+            yield from _gap_above(store, run, last, after, found.seq)
+        elif not (isinstance(found, Entry) and erases(found)):
+            yield from _missing(run, range((-1 if last is None else max(last, -1)) + 1, found.seq))
+        yield found
+        last = found.seq
+        if newest_first and isinstance(found, Entry) and erases(found):
+            return
+    if newest_first and last is not None and last != after:
+        yield from _missing(run, range(last - 1, -1, -1))
+
+
+def _gap_above(
+    store: Store, run: str, last: int | None, after: int | None, seq: int
+) -> Iterator[CheckpointCorruptedError]:
+    """The entries that are missing between the last one, newest first, and this one."""
+    if last is None or seq == last - 1:
+        return
+    top = last - 1
+    if last == after:  # which may be far above the head
+        top = min(top, head_seq(store, run) or 0)
+    yield from _missing(run, range(top, seq, -1))
+
+
+def _stored(
+    store: Store, run: str, newest_first: bool, after: int | None, page: int, *, bodies: bool
+) -> Iterator[Found]:
+    """The entries of a run that the store can read, and an error for each that it can't."""
+    limit = page
+    while True:
+        try:
+            found = store.read(
+                run, after=after, limit=limit, newest_first=newest_first, bodies=bodies
+            )
+        except CheckpointCorruptedError as error:
+            place = _next(store, run, newest_first, after)
+            if error.seq is None:  # of some entry: read fewer, until it can only be the next one
+                limit //= 2
+            else:
+                limit = min(limit - 1, abs(error.seq - place))
+            if limit > 0:
+                continue
+            if error.seq is None:
+                if not 0 <= place <= (head_seq(store, run) or -1):
+                    raise
+                error = CheckpointCorruptedError(run, place, error.reason)
+            elif after is not None and (error.seq >= after if newest_first else error.seq <= after):
+                raise
+            yield error
+            after, limit = error.seq, page
+            continue
+        yield from found
+        if len(found) < limit:
+            return
+        after = found[-1].seq  # the first page was short, for those who want few
+        weight = sum(len(entry.body) for entry in found) // len(found) + 1
+        page = limit = max(1, min(PAGE, _PAGE_BYTES // weight))
+
+
+def _next(store: Store, run: str, newest_first: bool, after: int | None) -> int:
+    """The seq that comes after this one."""
+    if after is not None:
+        return after - 1 if newest_first else after + 1
+    return (head_seq(store, run) or 0) if newest_first else 0
+
+
+def head_seq(store: Store, run: str) -> int | None:
+    """The seq of the run's newest entry, also where that can't be read."""
+    try:
+        found = store.read(run, newest_first=True, limit=1, bodies=False)
+    except CheckpointCorruptedError as error:
+        return error.seq
+    return found[0].seq if found else None
+
+
+def missing(run: str, seq: int) -> CheckpointCorruptedError:
+    """What is to be said of an entry that should be there."""
+    return CheckpointCorruptedError(run, seq, "the entry is missing")
+
+
+def _missing(run: str, seqs: range) -> Iterator[CheckpointCorruptedError]:
+    """An error for each missing entry; an altered seq may leave a gap of any size."""
+    return (missing(run, seq) for seq in seqs[:_LONGEST_GAP])

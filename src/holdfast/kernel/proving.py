@@ -1,0 +1,86 @@
+"""What proves that stored entries are the ones that were written.
+
+An entry's digest covers the digest of the entry before it, its index fields and the proof of its
+content (`codec/envelope.py`). So an entry is proved by its own bytes and the digest before it; of a
+delta, the states that it builds on count as its own bytes. A body that retention rewrote, and a
+stub that it left, are proved by a marker: an entry behind them that lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from holdfast.codec import envelope
+from holdfast.codec.envelope import Stored
+from holdfast.codec.meta import Meta
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.model import Entry, Kind, erases
+
+MARKERS: Final = (Kind.TRIM.value, Kind.TOMBSTONE.value)
+FARTHEST: Final = 800  # entries that any delta may lie behind its base
+
+Proof = Literal["proved", "rewritten"]
+"""By its digest; or, what retention rewrote, by a marker."""
+
+Vouch = Callable[[Entry, Stored], None]
+"""Raises `CheckpointCorruptedError` unless a rewritten body is the one that its marker lists."""
+
+
+def digest_before(entry: Entry, before: bytes | None) -> bytes:
+    """The digest that this entry continues, if that of the entry before it is `before`, or lost."""
+    if erases(entry):
+        return Meta(entry).digest_before
+    if entry.seq == 0:
+        return b""
+    return before or b""  # what is saved behind a lost head continues nothing
+
+
+def prove(entry: Entry, stored: Stored, before: bytes | None, proof: bytes) -> None:
+    """Raise `CheckpointCorruptedError` unless the digest is that of this entry, at this place."""
+    if envelope.vouches(entry, stored, digest_before(entry, before), proof):
+        return
+    if before or entry.seq == 0 or erases(entry):
+        reason = "its digest does not match what is stored, or does not follow the entry before it"
+    else:
+        reason = f"the entry before it, {entry.run}@{entry.seq - 1}, is lost, so nothing proves it"
+    raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+
+
+class Prover:
+    """Proves the entries of one run, given in the order of their seqs."""
+
+    def __init__(self, vouch: Vouch) -> None:
+        self._vouch = vouch
+        self._digests: dict[int, bytes] = {}  # by seq, of the last entries
+        self._proofs: dict[int, bytes] = {}
+
+    def pass_over(self, seq: int, digest: bytes) -> None:
+        """Take note of an entry that is not to be proved, or can't be."""
+        self._digests[seq] = digest
+        self._proofs.pop(seq, None)
+        if len(self._digests) > 2 * FARTHEST:
+            oldest = seq - FARTHEST
+            self._digests = {at: one for at, one in self._digests.items() if at > oldest}
+            self._proofs = {at: one for at, one in self._proofs.items() if at > oldest}
+
+    def prove(self, entry: Entry) -> Proof | None:
+        """Raise `CheckpointCorruptedError` unless the entry is proved; returns by what.
+
+        None for a delta whose base was not among the entries before it, or is not proved itself.
+        """
+        self.pass_over(entry.seq, entry.digest)
+        stored = envelope.check(entry)
+        base = b""
+        if stored.is_delta:
+            known = self._proofs.get(envelope.base(entry, stored))
+            if known is None:
+                return None
+            base = known
+        if stored.proof:
+            self._vouch(entry, stored)
+        proof = stored.proof_with(base)
+        prove(entry, stored, self._digests.get(entry.seq - 1), proof)
+        if entry.size:
+            self._proofs[entry.seq] = proof
+        return "rewritten" if stored.proof else "proved"
