@@ -5,38 +5,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.codec import compress, envelope
-from holdfast.errors import CheckpointCorruptedError
+from holdfast.errors import CheckpointCorruptedError, UnknownFormatError
 from holdfast.model import Entry
 
 FRONT = ("run", 7, "checkpoint", b"0123456789", 6, 7)
 
 
-def sealed(content: bytes, flags: int = 0, size: int | None = None) -> Entry:
+BASE = b"b" * 32
+
+
+def sealed(content: bytes, flags: int = 0, size: int | None = None, base: bytes = b"") -> Entry:
     back = ("step", 1, None, "open", 1_700_000_000_000_000, 0.5, len(content) if size is None else size,
             "flow", None, "ann", '{"k":1}')  # fmt: skip
-    return envelope.seal(FRONT, back, b"p" * 32, flags, content)
+    proof = envelope.prove(flags, content, base)
+    return envelope.seal(FRONT, back, b"p" * 32, envelope.Packed(flags, content, proof))
+
+
+def vouches(entry: Entry, previous: bytes, base: bytes = b"") -> bool:
+    stored = envelope.check(entry)
+    return envelope.vouches(entry, stored, previous, stored.proof_with(base))
 
 
 @given(st.binary(min_size=1, max_size=9000))
 def test_what_is_sealed_comes_out_again(content: bytes) -> None:
-    flags, packed = envelope.keyframe(content)
+    flags, packed, _ = envelope.keyframe(content)
     entry = sealed(packed, flags, len(content))
     assert envelope.unseal(entry) == envelope.Content(flags, 7, 7, content)
-    assert envelope.proves(entry, b"p" * 32) is True
-    assert envelope.proves(entry, b"q" * 32) is False
+    assert vouches(entry, b"p" * 32)
+    assert not vouches(entry, b"q" * 32)
 
 
 @given(st.binary(max_size=5000))
 def test_a_delta_knows_its_base_and_its_landmark(change: bytes) -> None:
-    flags, content = envelope.delta(7, 6, 3, change)
-    opened = envelope.unseal(sealed(content, flags, 10_000))
+    flags, content, _ = envelope.delta(7, 6, 3, change, BASE)
+    entry = sealed(content, flags, 10_000, BASE)
+    opened = envelope.unseal(entry)
     assert (opened.base, opened.landmark, opened.payload, opened.is_delta) == (6, 3, change, True)
+    assert vouches(entry, b"p" * 32, BASE)
+    assert not vouches(entry, b"p" * 32, b"c" * 32), "it proves what it builds on, too"
 
 
 @given(st.binary(max_size=5000))
 def test_a_span_is_a_landmark_itself(change: bytes) -> None:
-    flags, content = envelope.delta(7, 3, 7, change)
-    opened = envelope.unseal(sealed(content, flags, 10_000))
+    flags, content, _ = envelope.delta(7, 3, 7, change, BASE)
+    opened = envelope.unseal(sealed(content, flags, 10_000, BASE))
     assert (opened.base, opened.landmark, opened.payload, opened.is_delta) == (3, 7, change, True)
 
 
@@ -55,12 +67,24 @@ def test_every_flipped_bit_of_an_entry_is_noticed(flags: int) -> None:
             envelope.unseal(altered if place != 5 else entry._replace(digest=b"another"))
 
 
-def test_a_rewritten_body_says_so_and_keeps_its_digest() -> None:
-    entry = sealed(b"first")
-    again = entry._replace(body=envelope.reseal(entry, *envelope.keyframe(b"other")))
+def test_a_rewritten_body_keeps_its_digest_and_names_the_marker_that_knows_it() -> None:
+    flags, content, proof = envelope.delta(7, 6, 3, b"change", BASE)
+    entry = sealed(content, flags, 5, BASE)
+    body, own = envelope.reseal(entry, b"other", proof, 12)
+    again = entry._replace(body=body)
+    stored = envelope.check(again)
     assert envelope.unseal(again).payload == b"other"
-    assert envelope.proves(again, b"p" * 32) is None
-    assert again.digest == entry.digest
+    assert (stored.marker, stored.own_proof) == (12, own)
+    assert vouches(again, b"p" * 32)
+
+
+@given(st.binary(max_size=9000))
+def test_a_body_that_is_put_into_json_for_people_comes_out_as_it_was(content: bytes) -> None:
+    entry = sealed(content)
+    dressed = entry._replace(body=envelope.dressed(entry, b'{"n": 1}'))
+    assert dressed.body.startswith(b"{")
+    assert envelope.check(dressed) == envelope.check(entry)
+    assert envelope.undressed(dressed) == entry.body == envelope.undressed(entry)
 
 
 @given(st.binary(max_size=200))
@@ -74,12 +98,14 @@ def test_a_bomb_is_not_inflated() -> None:
     assert len(bomb) < 10_000
     with pytest.raises(CheckpointCorruptedError, match="recorded size"):
         envelope.unseal(sealed(bomb, envelope.ZSTD, 1000))
-    flags, content = envelope.delta(7, 6, 6, bytes(50_000_000))
+    flags, content, _ = envelope.delta(7, 6, 6, bytes(50_000_000), BASE)
     with pytest.raises(CheckpointCorruptedError, match="larger than the state"):
         envelope.unseal(sealed(content, flags, 1000))
 
 
 def test_a_format_of_the_future_is_refused_by_name() -> None:
     entry = sealed(b"x")
-    with pytest.raises(CheckpointCorruptedError, match="format 2"):
-        envelope.unseal(entry._replace(body=b"\x02" + entry.body[1:]))
+    with pytest.raises(UnknownFormatError, match=r"format 3\.0"):
+        envelope.unseal(entry._replace(body=b"\x03" + entry.body[1:]))
+    with pytest.raises(UnknownFormatError, match=r"format 2\.16"):
+        envelope.unseal(entry._replace(body=b"\x02\x10" + entry.body[2:]))

@@ -448,10 +448,9 @@ def test_visits_that_are_no_numbers_are_damage_of_their_checkpoint() -> None:
     store, altered = MemoryStore(), MemoryStore()
     run(app.run(State(), store=store, run_id="run"))
     *before, last = store.read("run", limit=4)
-    flags, _, content = envelope._unwrap(last.body)
+    flags, content, *_ = envelope.check(last)
+    packed = envelope.Packed(flags, content, envelope.prove(flags, content))
     last = last._replace(meta=dump_meta({**Meta(last).fields, "visits": {"a": "x", "b": "x"}}))
-    altered.append(
-        [*before, envelope.seal(last[:6], last[7:18], before[-1].digest, flags, content)]
-    )
+    altered.append([*before, envelope.seal(last[:6], last[7:18], before[-1].digest, packed)])
     with pytest.raises(hf.CheckpointCorruptedError, match="visits"):
         run(app.run(State(), store=altered, run_id="run", resume=True, take_over=True))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import holdfast as hf
 from holdfast.codec import chain, values
-from holdfast.kernel import reader
+from holdfast.kernel import rewriting
 from holdfast.kernel.reader import Reader
 from holdfast.model import Entry
 from holdfast.stores import MemoryStore
@@ -72,7 +72,7 @@ def test_every_checkpoint_that_is_left_can_be_loaded(
     store, rng = MemoryStore(), random.Random(links)
     with (
         patch.multiple(chain, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
-        patch.object(reader, "SMALL_STATE", 64),
+        patch.object(rewriting, "SMALL_STATE", 64),
     ):
         cp = hf.SyncCheckpointer(store)
         expected: dict[int, Any] = {cp.save("run", ["first"] * 40).seq: ["first"] * 40}

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import holdfast as hf
 from holdfast.codec import chain, delta, envelope
 from holdfast.heads import RunHead
-from holdfast.kernel import reader
+from holdfast.kernel import pages, rewriting
 from holdfast.model import Entry
 from holdfast.operations import iterating
 from holdfast.store import PAGE, RunFilter
@@ -200,7 +200,7 @@ def test_all_states_of_a_run_cost_one_pass_over_its_journal() -> None:
             found = [checkpoint.state["n"] for checkpoint in cp.iter_states("run")]
         assert found == list(range(saves))
         entries = saves + 1  # with the one that opened the run
-        assert store.bodies == entries + 1  # and its head
+        assert store.bodies == entries + 2  # and its head, with the one before
         assert unsealed.call_count == saves
         assert applied.call_count < saves
         store.bodies = 0
@@ -250,7 +250,7 @@ def test_each_state_is_the_one_that_load_gives(
     rng = random.Random(links)
     with (
         patch.multiple(chain, MAX_LINKS=links, MAX_SPANS=spans, SMALL_STATE=64),
-        patch.object(reader, "SMALL_STATE", 64),
+        patch.object(rewriting, "SMALL_STATE", 64),
         hf.SyncCheckpointer("memory://") as cp,
     ):
         cp.save("run", ["first"] * 40)
@@ -356,7 +356,7 @@ def test_what_others_delete_meanwhile_is_left_out() -> None:
             hf.SyncCheckpointer(store) as cp,
             patch.object(chain, "MAX_LINKS", 3),
             patch.object(iterating, "FEW", 2),
-            patch.object(reader, "PAGE", 2),
+            patch.object(pages, "PAGE", 2),
         ):
             for n in range(12):
                 cp.save("run", big(n))

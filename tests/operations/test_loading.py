@@ -222,5 +222,5 @@ def test_a_step_is_found_although_an_older_file_is_damaged(tmp_path: Path) -> No
             assert loaded is not None
             assert loaded.state == f"data-{name}"
         for name in "abcd":  # the damaged one may be newer than what is found behind it
-            with pytest.raises(hf.CheckpointCorruptedError, match="run@4 is corrupted"):
+            with pytest.raises(hf.CheckpointCorruptedError, match="run@4 is damaged"):
                 cp.load("run", step=name)

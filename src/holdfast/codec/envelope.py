@@ -49,6 +49,7 @@ _JSON_OPEN: Final = re.compile(
     rb'(?:, "proof": "([0-9a-f]{64})", "marker": ([0-9]{1,18}))?'
     rb'(?:, "content": "([A-Za-z0-9+/=]*)")?, "state":\n'
 )
+_JSON_FORMAT: Final = re.compile(rb'\{"format": (?!2,)([0-9]{1,9}), "flags": ([0-9]{1,9}),')
 
 
 Front = tuple[str, int, str, bytes, int | None, int]
@@ -299,21 +300,28 @@ def _unwrap(entry: Entry) -> tuple[int, int, bytes, bytes]:
         return _unwrap_json(entry)
     version, flags, checksum = _UNPACK_HEADER(body)
     if version != VERSION or flags & ~_FLAGS or flags & READABLE:
-        raise UnknownFormatError(entry.run, entry.seq, f"{version}.{flags}")
+        raise _unknown(entry, version, flags)
     at = _HEADER
     if flags & REWRITTEN:
         _, at = varint.take(body, _HEADER + _PROOF)
     return flags, checksum, body[_HEADER:at], body[at:]
 
 
+def _unknown(entry: Entry, version: int, flags: int) -> UnknownFormatError:
+    reason = f"it has the format {version}.{flags}, which this version can't read"
+    return UnknownFormatError(entry.run, entry.seq, reason)
+
+
 def _unwrap_json(entry: Entry) -> tuple[int, int, bytes, bytes]:
     body = entry.body
     found = _JSON_OPEN.match(body)
+    if found is None and (other := _JSON_FORMAT.match(body)):
+        raise _unknown(entry, int(other[1]), int(other[2]))
     if found is None or not body.endswith(_JSON_CLOSE):
         raise ValueError("the JSON envelope was altered")
     flags, checksum = int(found[1]), int(found[2], 16)
     if flags & ~_FLAGS:
-        raise UnknownFormatError(entry.run, entry.seq, f"{VERSION}.{flags}")
+        raise _unknown(entry, VERSION, flags)
     rewritten, readable = bool(flags & REWRITTEN), bool(flags & READABLE)
     if rewritten is (found[3] is None) or readable is (found[5] is not None):
         raise ValueError("the JSON envelope was altered")

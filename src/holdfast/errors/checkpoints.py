@@ -111,8 +111,8 @@ class UnknownFormatError(CheckpointCorruptedError):
 
     def __str__(self) -> str:
         return (
-            f"{self.run_id}@{self.seq} has the format {self.reason}, which this version can't "
-            "read: upgrade holdfast. If no newer one wrote it, it is damaged: delete it"
+            f"{self.run_id}@{self.seq}: {self.reason}; upgrade holdfast, or, if no newer version "
+            "wrote it, treat it as damaged and delete it"
         )
 
 

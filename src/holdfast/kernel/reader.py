@@ -102,7 +102,9 @@ class Reader:
         for entry in found:
             if entry.seq == place:
                 return entry, digests.get(place - 1)
-            if entry.seq > place >= 0 and not erases(entry):
+            if entry.seq > place:
+                if place < 0 or erases(entry):
+                    break
                 raise missing(run, place)
         return None, None
 

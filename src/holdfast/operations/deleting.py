@@ -192,8 +192,8 @@ def drop(
     """Turn the chosen checkpoints into stubs, all or nothing; with `dry_run`, only count them.
 
     With `newest`, only so many of the run's newest entries are looked at. `before` is called with
-    those that are about to go, each time that is tried. If the entry at the seq `bad` can't be
-    read, that goes, and nothing else.
+    those that are about to go, each time that is tried. Damaged ones stay: they are to be seen.
+    Only if the entry at the seq `bad` is damaged, it goes, and nothing else.
     """
     check_id("run_id", run)
 
@@ -202,13 +202,19 @@ def drop(
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
         _refuse_if_active(head, force)
-        entries = core.journals.entries(run, newest_first=True, damage=_skip)
+        damaged: set[int | None] = set()
+
+        def keep(error: CheckpointCorruptedError) -> None:
+            damaged.add(error.seq)
+
+        entries = core.journals.entries(run, newest_first=True, damage=keep)
         found = list(islice(entries, newest))
         live = [entry for entry in found if is_live(entry)][::-1]
         oldest = live[0].seq if live else 0
         readable = head if not found or head.entry_id == found[0].entry_id else found[0]
-        back = core.journals.branch_of(readable, _skip)
+        back = core.journals.branch_of(readable, keep)
         branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
+        live = [entry for entry in live if entry.seq not in damaged]
         if bad is not None and _is_damaged(core, run, bad):
             gone = {bad}
         else:
@@ -220,7 +226,7 @@ def drop(
         if not dry_run:
             before(going)
         waiting, begun = _steps(found, live, gone)
-        if len(gone) == len(live) and newest is None and not waiting:
+        if len(gone) == len(live) and newest is None and not waiting and not damaged:
             return _drop_whole(core, head, force, dry_run)
         if dry_run:
             return len(gone)
@@ -248,10 +254,6 @@ def drop(
         return len(gone) if done else None
 
     return until_done(core, run, attempt)
-
-
-def _skip(error: CheckpointCorruptedError) -> None:
-    """Nothing that is deleted depends on it."""
 
 
 def _is_damaged(core: Core, run: str, seq: int) -> bool:

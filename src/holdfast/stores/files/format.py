@@ -37,6 +37,7 @@ _HEX: Final = 32
 _LONGEST: Final = 200  # of a directory name; file systems allow 255 bytes
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 _ENTRY_FILE: Final = re.compile(r"[0-9]{10,19}\.json", re.ASCII)
+_DIGEST: Final = re.compile(rb'\n"digest": "([0-9a-f]{64})"')
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -116,15 +117,24 @@ def decode(content: bytes, run: str, seq: int) -> Entry:
     """The whole entry; raises `CheckpointCorruptedError` unless every byte of it is as written."""
     entry, size, check = _parse(content, run, seq)
     if not content.endswith(_END):
-        raise CheckpointCorruptedError(run, seq, "its file is cut short")
+        raise _damaged(content, run, seq, "its file is cut short")
     raw = content[content.index(BODY) + len(BODY) : -len(_END)]
     try:
         body = raw if raw.startswith(b"{") else _from_base64(raw)
     except ValueError as error:
-        raise CheckpointCorruptedError(run, seq, f"its body is not base64: {error}") from None
+        raise _damaged(content, run, seq, f"its body is not base64: {error}") from None
     if len(body) != size or _check(body) != check:
-        raise CheckpointCorruptedError(run, seq, "its body does not match its checksum")
+        raise _damaged(content, run, seq, "its body does not match its checksum")
     return entry._replace(body=body)
+
+
+def _damaged(content: bytes, run: str | None, seq: int, reason: str) -> CheckpointCorruptedError:
+    """The error, with the digest that the file still has: the entry behind it may need it."""
+    error = CheckpointCorruptedError(run or "?", seq, reason)
+    digest = _DIGEST.search(content)
+    if digest is not None:
+        error.digest = bytes.fromhex(digest[1].decode())
+    return error
 
 
 def _parse(content: bytes, run: str | None, seq: int) -> tuple[Entry, int, str]:
@@ -141,7 +151,7 @@ def _parse(content: bytes, run: str | None, seq: int) -> tuple[Entry, int, str]:
         entry = Entry(**fields, meta=text, body=b"")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         problem = f"its file is not as written: {error}"
-        raise CheckpointCorruptedError(run or "?", seq, problem) from None
+        raise _damaged(content, run, seq, problem) from None
     if run is not None and (entry.run, entry.seq) != (run, seq):
         raise CheckpointCorruptedError(run, seq, f"its file belongs to {entry.run}@{entry.seq}")
     return entry, size, check
@@ -151,13 +161,13 @@ def _index(content: bytes, run: str | None, seq: int) -> bytes:
     start = len(_START) + _HEX
     end = content.find(BODY)
     if not content.startswith(_START) or end < 0:
-        raise CheckpointCorruptedError(run or "?", seq, "its file is cut short or not an entry")
+        raise _damaged(content, run, seq, "its file is cut short or not an entry")
     index = content[start + 3 : end]
     if (
         content[start : start + 3] != b'",\n'
         or content[len(_START) : start] != _check(index).encode()
     ):
-        raise CheckpointCorruptedError(run or "?", seq, "its file does not match its checksum")
+        raise _damaged(content, run, seq, "its file does not match its checksum")
     return index
 
 
