@@ -36,7 +36,7 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.copying import Progress, copy_run, join_thread, keep_aliases, unseen
-from holdfast.operations.verifying import verify
+from holdfast.operations.verifying import examine
 from holdfast.seams import new_id
 from holdfast.stores.memory import MemoryStore
 
@@ -214,7 +214,7 @@ def _scratch(core: Core, path: Path, run_id: str, lines: list[Numbered]) -> Jour
     )
     for name in (run_id, verdict_journal(run_id)):
         if store.last(name) is not None:
-            for problem in verify(Core(scratch, core.settings), name).problems:
+            for problem in examine(scratch, name).problems:
                 if (name, problem.seq) not in missing:
                     at = numbers.get((name, problem.seq), "?")
                     raise ValueError(f"{path}:{at}: it was changed: {problem}")

@@ -50,8 +50,11 @@ def verify(core: Core, run_id: str) -> Integrity:
     reported, not raised. That newer entries were cut off altogether can't be seen from what is
     left.
     """
-    check_id("run_id", run_id)
-    journals = core.journals
+    return examine(core.journals, check_id("run_id", run_id))
+
+
+def examine(journals: Journals, run_id: str) -> Integrity:
+    """As `verify`, for any journal."""
     counts: Counter[str] = Counter()
     problems: list[Problem] = []
     prover = Prover(journals.vouch)
