@@ -142,11 +142,12 @@ def takes_doubt_for_proof(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
-    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
+    def binding(branch: Sequence[CheckpointClaims], of: int) -> list[Requirement]:
         return [
-            Requirement(tuple(rule.BoundClaim(seq, c) for c in pack.evidence_list), pack.required)
+            Requirement(tuple(rule.BoundClaim(seq, *c) for c in pack.claims), pack.required)
             for seq, packs, before in branch
-            for pack in (*before, *packs)
+            for group in (*(group.packs for group in before), packs)
+            for pack in group
         ]
 
     patch.setattr(rule, "binding", binding)
@@ -155,8 +156,8 @@ def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
 def looks_at_the_newest_claims_only(patch: pytest.MonkeyPatch) -> None:
     real = rule.binding
 
-    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
-        return real(branch[-1:])
+    def binding(branch: Sequence[CheckpointClaims], of: int) -> list[Requirement]:
+        return real(branch[-1:], of)
 
     patch.setattr(rule, "binding", binding)
 
@@ -166,8 +167,8 @@ def forgets_the_claims_of_runs_within(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_a_fork_inherits(patch: pytest.MonkeyPatch) -> None:
-    real = rule._successive
-    patch.setattr(rule, "_successive", lambda branch: real([c._replace(before=()) for c in branch]))
+    real = rule.successive
+    patch.setattr(rule, "successive", lambda branch: real([c._replace(before=()) for c in branch]))
 
 
 def calls_what_is_unclaimed_verified(patch: pytest.MonkeyPatch) -> None:

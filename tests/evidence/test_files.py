@@ -456,8 +456,6 @@ def test_absence_and_presence_are_about_the_same_and_exclude_each_other() -> Non
     gone = claim("artifact_exists", path="a", type="absent")
     held = claim("file_sha256", path="./a", sha256=sha256(b""))
     assert gone.subject == held.subject
-    assert gone.is_absence
-    assert not held.is_absence
     with pytest.raises(hf.InvalidEvidenceError, match="never be satisfied"):
         EvidencePack([gone, held])
 
@@ -473,31 +471,65 @@ def test_what_is_not_so_can_not_be_told_from_another_directory(
     kind = "file_sha256" if "sha256" in made else "artifact_exists"
 
     def found(checker: EvidenceVerifier, base: Any) -> str:
-        return status(checker, Evidence(kind, "it", made, {"base": base}))
+        return status(checker, Evidence(kind, "it", made).noted(base=base))
 
     monkeypatch.chdir(root)
     here = EvidenceVerifier()
     assert found(here, str(root)) == found(EvidenceVerifier(root), str(root)) == FAILED
-    assert found(here, str(tmp_path)) == found(EvidenceVerifier(root), "/nowhere") == INCONCLUSIVE
-    for nonsense in (7, None, ["/"], {"x": 1}):
-        assert found(here, nonsense) == FAILED
-    absolute = Evidence(kind, "it", {**made, "path": str(root / made["path"])}, {"base": "/x"})
-    assert status(here, absolute) == FAILED
+    assert found(here, "/nowhere") == found(EvidenceVerifier(root), "/nowhere") == INCONCLUSIVE
+    absolute = Evidence(kind, "it", {**made, "path": str(root / made["path"])})
+    assert status(here, absolute.noted(base="/nowhere")) == FAILED
 
 
-def test_a_base_never_leads_anywhere(
+def test_a_claim_is_looked_up_where_it_was_made(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says where a claim was made, and is no way to be taken there."""
     monkeypatch.chdir(root)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "b").write_bytes(b"b")
-    for base in (tmp_path / "elsewhere", "/", "../elsewhere", "x" * 5000):
-        told = Evidence("file_sha256", "b", {"path": "b", "sha256": sha256(b"b")}, {"base": base})
-        assert status(EvidenceVerifier(), told) == INCONCLUSIVE
-        assert len(told.verification_error or "") <= 500
-        fine = Evidence("artifact_exists", "a", {"path": "a.txt"}, {"base": base})
-        assert status(EvidenceVerifier(), fine) == VERIFIED, "a directory may be moved"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b").write_bytes(b"b")
+    (elsewhere / "link").symlink_to(elsewhere / "b")
+    for path in ("b", "link"):
+        made = claim("file_sha256", path=path, sha256=sha256(b"b"))
+        assert status(EvidenceVerifier(), made) == FAILED, "it is not here"
+        made = made.noted(base=str(elsewhere))
+        assert status(EvidenceVerifier(), made) == VERIFIED
+        assert status(EvidenceVerifier(tmp_path), made) == VERIFIED
+        assert status(EvidenceVerifier(root), made) == INCONCLUSIVE, "not within its roots"
+    (elsewhere / "b").write_bytes(b"c")
+    assert status(EvidenceVerifier(), made) == FAILED
+
+
+def test_a_directory_may_be_moved(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    for base in ("/nowhere", str(tmp_path / "was"), "x" * 5000):
+        fine = claim("artifact_exists", path="a.txt").noted(base=base)
+        assert status(EvidenceVerifier(), fine) == VERIFIED
+        assert status(EvidenceVerifier(root), fine) == VERIFIED
+        gone = claim("artifact_exists", path="gone").noted(base=base)
+        assert status(EvidenceVerifier(), gone) == INCONCLUSIVE
+        assert len(gone.verification_error or "") <= 500
+
+
+def test_what_a_claim_says_of_its_directory_is_not_heard(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    for base in ("/nowhere", 7, None, ["/"], {"x": 1}):
+        told = Evidence("artifact_exists", "it", {"path": "gone"}, {"base": base})
+        assert status(EvidenceVerifier(), told) == FAILED
+
+
+def test_one_path_is_one_subject_however_it_is_spelled(tmp_path: Path) -> None:
+    def subject(path: str, base: Path | None = None) -> str:
+        made = claim("artifact_exists", path=path)
+        return made.noted(base=None if base is None else str(base)).subject
+
+    assert subject("a/b", tmp_path) == subject("./a//b/", tmp_path) == subject(f"{tmp_path}/a/b")
+    assert subject("b", tmp_path / "a") == subject("a/b", tmp_path)
+    assert subject("b", tmp_path / "a") != subject("b", tmp_path), "in another directory"
 
 
 def test_a_link_that_leads_out_is_refused_in_words_that_fit_the_policy(

@@ -105,10 +105,10 @@ def the_first_of_many_rows_is_taken(patch: pytest.MonkeyPatch) -> None:
 def evidence_names_the_database(patch: pytest.MonkeyPatch) -> None:
     sound = db_row._source
 
-    def source(fields: Any, metadata: dict[str, Any], policy: Any) -> Any:
-        if "db_path" in metadata:
-            return Place(metadata["db_path"], None, ())
-        return sound(fields, metadata, policy)
+    def source(fields: Any, evidence: Evidence, policy: Any) -> Any:
+        if "db_path" in evidence.metadata:
+            return Place(evidence.metadata["db_path"], None, ())
+        return sound(fields, evidence, policy)
 
     patch.setattr(db_row, "_source", source)
 
@@ -117,7 +117,7 @@ def paths_are_joined(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         file_sha256,
         "locate",
-        lambda path, policy: Place(str((policy.base_path or Path()) / path), None, ()),
+        lambda path, policy, base: Place(str((policy.base_path or Path()) / path), None, ()),
     )
 
 

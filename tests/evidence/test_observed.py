@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from holdfast.evidence import Context, Evidence, EvidencePack, EvidenceVerifier, Verdict, verified
-from holdfast.evidence.trust.records import evidence_meta
+from holdfast.evidence.trust.storing import evidence_meta
 
 from .support import VERIFIED, claim
 

@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.evidence import Evidence, EvidencePack, Verdict, VerificationStatus
+from holdfast.evidence.packs import AtCommit
 from holdfast.evidence.trust import rule
 from holdfast.evidence.trust.rule import (
     BoundClaim,
     CheckpointClaims,
+    Group,
+    Pack,
     Requirement,
     Standing,
     binding,
@@ -34,7 +37,14 @@ def pack(*subjects: str, version: int = 0, least: int | None = None) -> Evidence
 
 
 def branch(*packs: EvidencePack | None) -> list[CheckpointClaims]:
-    return [CheckpointClaims(seq, (given,) if given else ()) for seq, given in enumerate(packs)]
+    return [
+        CheckpointClaims(seq, (proved(given),) if given else ()) for seq, given in enumerate(packs)
+    ]
+
+
+def proved(given: EvidencePack) -> Pack:
+    """The pack, of which every claim was verified when it was saved."""
+    return Pack.of(given, AtCommit.SATISFIED)
 
 
 def judged(claims: Sequence[CheckpointClaims], world: dict[str, VerificationStatus]) -> Standing:
@@ -50,7 +60,7 @@ def verdict(asked: BoundClaim, world: dict[str, VerificationStatus]) -> Verdict:
 def asked(claims: Sequence[CheckpointClaims]) -> list[str]:
     return [
         f"{c.evidence.description}/{c.evidence.expected['version']}"
-        for d in binding(claims)
+        for d in binding(claims, claims[-1].seq)
         for c in d.claims
     ]
 
@@ -78,10 +88,10 @@ def test_nothing_claimed_is_not_verified() -> None:
 def test_checkpoints_without_claims_cost_next_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gone_over = 0
 
-    def counting(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
+    def counting(branch: Sequence[CheckpointClaims], of: int) -> list[Requirement]:
         nonlocal gone_over
         gone_over += len(branch)
-        return binding(branch)
+        return binding(branch, of)
 
     monkeypatch.setattr(rule, "binding", counting)
     claims = branch(*[None] * 500, pack("a"), *[None] * 500)
@@ -162,11 +172,12 @@ def holds_by_the_book(
 ) -> bool:
     """The rule as one says it, for each subject by itself."""
     made = [(seq, pack) for seq, packs, _ in claims for pack in packs]
-    newest = {c.subject: seq for seq, pack in made for c in pack.evidence_list}
+    newest = {c.evidence.subject: seq for seq, pack in made for c in pack.claims}
     for seq, pack in made:
         kept = [
-            newest[c.subject] > seq or verdict(BoundClaim(seq, c), world).status is VERIFIED
-            for c in pack.evidence_list
+            newest[c.evidence.subject] > seq
+            or verdict(BoundClaim(seq, c.evidence, c.facts), world).status is VERIFIED
+            for c in pack.claims
         ]
         if sum(kept) < pack.required:
             return False
@@ -217,9 +228,10 @@ def test_what_failed_is_not_asked_about_again_at_every_checkpoint_behind_it() ->
 
 
 def test_a_fork_answers_for_what_was_claimed_before_it() -> None:
-    inherited = (pack("a"), pack("a", "b", version=1))
+    groups = (pack("a"), pack("a", "b", version=1))
+    inherited = [Group(-1, (proved(group),)) for group in groups]
     claims = [
-        CheckpointClaims(0, (pack("b", version=2),), before=inherited),
+        CheckpointClaims(0, (proved(pack("b", version=2)),), before=inherited),
         *branch(None, pack("c"))[1:],
     ]
     assert asked(claims) == ["a/1", "b/2", "c/0"]
@@ -236,12 +248,12 @@ def artifact(path: str, kind: str, n: int) -> Evidence:
 
 
 def answers(newer: tuple[str, str], older: tuple[str, str]) -> bool:
-    """Whether a newer claim on a path settles what an older one said."""
+    """Whether a newer claim on a path settles what an older one said: nothing is in a file."""
     (path, kind), (before, was) = newer, older
     return (
         path == before
-        or (kind == "absent" and was != "absent" and before.startswith(f"{path}/"))
-        or (kind != "absent" and was == "absent" and path.startswith(f"{before}/"))
+        or (was != "absent" and before.startswith(f"{path}/"))
+        or (kind != "absent" and path.startswith(f"{before}/"))
     )
 
 
@@ -255,4 +267,5 @@ def test_what_is_gone_answers_for_what_was_in_it_and_the_other_way_round(
         for n, one in enumerate(said)
         if not any(answers(newer, one) for newer in said[n + 1 :])
     ]
-    assert [c.evidence.description for d in binding(claims) for c in d.claims] == expected
+    needed = binding(claims, len(claims) - 1)
+    assert [c.evidence.description for d in needed for c in d.claims] == expected

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
-from holdfast.codec.meta import SUBJECTS
+from holdfast.codec.meta import OBSERVED
 from holdfast.errors import InvalidEvidenceError
 from holdfast.evidence import (
     Evidence,
@@ -115,10 +115,9 @@ def test_a_later_claim_of_an_added_type_supersedes_an_earlier_one_also_in_a_fork
         assert not Checker(cp.core, EvidenceVerifier()).check(entry).holds
 
 
-@pytest.mark.parametrize("recorded", [None, [], [7, None], ["0" * 32], "x"])
-def test_recorded_subjects_never_switch_off_a_claim(mail: Path, recorded: Any) -> None:
-    """They are for forks alone; whether a checkpoint verifies is decided by the claims."""
-    pack = EvidencePack([at_most(mail, 0)]).to_dict() | {SUBJECTS: recorded}
+@pytest.mark.parametrize("recorded", [None, [], [7, None], {"subjects": ["0" * 32]}, "x"])
+def test_what_is_recorded_beside_a_claim_never_changes_it(mail: Path, recorded: Any) -> None:
+    pack = EvidencePack([at_most(mail, 0)]).to_dict() | {OBSERVED: recorded}
     assert EvidencePack.from_dict(pack) == EvidencePack([at_most(mail, 0)])
     assert EvidencePack.from_dict(pack).evidence_list[0].subject == f"custom:{mail}"
 

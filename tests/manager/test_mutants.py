@@ -10,7 +10,7 @@ import pytest
 import holdfast as hf
 from holdfast.codec.meta import dump_meta
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust import records, rule
+from holdfast.evidence.trust import records, rule, storing
 from holdfast.evidence.trust.checking import Checker, Found
 from holdfast.evidence.trust.rule import CheckpointClaims, Requirement, Standing
 from holdfast.evidence.verdicts import VerificationStatus, inconclusive
@@ -54,9 +54,9 @@ def looks_at_the_newest_only(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
-    def binding(branch: Sequence[CheckpointClaims]) -> list[Requirement]:
+    def binding(branch: Sequence[CheckpointClaims], of: int) -> list[Requirement]:
         return [
-            Requirement(tuple(rule.BoundClaim(seq, c) for c in pack.evidence_list), pack.required)
+            Requirement(tuple(rule.BoundClaim(seq, *c) for c in pack.claims), pack.required)
             for seq, packs, _ in branch
             for pack in packs
         ]
@@ -106,10 +106,11 @@ def shows_verdicts_on_anything(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_twice(patch: pytest.MonkeyPatch) -> None:
-    def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> Any:
+    def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None, _: Any) -> Any:
         encoding = core.journals.chain(begun.run, begun.seq, begun).encoding
-        meta = dump_meta(records.evidence_meta(pack))
-        return append(core, begun.run, Draft("checkpoint", "open", encoding, meta=meta))
+        meta = dump_meta(storing.evidence_meta(pack))
+        draft = Draft("checkpoint", "open", encoding, meta=meta)
+        return (yield from append(core, begun.run, draft)), False
 
     patch.setattr(task_steps, "commit", commit)
 

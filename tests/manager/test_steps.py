@@ -10,7 +10,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.evidence import Evidence, EvidencePack, Policy, file_evidence
-from holdfast.evidence.trust.records import MAX_EVIDENCE
+from holdfast.evidence.trust.storing import MAX_EVIDENCE
 from holdfast.manager import CheckpointManager, CheckpointType, TaskCheckpoint
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS

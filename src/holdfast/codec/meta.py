@@ -20,9 +20,9 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
-SUBJECTS: Final = "subjects"  # in such a pack: what each claim is about, hashed; proves nothing
 OBSERVED: Final = "observed"  # in such a pack: what holdfast itself saw; no claim can say it
-INHERITED: Final = "inherited"  # of a fork's first checkpoint: claims before it, oldest first
+INHERITED: Final = "inherited"  # of a fork's first checkpoint: the packs before it, by checkpoint
+CARRIED: Final = "carried"  # of a trim: packs of what it deleted, by the checkpoint they still bind
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
 WORKER: Final = "worker"  # the process that wrote the entry
@@ -116,6 +116,7 @@ class Meta:
     origin = Key(str, None)  # the checkpoint that a fork began with
     child = Key(str, None)
     inherited = Key(list, _NONE)
+    carried = Key(dict, _NO_FIELDS)
 
     # hidden journals and markers
     run = Key(str, "")  # of a thread's member, or of a `child`: the run that is meant

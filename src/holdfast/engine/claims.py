@@ -89,8 +89,8 @@ class Claiming:
         """
         from holdfast.evidence import Evidence
         from holdfast.evidence.checks import refuse_shared_exit_code
-        from holdfast.evidence.trust.records import evidence_meta
-        from holdfast.evidence.trust.rule import Newer
+        from holdfast.evidence.trust.rule import Claim, Replaced
+        from holdfast.evidence.trust.storing import evidence_meta
 
         args, kwargs = self.call or (task.args, task.kwargs)
 
@@ -106,8 +106,8 @@ class Claiming:
             for path in _paths([called(one) for one in self.removes])
         ]
         given, packs = _given([*(called(one) for one in (*self.evidence, *said)), *gone], verifier)
-        newer = Newer((*wrote, *given))
-        kept = [claim for claim in read if not newer.supersedes(claim)]
+        newer = Replaced(Claim(one, frozenset(one.facts)) for one in (*wrote, *given))
+        kept = [one for one in read if any(newer.left(0, [Claim(one, frozenset(one.facts))]))]
         every = _together((*kept, *wrote, *given), packs)
         refuse_shared_exit_code(claim for pack in every for claim in pack.evidence_list)
         for pack in every:
@@ -165,16 +165,17 @@ def _given(
 ) -> tuple[list[Evidence], list[EvidencePack]]:
     """Copies of the claims that must all verify, and of the packs, which say how many must."""
     from holdfast.evidence import Evidence, EvidencePack
-    from holdfast.evidence.world.bases import with_base
+    from holdfast.evidence.world.bases import base_of, with_base
 
+    base = base_of(verifier.policy)
     claims: dict[str, Evidence] = {}
     packs: list[EvidencePack] = []
     for part in (part for one in said for part in _several(one)):
         if isinstance(part, Evidence):  # verdicts are shown on a copy
-            claim = with_base(part.noted(), verifier.policy)
+            claim = with_base(part, base)
             claims[claim.digest] = claim
         elif isinstance(part, EvidencePack):
-            based = [with_base(claim.noted(), verifier.policy) for claim in part.evidence_list]
+            based = [with_base(claim, base) for claim in part.evidence_list]
             packs.append(replace(part, evidence_list=based))
         else:
             raise TypeError(f"evidence must be Evidence or an EvidencePack, not {part!r}")
@@ -213,8 +214,8 @@ def _paths(said: Iterable[Any]) -> list[str]:
 
 
 def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[Evidence]:
-    from holdfast.evidence import files_evidence
-    from holdfast.evidence.world.bases import with_base
+    from holdfast.evidence import files_evidence, verified
+    from holdfast.evidence.world.bases import base_of, with_base
 
     try:
         found = files_evidence(path, policy=verifier.policy)
@@ -223,4 +224,8 @@ def _files(path: str, verifier: EvidenceVerifier, step: str, how: str) -> list[E
         if any(sign in path for sign in "*?["):
             words += "; glob patterns are not expanded: pass a function that returns the files"
         raise FileNotFoundError(words) from error
-    return [with_base(claim, verifier.policy) for claim in found]
+    base = base_of(verifier.policy)
+    claims = [with_base(claim, base) for claim in found]
+    for claim in claims:  # it was just seen
+        claim.judge(verified()._replace(evidence=claim.digest))
+    return claims

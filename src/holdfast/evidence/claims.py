@@ -35,8 +35,8 @@ class Evidence:
     """
 
     __slots__ = (
-        "_expected", "_metadata", "_subject", "base", "description", "digest", "evidence_type",
-        "observed", "verdict",
+        "_expected", "_facts", "_metadata", "_subject", "base", "description", "digest",
+        "evidence_type", "observed", "verdict",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
@@ -48,6 +48,7 @@ class Evidence:
     _expected: bytes
     _metadata: bytes
     _subject: str | None
+    _facts: Mapping[str, object] | None
 
     def __init__(
         self,
@@ -69,6 +70,7 @@ class Evidence:
         claim = canonical(["holdfast evidence 1", name, description, self.expected, self.metadata])
         put("digest", hashlib.sha256(claim.encode()).hexdigest())
         put("_subject", None)
+        put("_facts", None)
         put("verdict", None)
         put("base", None)
         put("observed", None)
@@ -95,9 +97,10 @@ class Evidence:
 
     @property
     def subject(self) -> str:
-        """What the claim is about: a path, a row, a URL … A later claim on it supersedes this one.
+        """What the claim is about: a path, a row, a URL …
 
-        Claims on one subject in the same pack all count.
+        A later claim on it replaces the `facts` that both state. A path is absolute where `base`
+        is known.
         """
         if self._subject is None:
             object.__setattr__(self, "_subject", subject_of(self))
@@ -105,9 +108,15 @@ class Evidence:
         return self._subject
 
     @property
-    def is_absence(self) -> bool:
-        """Whether it claims that a path does not exist."""
-        return facts_of(self).get("kind") == "absent"
+    def facts(self) -> Mapping[str, object]:
+        """What it says of its subject, by name: of a file, its digest, its size, that it exists.
+
+        The value is what can be true in one way only; None where that does not matter.
+        """
+        if self._facts is None:
+            object.__setattr__(self, "_facts", facts_of(self))
+        assert self._facts is not None
+        return self._facts
 
     @property
     def verified(self) -> bool:

@@ -58,7 +58,7 @@ class Context:
         snapshot: Mapping[str, Any] | None = None,
         hashes: HashCache | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        admitted: dict[str, Any] | None = None,
+        admitted: dict[Any, Any] | None = None,
     ) -> None:
         self.policy = policy
         self.deadline = deadline  # by `clock.monotonic()`
@@ -77,11 +77,12 @@ class Context:
         """What `admit` makes of the claim under this policy, remembered by the verifier."""
         if self._admitted is None:
             return admit(evidence, self.policy)
-        claim: T | None = self._admitted.get(evidence.digest)
+        key = (evidence.digest, evidence.base)
+        claim: T | None = self._admitted.get(key)
         if claim is None:
             claim = admit(evidence, self.policy)
             if len(self._admitted) < _MAX_ADMITTED:
-                self._admitted[evidence.digest] = claim
+                self._admitted[key] = claim
         return claim
 
     def in_force(self, fact: str) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from holdfast.codec.meta import OBSERVED, SUBJECTS
+from holdfast.codec.meta import OBSERVED
 from holdfast.errors import InvalidEvidenceError
-from holdfast.evidence.checks import facts_of
 from holdfast.evidence.claims import Evidence, is_object_of
 from holdfast.evidence.verdicts import VerificationStatus
 
@@ -85,7 +84,7 @@ class EvidencePack:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> EvidencePack:
         """The pack that `to_dict` was called on, not yet checked. Raises `InvalidEvidenceError`."""
-        if not is_object_of(data, _KEYS, {OBSERVED, SUBJECTS}):
+        if not is_object_of(data, _KEYS, {OBSERVED}):
             raise InvalidEvidenceError(
                 "an evidence pack", f"is an object with {', '.join(sorted(_KEYS))}"
             )
@@ -130,12 +129,13 @@ class EvidencePack:
             if evidence.digest in seen:
                 return f"has the same claim twice: {evidence.description!r}"
             seen.add(evidence.digest)
-            for name, fact in facts_of(evidence).items() if self.require_all else ():
-                if facts.setdefault((evidence.subject, name), fact) != fact:
-                    return (
-                        f"can never be satisfied: it claims two different {name}s "
-                        f"of {evidence.subject}"
-                    )
+            for name, fact in evidence.facts.items() if self.require_all else ():
+                if fact is None or facts.setdefault((evidence.subject, name), fact) == fact:
+                    continue
+                return (
+                    f"can never be satisfied: it claims two different values of {name!r} "
+                    f"for {evidence.subject}"
+                )
         return None
 
 

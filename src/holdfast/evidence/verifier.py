@@ -6,9 +6,10 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -79,7 +80,8 @@ class EvidenceVerifier:
         self._metrics = metrics
         self._clock = clock
         self._checks: dict[str, Check] = {}
-        self._admitted: dict[str, Any] = {}
+        self._admitted: dict[Any, Any] = {}
+        self._admitted_under = policy
         self._counts: Counter[tuple[str, VerificationStatus]] = Counter()
         self._lock = threading.Lock()
 
@@ -131,12 +133,16 @@ class EvidenceVerifier:
         *,
         snapshot: Mapping[str, Any] | None = None,
         hashes: HashCache | None = None,
+        facts: Sequence[Collection[str] | None] | None = None,
     ) -> list[Verdict]:
         """Check every claim, show the verdicts on them, and return the verdicts in their order.
 
-        Every file is read, unless `hashes` are given to trust.
+        Every file is read, unless `hashes` are given to trust. `facts` names for each claim what
+        is left of it to check; None: all of it.
         """
         claims = list(evidence_list)
+        if self._admitted_under is not self.policy:  # it may be narrower now
+            self._admitted, self._admitted_under = {}, self.policy
         context = partial(
             Context,
             self.policy,
@@ -146,7 +152,10 @@ class EvidenceVerifier:
             admitted=self._admitted,
         )
         verdicts = judge_all(
-            [partial(self._judge, claim) for claim in claims],
+            [
+                partial(self._judge, claim, left)
+                for claim, left in zip(claims, facts or repeat(None), strict=False)
+            ],
             context,
             each=self.policy.check_seconds,
             total=self.policy.total_seconds,
@@ -174,9 +183,11 @@ class EvidenceVerifier:
             "success_rate": by_status["verified"] / total if total else 0.0,
         }
 
-    def _judge(self, evidence: Evidence, context: Context) -> Verdict:
+    def _judge(
+        self, evidence: Evidence, facts: Collection[str] | None, context: Context
+    ) -> Verdict:
         """Run the check, again if that may help and there is time. Never raises."""
-        context.observed, context.base = evidence.observed, evidence.base
+        context.observed, context.base, context.facts = evidence.observed, evidence.base, facts
         clock = self._clock
         start, pause = clock.monotonic(), self._backoff
         for attempt in range(1, self._attempts + 1):

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -15,11 +16,13 @@ from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
 from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
+from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
 from holdfast.evidence.trust.checking import Checker
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
+from holdfast.evidence.world.bases import base_of, with_base
 from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import all_runs, state_seq
@@ -142,10 +145,15 @@ class CheckpointManager:
         core = self._core()
         with reading.outages_named(str(step_id)):
             begun = task_steps.find(core, step_id)
-        self.verifier.refuse_unverifiable(evidence_pack)
-        entry = core.drive(task_steps.commit(core, begun, evidence_pack, checkpoint_id))
+        base = base_of(self.verifier.policy)
+        claims = [with_base(claim, base) for claim in evidence_pack.evidence_list]
+        pack = replace(evidence_pack, evidence_list=claims)
+        self.verifier.refuse_unverifiable(pack)
+        observe = partial(self._observe, core, begun)
+        entry, is_new = core.drive(task_steps.commit(core, begun, pack, checkpoint_id, observe))
         if self.auto_verify:
-            standing = self._checker(core).check_own(entry)
+            checker = self._checker(core)
+            standing = checker.committed(entry, pack) if is_new else checker.check_own(entry)
             if not standing.holds:
                 name = name_checkpoint(entry.run, entry.seq)
                 _log.warning("%s is committed, but %s", name, standing.reason)
@@ -310,6 +318,15 @@ class CheckpointManager:
 
     def _checker(self, core: Core) -> Checker:
         return Checker(core, self.verifier)
+
+    def _observe(self, core: Core, begun: Entry, pack: EvidencePack) -> None:
+        """Check the evidence of a step that is about to be committed."""
+        if not self.auto_verify:
+            return
+        snapshot = None
+        if any(map(needs_snapshot, pack.evidence_list)):
+            snapshot = core.journals.value(begun.run, begun.seq, begun)
+        self.verifier.check(pack.evidence_list, snapshot=snapshot)
 
     def _policy(self, policy: Policy) -> Policy:
         """The policy, with the manager's own SQLite file as the connection "default"."""

@@ -10,7 +10,8 @@ from typing import Any, Self
 from holdfast.checkpoint import Checkpoint, to_datetime
 from holdfast.codec import readable
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust.records import NOTHING, Findings, findings, pack_of
+from holdfast.evidence.trust.records import NOTHING, Findings, findings
+from holdfast.evidence.trust.storing import pack_of
 from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.kernel.core import Core
 from holdfast.model import checkpoint_id

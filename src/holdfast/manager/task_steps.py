@@ -7,7 +7,7 @@ before a begun step discards it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
@@ -23,7 +23,7 @@ from holdfast.errors import (
     StepNotFoundError,
 )
 from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust.records import evidence_meta, pack_digest, pack_of
+from holdfast.evidence.trust.storing import evidence_meta, pack_digest, pack_of
 from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.core import Core, Op
@@ -133,39 +133,50 @@ def find(core: Core, step_id: str) -> Entry:
     return entry
 
 
-def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> Op[Entry]:
+def commit(
+    core: Core,
+    begun: Entry,
+    pack: EvidencePack,
+    alias: str | None,
+    observe: Callable[[EvidencePack], object],
+) -> Op[tuple[Entry, bool]]:
     """Append the checkpoint of a begun step, once; the one that is there if it was committed.
 
-    Raises `StepConflictError` if that has other evidence or another alias, if the step was
+    Also returns whether it is a new one. `observe` is called with the pack before that is saved,
+    to check it. Raises `StepConflictError` if that has other evidence or another alias, if the step was
     abandoned or overtaken, if the task was rolled back to before it, and if the alias is taken.
     """
     step_id = checkpoint_id(begun.run, begun.seq)
-    facts = {**Meta(begun).fields, _BEGUN: begun.entry_id.hex(), **evidence_meta(pack)}
-    facts.pop(WORKER, None)
-    if alias is not None:
-        facts["alias"] = alias
-    draft = Draft(
-        Kind.CHECKPOINT.value,
-        Status.OPEN.value,
-        core.journals.chain(begun.run, begun.seq, begun).encoding,
-        type=begun.type,
-        meta=dump_meta(facts),
-    )
 
-    def decide(head: Entry | None) -> Draft:
+    def refuse() -> None:
         step = _BegunStep(core, begun)
         if step.commit is not None:
             raise _DoneError(step.commit)
         reason = step.why_not()
         if reason is not None:
             raise StepConflictError(step_id, reason)
+
+    def decide(head: Entry | None) -> Draft:
+        refuse()
         return draft
 
     try:
+        refuse()  # a step that can't be committed takes no name, and nothing is checked for it
+        observe(pack)
+        facts = {**Meta(begun).fields, _BEGUN: begun.entry_id.hex(), **evidence_meta(pack)}
+        facts.pop(WORKER, None)
         if alias is not None:
-            decide(None)  # a step that can't be committed takes no name
+            facts["alias"] = alias
+        draft = Draft(
+            Kind.CHECKPOINT.value,
+            Status.OPEN.value,
+            core.journals.chain(begun.run, begun.seq, begun).encoding,
+            type=begun.type,
+            meta=dump_meta(facts),
+        )
+        if alias is not None:
             yield from _name(core, alias, step_id)
-        return (yield from append_if(core, begun.run, decide))
+        return (yield from append_if(core, begun.run, decide)), True
     except _DoneError as already:
         done = CheckpointInfo(already.entry)
         committed = pack_of(done)
@@ -175,7 +186,7 @@ def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None) -> O
         if alias not in (None, done.meta.alias):
             reason = f"it was committed under another name, as {done.checkpoint_id}"
             raise StepConflictError(step_id, reason) from None
-        return already.entry
+        return already.entry, False
 
 
 def abandon(core: Core, begun: Entry) -> Op[None]:

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.codec.meta import INHERITED, OF_ONE_LIFE, SUBJECTS, Meta, dump_meta
+from holdfast.codec.meta import INHERITED, OF_ONE_LIFE, Meta, dump_meta
 from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -124,34 +124,17 @@ def copy_of(core: Core, entry: Entry) -> Draft:
 
 
 def _claimed_before(core: Core, entry: Entry) -> dict[str, Any]:
-    """The claims that bind a fork besides those of its own first checkpoint.
+    """The claims that bind a fork besides those of its own first checkpoint."""
+    from holdfast.evidence.trust.inheriting import inherited  # most forks need none of it
 
-    What a later claim supersedes is dropped, or every fork of a long run would carry all of it.
-    """
-    kept: list[Any] = []  # newest first
-    claimed: set[str] = set()
-    for found in core.journals.branch_of(entry):
-        meta = Meta(found)
-        own, before = meta.evidence, meta.inherited
-        for packs in (own, *([pack] for pack in reversed(before))):  # each supersedes the next
-            about = [_subjects_in(pack) for pack in packs]
-            if packs is not own or found.seq != entry.seq:
-                pairs = zip(reversed(packs), reversed(about), strict=True)
-                kept += [pack for pack, subjects in pairs if not subjects or subjects - claimed]
-            claimed.update(*about)
-    facts = {INHERITED: kept[::-1]} if kept else {}
+    found = inherited(core, entry)
+    facts = {INHERITED: found} if found else {}
     if len(dump_meta(facts)) > MAX_INHERITED:
         raise ValueError(
             f"what {entry.run}@{entry.seq} answers for takes more than {MAX_INHERITED:,} "
             "characters; fork an earlier checkpoint"
         )
     return facts
-
-
-def _subjects_in(pack: Any) -> set[str]:
-    """The recorded subjects of a pack's claims; empty if none were recorded."""
-    found = pack.get(SUBJECTS) if isinstance(pack, dict) else None
-    return {one for one in found if isinstance(one, str)} if isinstance(found, list) else set()
 
 
 def _copies(core: Core, run: str, trail: list[Entry], state: object) -> list[Draft]:

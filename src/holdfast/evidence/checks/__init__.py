@@ -4,10 +4,13 @@ To add a type, write a module with these functions and name it in `EvidenceType`
 
 - `admit(evidence, policy)` returns the claim parsed, or raises `InvalidEvidenceError` if it is
   malformed and `EvidencePolicyError` if the policy can never allow it. It reads only the claim.
-- `subject(evidence)` names what the claim is about. A later claim with the same subject
-  supersedes it. If it raises, the claim is about nothing but itself.
+- `subject(evidence)` names what the claim is about. If it raises, the claim is about nothing but
+  itself.
 - `check(evidence, context)` looks at the world and returns a verdict.
-- `facts(evidence)`, optional: what can be true of the subject in one way only, by name.
+- `facts(evidence)`, optional: what it says of the subject, by name, each with a value that can be
+  true in one way only, or None. A later claim on the subject replaces the facts of the same names
+  and no others; `context.in_force(name)` says what is left to check. Without it, a claim states
+  one fact, named by its type.
 - `needs_snapshot(evidence)`, optional: whether `check` reads `context.snapshot`.
 
 A program registers types of its own, each a module or an object with the same functions.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -92,10 +96,14 @@ def subject_of(evidence: Evidence) -> str:
 
 
 def facts_of(evidence: Evidence) -> Mapping[str, object]:
-    """What the claim says of its subject that can be true in one way only, by name."""
-    facts = getattr(type_named(str(evidence.evidence_type)), "facts", None)
-    found: Mapping[str, object] = {} if facts is None else facts(evidence)
-    return found
+    """What the claim says of its subject, by name. A malformed claim states one fact."""
+    name = str(evidence.evidence_type)
+    facts = getattr(type_named(name), "facts", None)
+    found: Any = None
+    if facts is not None:
+        with suppress(Exception):  # what users' types raise may be anything
+            found = dict(facts(evidence))
+    return found or {name: None}
 
 
 def needs_snapshot(evidence: Evidence) -> bool:

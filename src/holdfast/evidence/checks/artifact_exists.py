@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
-from holdfast.evidence.world.bases import from_its_base
+from holdfast.evidence.world.bases import where_claimed
 from holdfast.evidence.world.paths import Place, locate, look, look_at_name
 
 _TYPES: Final = ("file", "directory", "link", "any", "absent")
@@ -38,26 +38,36 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedArtifact:
     target = fields.optional("target", str, None)
     if (kind == "link") != (target is not None):
         raise fields.refuse("a link, and nothing else, has a target")
-    return ExpectedArtifact(locate(fields.required("path", str), policy), kind, target)
+    return ExpectedArtifact(
+        locate(fields.required("path", str), policy, evidence.base), kind, target
+    )
 
 
 def subject(evidence: Evidence) -> str:
     """The path."""
-    return path_subject(evidence.expected["path"])
+    return path_subject(evidence.expected["path"], evidence.base)
 
 
 def facts(evidence: Evidence) -> dict[str, object]:
-    """What kind of thing the path leads to, if the claim says so; of a link, its text."""
+    """Whether something exists, and what kind of thing; of a link, its text.
+
+    What is no file has no bytes, so that settles earlier claims on them.
+    """
     kind = evidence.expected.get("type", "any")
+    no_bytes: dict[str, object] = {"digest": None, "size": None}
     if kind == "link":
         return {"target": evidence.expected.get("target")}
-    return {} if kind == "any" else {"kind": kind}
+    if kind == "absent":
+        return {"exists": False, "kind": None, "target": None, **no_bytes}
+    if kind == "directory":
+        return {"exists": True, "kind": kind, **no_bytes}
+    return {"exists": True} if kind == "any" else {"exists": True, "kind": kind}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if nothing is there, or something else; INCONCLUSIVE if it may not be read."""
     claim = context.admit(evidence, admit)
-    return from_its_base(_found(claim, context.policy), evidence, claim.place)
+    return where_claimed(_found(claim, context.policy), claim.place)
 
 
 def _found(claim: ExpectedArtifact, policy: Policy) -> Verdict:

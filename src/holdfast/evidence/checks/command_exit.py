@@ -42,6 +42,11 @@ def needs_snapshot(evidence: Evidence) -> bool:
     return evidence.observed is None
 
 
+def facts(evidence: Evidence) -> dict[str, object]:
+    """How it ended."""
+    return {"exit_code": evidence.expected["exit_code"]}
+
+
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if another code was recorded, or the command did not end; INCONCLUSIVE if none was."""
     claimed = admit(evidence, context.policy)

@@ -42,6 +42,12 @@ def subject(evidence: Evidence) -> str:
     return f"container:{evidence.expected['container'].lstrip('/')}"
 
 
+def facts(evidence: Evidence) -> dict[str, object]:
+    """That it runs, and each thing claimed of it."""
+    claimed = {name: value for name, value in evidence.expected.items() if name != "container"}
+    return {"running": True, **claimed}
+
+
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if there is none, or it does not run as claimed; INCONCLUSIVE if Docker can't say."""
     name = admit(evidence, context.policy)
@@ -63,7 +69,9 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         return inconclusive(f"Docker could not be asked: {why}", transient=True)
     except TooLargeError:
         return inconclusive("Docker's answer is too long")
-    return _compare(evidence.expected, answer)
+    expected = evidence.expected
+    left = {k: v for k, v in expected.items() if k == "container" or context.in_force(k)}
+    return _compare(left, answer)
 
 
 def _compare(expected: dict[str, Any], answer: Any) -> Verdict:

@@ -29,6 +29,7 @@ from holdfast.evidence import (
 )
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.claims import canonical
+from holdfast.evidence.world.bases import where_claimed
 from holdfast.evidence.world.cells import same_cell
 from holdfast.evidence.world.databases import Dialect, columns_of, connected, described, run
 from holdfast.evidence.world.paths import Place, locate, look, real_path
@@ -68,7 +69,7 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedRow:
         if type(value) not in _SCALARS:
             raise fields.refuse(f"{name}: {type(value).__name__} can't be compared in SQL")
     table, schema = fields.required("table", str), fields.optional("schema", str, None)
-    return ExpectedRow(_source(fields, evidence.metadata, policy), table, schema, where, values)
+    return ExpectedRow(_source(fields, evidence, policy), table, schema, where, values)
 
 
 def subject(evidence: Evidence) -> str:
@@ -76,14 +77,22 @@ def subject(evidence: Evidence) -> str:
     expected, metadata = evidence.expected, evidence.metadata
     database = metadata.get("connection", "default")
     if "db_path" in metadata:
-        database = path_subject(metadata["db_path"])
+        database = path_subject(metadata["db_path"], evidence.base)
     row = [database, expected.get("schema"), expected["table"], expected["where"]]
     return f"row:{canonical(row)}"
+
+
+def facts(evidence: Evidence) -> dict[str, object]:
+    """That there is one such row, and each value."""
+    values = evidence.expected.get("values", {})
+    return {"row": True, **{_fact(name): canonical(value) for name, value in values.items()}}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if there is no such row, several, or other values; INCONCLUSIVE if the database can't answer."""
     claim = admit(evidence, context.policy)
+    values = {name: v for name, v in claim.values.items() if context.in_force(_fact(name))}
+    claim = claim._replace(values=values)
     try:
         if isinstance(claim.source, Place):
             return _check_file(claim, claim.source, context)
@@ -102,6 +111,10 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         return error(why)
 
 
+def _fact(column: str) -> str:
+    return f"column {column}"
+
+
 def _check_file(claim: ExpectedRow, place: Place, context: Context) -> Verdict:
     """SQLite opens by name, so look before and after that it is the file inside the roots."""
     try:
@@ -111,17 +124,18 @@ def _check_file(claim: ExpectedRow, place: Place, context: Context) -> Verdict:
             verdict = _compare(claim, connection, dialect)
         after = look(place, context.policy)
     except (FileNotFoundError, NotADirectoryError):
-        return failed(f"there is no database {place.path}")
+        return where_claimed(failed(f"there is no database {place.path}"), place)
     if (before.st_dev, before.st_ino) != (after.st_dev, after.st_ino):
         return inconclusive(f"{place.path} was replaced while it was read", transient=True)
     return verdict
 
 
-def _source(fields: Fields, metadata: dict[str, Any], policy: Policy) -> str | Place:
+def _source(fields: Fields, evidence: Evidence, policy: Policy) -> str | Place:
+    metadata = evidence.metadata
     if "db_path" in metadata:
         if "connection" in metadata:
             raise fields.refuse("connection and db_path can't be given together")
-        place = locate(metadata["db_path"], policy)
+        place = locate(metadata["db_path"], policy, evidence.base)
         if place.root is None:
             raise EvidencePolicyError(
                 place.path,

@@ -55,9 +55,13 @@ class Fields:
         return InvalidEvidenceError(self._name, reason)
 
 
-def path_subject(path: str) -> str:
-    """What a claim on a path is about, however the path is spelled. Raises for anything else."""
+def path_subject(path: str, base: str | None) -> str:
+    """What a claim on a path is about, however the path is spelled. Raises for anything else.
+
+    A relative path starts in `base`, if that is known.
+    """
     if not path:
         raise ValueError("no path")
+    path = posixpath.join(base or "", path)
     # "//x" is "/x" on every system we run on, but POSIX lets normpath keep it.
     return f"path:{posixpath.normpath(re.sub('^//+', '/', path))}"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from holdfast.errors import EvidencePolicyError
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
-from holdfast.evidence.world.bases import from_its_base
+from holdfast.evidence.world.bases import where_claimed
 from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of, too_large
 from holdfast.evidence.world.paths import Place, locate, look, open_file
 
@@ -37,23 +37,24 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedFile:
     if size is not None and size > policy.max_file_bytes:
         raise EvidencePolicyError(fields.required("path", str), too_large(size, policy))
     digest = fields.sha256("sha256")
-    return ExpectedFile(locate(fields.required("path", str), policy), digest, size)
+    return ExpectedFile(locate(fields.required("path", str), policy, evidence.base), digest, size)
 
 
 def subject(evidence: Evidence) -> str:
     """The path."""
-    return path_subject(evidence.expected["path"])
+    return path_subject(evidence.expected["path"], evidence.base)
 
 
 def facts(evidence: Evidence) -> dict[str, object]:
-    """The digest; and there is a file."""
-    return {"digest": str(evidence.expected.get("sha256")).lower(), "kind": "file"}
+    """The digest, which settles the size; and there is a file."""
+    digest, size = str(evidence.expected["sha256"]).lower(), evidence.expected.get("size")
+    return {"exists": True, "kind": "file", "digest": digest, "size": size}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED for other bytes or no file; INCONCLUSIVE if it changes, is too large or not ours."""
     claim = context.admit(evidence, admit)
-    return from_its_base(_found(claim, context), evidence, claim.place)
+    return where_claimed(_found(claim, context), claim.place)
 
 
 def _found(claim: ExpectedFile, context: Context) -> Verdict:

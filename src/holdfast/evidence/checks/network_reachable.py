@@ -30,6 +30,11 @@ def subject(evidence: Evidence) -> str:
     return f"host:{expected['host'].rstrip('.').lower()}:{int(expected['port'])}"
 
 
+def facts(evidence: Evidence) -> dict[str, object]:
+    """That it answers."""
+    return {"reachable": True}
+
+
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if it refuses or does not answer; INCONCLUSIVE if the name could not be resolved now."""
     host, port = admit(evidence, context.policy)

@@ -50,6 +50,11 @@ def subject(evidence: Evidence) -> str:
     return f"process:{int(evidence.expected['pid'])}"
 
 
+def facts(evidence: Evidence) -> dict[str, object]:
+    """Which process has the number."""
+    return {"process": evidence.expected["start_time"]}
+
+
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if it has ended, another has its number, or it is another program now.
 

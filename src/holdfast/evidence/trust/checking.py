@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.errors import VerificationError
 from holdfast.evidence.checks import needs_snapshot
-from holdfast.evidence.trust import records, rule
+from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.trust import records, rule, storing
 from holdfast.evidence.trust.gathering import Gathering, Place
 from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
@@ -47,13 +48,21 @@ class Checker:
         return self._check_first(self._core.journals.branch_of(entry))
 
     def check_own(self, entry: Entry) -> Standing:
-        """Check the claims of one checkpoint alone, as when it has just been committed."""
-        return self._check_first([entry])
+        """Check the claims of one checkpoint alone."""
+        return self._check_first([entry], own=True)
+
+    def committed(self, entry: Entry, pack: EvidencePack) -> Standing:
+        """Record the verdicts on the claims of a checkpoint that has just been committed."""
+        verdicts = {c.digest: c.verdict for c in pack.evidence_list if c.verdict is not None}
+        look = _Look(self._core, self._verifier, [entry], verdicts)
+        standing = next(rule.standings(look.claims(own=True), look))
+        self._record(look, [standing])
+        return standing
 
     def check_step(self, entry: Entry) -> Standing:
         """Check what a step claimed itself, without its child run's claims. Records nothing."""
         look = _Look(self._core, self._verifier, [entry])
-        return next(rule.standings([records.claims_of(CheckpointInfo(entry))], look))
+        return next(rule.standings([storing.claims_of(CheckpointInfo(entry))], look))
 
     def newest(
         self,
@@ -98,9 +107,9 @@ class Checker:
             raise undecided
         return Found(found, rejected)
 
-    def _check_first(self, branch: Iterable[Entry]) -> Standing:
+    def _check_first(self, branch: Iterable[Entry], *, own: bool = False) -> Standing:
         look = _Look(self._core, self._verifier, branch)
-        standing = next(rule.standings(look.claims(), look))
+        standing = next(rule.standings(look.claims(own=own), look))
         self._record(look, [standing])
         return standing
 
@@ -117,24 +126,39 @@ class Checker:
 
 
 class _Look:
-    """One look at the claims of a branch, given newest first: called with claims, gives verdicts."""
+    """One look at the claims of a branch, given newest first: called with claims, gives verdicts.
+
+    `known` has the verdicts of a moment ago, by the claims' digests.
+    """
 
     def __init__(
-        self, core: Core, verifier: EvidenceVerifier | None, branch: Iterable[Entry]
+        self,
+        core: Core,
+        verifier: EvidenceVerifier | None,
+        branch: Iterable[Entry],
+        known: Mapping[str, Verdict] | None = None,
     ) -> None:
         self._core = core
         self._verifier = verifier
+        self._known = known
         self._gathering = Gathering(core, needed=verifier is not None)
         # Oldest first, without the states: all of them at once may take a lot of memory.
         self.branch = [entry._replace(body=b"") for entry in branch][::-1]
         self.checked: list[tuple[BoundClaim, Verdict]] = []
 
-    def claims(self) -> list[rule.CheckpointClaims]:
-        """What was claimed with each checkpoint, oldest first."""
-        return [self._gathering.claims(entry) for entry in self.branch]
+    def claims(self, *, own: bool = False) -> list[rule.CheckpointClaims]:
+        """What was claimed with each checkpoint, oldest first; `own`: without what it inherits."""
+        if own:
+            return [self._gathering.own(entry) for entry in self.branch]
+        return self._gathering.branch(reversed(self.branch))
 
     def __call__(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
-        verdicts = self._recall(claims) if self._verifier is None else self._ask(claims)
+        if self._known is not None:
+            verdicts = [self._known[claim.evidence.digest] for claim in claims]
+            for claim, verdict in zip(claims, verdicts, strict=True):
+                claim.evidence.judge(verdict)
+        else:
+            verdicts = self._recall(claims) if self._verifier is None else self._ask(claims)
         self.checked += zip(claims, verdicts, strict=True)
         return verdicts
 
@@ -145,10 +169,14 @@ class _Look:
         for claim in claims:
             place = self._gathering.made_at(self.branch[0].run, claim)
             groups.setdefault(place if needs_snapshot(claim.evidence) else None, []).append(claim)
-        found: dict[tuple[int, str], Verdict] = {}
+        found: dict[tuple[int, str, frozenset[str]], Verdict] = {}
         for where, group in groups.items():
             snapshot = None if where is None else self._snapshot(*where)
-            given = self._verifier.check([c.evidence for c in group], snapshot=snapshot)
+            given = self._verifier.check(
+                [c.evidence for c in group],
+                snapshot=snapshot,
+                facts=[None if c.is_whole else c.facts for c in group],
+            )
             found.update(zip((claim.key for claim in group), given, strict=True))
         return [found[claim.key] for claim in claims]
 
@@ -161,12 +189,12 @@ class _Look:
         """The last recorded verdicts. A claim that was never found false counts as verified."""
         concerned: dict[int, set[str]] = {}
         for claim in claims:
-            concerned.setdefault(claim.seq, set()).add(claim.evidence.digest)
+            concerned.setdefault(claim.seq, set()).add(claim.name)
         asked = [(entry, concerned[entry.seq]) for entry in self.branch if entry.seq in concerned]
         known = records.findings(self._core, self.branch[0].run, asked)
         found = []
         for claim in claims:
-            verdict = known[claim.seq].verdicts.get(claim.evidence.digest)
+            verdict = known[claim.seq].verdicts.get(claim.name)
             if verdict is None or verdict.status is not VerificationStatus.FAILED:
                 verdict = verified()._replace(evidence=claim.evidence.digest)
             claim.evidence.judge(verdict)

@@ -8,9 +8,16 @@ from typing import Final
 from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec.meta import may_claim
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError, VerificationError
-from holdfast.evidence.packs import EvidencePack
-from holdfast.evidence.trust import records, rule
-from holdfast.evidence.trust.rule import BoundClaim, CheckpointClaims, Requirement
+from holdfast.evidence.trust import rule, storing
+from holdfast.evidence.trust.carrying import carried_claims
+from holdfast.evidence.trust.rule import (
+    BoundClaim,
+    CheckpointClaims,
+    Claim,
+    Group,
+    Pack,
+    Requirement,
+)
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Status, check_id, checkpoint_id
 
@@ -32,20 +39,58 @@ class Gathering:
         self._needed = needed
         self._found: dict[str, list[Requirement]] = {}  # by child run
         self._under_way: list[str] = []
+        self._carried: dict[str, dict[int, list[Group]]] = {}  # by run
         self._origins: dict[tuple[str, int, str], Place] = {}
 
-    def claims(self, entry: Entry) -> CheckpointClaims:
+    def branch(self, entries: Iterable[Entry]) -> list[CheckpointClaims]:
+        """What was claimed with each checkpoint of a branch, which is newest first; oldest first.
+
+        Where checkpoints were deleted in between, the next one inherits what is left of theirs.
+        """
+        found: list[CheckpointClaims] = []
+        after: Entry | None = None
+        for entry in entries:
+            if after is not None and after.parent != entry.seq:
+                found[-1] = self._with_carried(after, found[-1])
+            found.append(self._claims(entry))
+            after = entry
+        if after is not None and after.parent is not None:
+            found[-1] = self._with_carried(after, found[-1])
+        return found[::-1]
+
+    def own(self, entry: Entry) -> CheckpointClaims:
+        """What was claimed with one checkpoint, without what it inherits."""
+        return self._claims(entry)._replace(before=())
+
+    def of(self, core: Core, entry: Entry) -> CheckpointClaims:
+        """What was claimed with one checkpoint, and what it inherits."""
+        checked = core.journals.entry(entry.run, entry.seq) if may_claim(entry.meta) else entry
+        if checked is None:
+            raise CheckpointCorruptedError(entry.run, entry.seq, "it was deleted meanwhile")
+        return self._with_carried(entry, self._claims(checked))
+
+    def _with_carried(self, entry: Entry, claims: CheckpointClaims) -> CheckpointClaims:
+        """The claims of a checkpoint with those of the deleted ones before it."""
+        if entry.run not in self._carried:
+            self._carried[entry.run] = carried_claims(
+                self._core, entry.run, lambda pack: storing.recorded(pack)[1]
+            )
+        more = self._carried[entry.run].get(entry.seq, ())
+        return claims._replace(before=(*claims.before, *more)) if more else claims
+
+    def _claims(self, entry: Entry) -> CheckpointClaims:
         """The claims that a checkpoint adds to its branch. Raises `CheckpointCorruptedError`."""
         if not may_claim(entry.meta):
             return CheckpointClaims(entry.seq)
         info = CheckpointInfo(entry)
-        claims = records.claims_of(info)
+        claims = storing.claims_of(info)
         child = info.meta.child
         if child is None:
             return claims
         packs = list(claims.packs)
         for requirement in self._binding_in(entry, child):
-            packs.append(_pack(requirement))
+            left = [Claim(c.evidence, c.facts, c.replaces) for c in requirement.claims]
+            packs.append(Pack(tuple(left), requirement.required))
             for claim in requirement.claims:
                 key = (entry.run, entry.seq, claim.evidence.digest)
                 self._origins[key] = self.made_at(child, claim)
@@ -53,7 +98,7 @@ class Gathering:
 
     def made_at(self, run: str, claim: BoundClaim) -> Place:
         """The checkpoint that a claim of this run was made with, perhaps in a child run."""
-        return self._origins.get((run, *claim.key), (run, claim.seq))
+        return self._origins.get((run, claim.seq, claim.evidence.digest), (run, claim.seq))
 
     def _binding_in(self, entry: Entry, run: str) -> list[Requirement]:
         """What binds the newest checkpoint of a step's child run."""
@@ -62,7 +107,8 @@ class Gathering:
                 reason = f"its child runs never end: {run!r} is one of them"
                 raise CheckpointCorruptedError(entry.run, entry.seq, reason)
             self._under_way.append(run)
-            self._found[run] = rule.binding([*map(self.claims, self._branch(entry, run))][::-1])
+            branch = self.branch(self._branch(entry, run))
+            self._found[run] = rule.binding(branch, branch[-1].seq) if branch else []
             self._under_way.pop()
         return self._found[run]
 
@@ -82,10 +128,3 @@ class Gathering:
                 'trust="stored" or "skip" if its work is still there, or go back to before it',
             )
         return ()
-
-
-def _pack(requirement: Requirement) -> EvidencePack:
-    claims = [claim.evidence for claim in requirement.claims]
-    if requirement.required == len(claims):
-        return EvidencePack(claims)
-    return EvidencePack(claims, False, True, requirement.required)

@@ -11,33 +11,28 @@ from holdfast.evidence.policy import Policy
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, inconclusive
 from holdfast.evidence.world.paths import Place
 
-BASE: Final = "base"
-"""In a claim's metadata: where it was made. It is compared and shown, never opened."""
-
 _LONGEST: Final = 200
 
 
-def with_base(claim: Evidence, policy: Policy) -> Evidence:
-    """The claim, naming the directory that its relative path starts in, if no policy says so."""
-    if policy.directories or not claim.subject.startswith("path:") or BASE in claim.metadata:
-        return claim
-    if claim.expected["path"].startswith("/"):
-        return claim
-    metadata = {**claim.metadata, BASE: str(Path.cwd())}
-    return Evidence(claim.evidence_type, claim.description, claim.expected, metadata)
+def base_of(policy: Policy) -> str | None:
+    """Where relative paths start now; None in a working directory that was deleted."""
+    try:
+        return os.path.realpath(policy.directories[0] if policy.directories else Path.cwd())
+    except FileNotFoundError:
+        return None
 
 
-def from_its_base(verdict: Verdict, evidence: Evidence, place: Place) -> Verdict:
-    """The verdict; INCONCLUSIVE instead of FAILED if this is not where the claim was made."""
-    if verdict.status is not VerificationStatus.FAILED or place.root is None:
+def with_base(claim: Evidence, base: str | None) -> Evidence:
+    """The claim, not yet checked, noting where its relative path starts, unless it does so already."""
+    return claim.noted(base=claim.base or base)
+
+
+def where_claimed(verdict: Verdict, place: Place) -> Verdict:
+    """The verdict; INCONCLUSIVE instead of FAILED if it was not looked up where it was claimed."""
+    if verdict.status is not VerificationStatus.FAILED or place.claimed_in is None:
         return verdict
-    base = evidence.metadata.get(BASE)
-    if not isinstance(base, str) or place.path.startswith("/"):
-        return verdict
-    here = os.path.abspath(place.root)  # noqa: PTH100 - Path.absolute keeps ".."
-    if base in (here, os.path.realpath(here)):
-        return verdict
+    here = os.path.abspath(place.root or ".")  # noqa: PTH100 - Path.absolute keeps ".."
     return inconclusive(
-        f"{place.path} was claimed in {base[:_LONGEST]}, and this is {here}: run it there, or give "
-        "the verifier a base_path"
+        f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}, and it is not in {here}: give "
+        "the verifier the base_path that it is in now, or roots that it was claimed in"
     )

@@ -35,12 +35,14 @@ class Place(NamedTuple):
     path: str  # as it was claimed
     root: str | None  # None: an absolute path that is the program's own word
     parts: tuple[str, ...]
+    claimed_in: str | None = None  # where a relative path was claimed, if it is not looked up there
 
 
-def locate(path: object, policy: Policy) -> Place:
+def locate(path: object, policy: Policy, base: str | None = None) -> Place:
     """Where the path leads by its text.
 
-    Raises `InvalidEvidenceError` if it is not a path, `EvidencePolicyError` if it is not allowed.
+    A relative one starts in `base`, where it was claimed, if the policy allows that; else in the
+    policy's first root, or in the working directory. Raises `InvalidEvidenceError` if it is not a path, `EvidencePolicyError` if it is not allowed.
     """
     if not isinstance(path, str) or not path or "\0" in path or len(path) > MAX_PATH:
         raise InvalidEvidenceError("path", f"{str(path)[:80]!r} is not a path")
@@ -48,10 +50,8 @@ def locate(path: object, policy: Policy) -> Place:
     if ".." in parts:
         raise EvidencePolicyError(path, "'..' is refused; give the path without it")
     if not path.startswith("/"):
-        if policy.directories:
-            return Place(path, str(policy.directories[0]), parts)
-        if policy.own_word:
-            return Place(path, ".", parts)
+        if policy.directories or policy.own_word:
+            return _in_base(path, parts, policy, base)
     elif not policy.directories and policy.own_word:
         return Place(path, None, parts)
     elif policy.directories:
@@ -59,6 +59,18 @@ def locate(path: object, policy: Policy) -> Place:
         if inside is not None:
             return Place(path, *inside)
     raise EvidencePolicyError(path, "it is in none of the roots; Policy(roots=[...]) allows it")
+
+
+def _in_base(path: str, parts: tuple[str, ...], policy: Policy, base: str | None) -> Place:
+    here = Place(path, str(policy.directories[0]) if policy.directories else ".", parts)
+    if base is None:
+        return here
+    if policy.directories:
+        inside = _inside((*Path(base).parts[1:], *parts), policy)
+        return here._replace(claimed_in=base) if inside is None else Place(path, *inside)
+    if os.path.isdir(base):  # noqa: PTH112 - text
+        return Place(path, base, parts)
+    return here._replace(claimed_in=base)
 
 
 def look(place: Place, policy: Policy) -> os.stat_result:
@@ -133,10 +145,12 @@ def real_path(place: Place, policy: Policy) -> str:
     return real
 
 
-def _inside(parts: tuple[str, ...], policy: Policy) -> tuple[str, tuple[str, ...]] | None:
+def _inside(
+    parts: tuple[str, ...], policy: Policy, usual: str = "."
+) -> tuple[str, tuple[str, ...]] | None:
     """The root that this absolute path is in, and the way from there."""
     for resolve in (False, True):
-        for root in policy.directories or (Path.cwd(),):
+        for root in policy.directories or (Path(os.path.abspath(usual)),):  # noqa: PTH100 - text
             way = (Path(os.path.realpath(root)) if resolve else root).parts[1:]
             if parts[: len(way)] == way:
                 return str(root), parts[len(way) :]
@@ -175,7 +189,7 @@ def _walk(
             links += 1
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), place.path)
-            _follow(name, stack, todo, place.path, policy)
+            _follow(name, stack, todo, place, policy)
         directory = stack.pop()
         return directory, ".", os.fstat(directory)
     finally:
@@ -183,19 +197,19 @@ def _walk(
             os.close(descriptor)
 
 
-def _follow(name: str, stack: list[int], todo: deque[str], path: str, policy: Policy) -> None:
+def _follow(name: str, stack: list[int], todo: deque[str], place: Place, policy: Policy) -> None:
     """Put the target of a link before the rest of the way."""
     try:
         target = os.readlink(name, dir_fd=stack[-1])
     except OSError as error:
         if error.errno == errno.EINVAL:  # no link, so it was no directory either
-            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", place.path) from None
         raise
     parts = tuple(part for part in target.split("/") if part and part != ".")
     if target.startswith("/"):
-        inside = _inside(parts, policy)
+        inside = _inside(parts, policy, place.root or ".")
         if inside is None:
-            raise _leads_out(path, policy)
+            raise _leads_out(place.path, policy)
         root, parts = inside
         fresh = os.open(root, _ROOT)
         while stack:
