@@ -611,17 +611,18 @@ def test_a_run_of_an_older_version_is_checked_as_well(store: hf.Store, desk: Des
     assert desk.take() == ["b", "c", "d"]
 
 
-def test_what_retention_left_is_what_is_checked(store: hf.Store, desk: Desk) -> None:
-    """Claims go with their checkpoints. What fails then leads back to the very beginning."""
+def test_a_pruned_run_never_continues_from_a_file_that_was_tampered_with(
+    store: hf.Store, desk: Desk
+) -> None:
+    """The checkpoint that claimed it is gone: the run goes back to the very beginning."""
     app = line(desk).compile()
     run(app.run(State(), store=store, run_id="r"))
     desk.take()
     with hf.SyncCheckpointer(store) as cp:
         cp.prune("r", keep_latest=1)
-    (desk / "a").unlink()
     with pytest.raises(hf.RunFinishedError):
         by_resume(app, store)
-    (desk / "c").unlink()
+    (desk / "a").write_text("tampered")
     assert by_resume(app, store) == State(3, ["a", "b", "c"])
     assert desk.take() == ["a", "b", "c"]
 

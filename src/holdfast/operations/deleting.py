@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import Final
+from typing import Any, Final
 
 from holdfast.checkpoint import to_micros
-from holdfast.codec.meta import Meta, Seqs, dump_meta
+from holdfast.codec.meta import CARRIED, Meta, Seqs, dump_meta, may_claim
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -247,6 +247,7 @@ def drop(
         listed: dict[str, object] = {"dropped": str(Seqs.of(gone | begun))}
         if bodies:
             listed["rewritten"] = {str(seq): proof.hex() for seq, (_, proof) in bodies.items()}
+        listed |= _left_claims(core, found, gone)
         marker = core.journals.place(tip, draft._replace(meta=dump_meta(listed)))
         changes: dict[int, bytes | None] = {seq: body for seq, (body, _) in bodies.items()}
         done = core.journals.store.trim(marker, changes | dict.fromkeys(gone | begun))
@@ -254,6 +255,16 @@ def drop(
         return len(gone) if done else None
 
     return until_done(core, run, attempt)
+
+
+def _left_claims(core: Core, found: list[Entry], gone: Collection[int]) -> dict[str, Any]:
+    """For the marker: what later checkpoints still need of the claims of those that go."""
+    claimed = (may_claim(entry.meta) for entry in found if entry.seq in gone)
+    if not any(claimed) and not any(CARRIED in entry.meta for entry in found):
+        return {}
+    from holdfast.evidence.trust.inheriting import carried  # most runs claim nothing
+
+    return carried(core, found, gone)
 
 
 def _is_damaged(core: Core, run: str, seq: int) -> bool:
