@@ -12,26 +12,15 @@ import holdfast as hf
 from holdfast.engine.holding.presence import Presence
 from holdfast.model import Entry, permit_journal
 from holdfast.workflow import step, workflow
+from tests.engine.worked import Counting
 from tests.holders import as_another_process
 
 
 def test_a_limit_holds_also_while_a_worker_is_late_with_its_sign_of_life(
     kept_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, most = 0, 0
-
-    @step
-    async def busy() -> None:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.05)
-        now -= 1
-
-    @workflow
-    async def flow() -> None:
-        await busy()
-
+    counting = Counting(0.05)
+    flow = counting.flow
     monkeypatch.setattr(Presence, "lease_at_hand", lambda *_: None)
 
     async def main() -> None:
@@ -43,7 +32,7 @@ def test_a_limit_holds_also_while_a_worker_is_late_with_its_sign_of_life(
             assert sum(await asyncio.gather(*both)) == 6
 
     asyncio.run(main())
-    assert most == 1
+    assert counting.most == 1
 
 
 @step

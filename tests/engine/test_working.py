@@ -12,6 +12,7 @@ import pytest
 import holdfast as hf
 from holdfast.engine.working.worker import WorkerEvent
 from holdfast.workflow import step, workflow
+from tests.engine.worked import Counting, Hanging, Waiting
 from tests.faults import FakeClock
 from tests.holders import as_another_process, dying
 
@@ -228,103 +229,63 @@ def test_a_worker_resumes_the_runs_of_a_dead_process(kept_url: str) -> None:
 
 
 def test_a_worker_does_not_take_what_another_living_process_executes(kept_url: str) -> None:
-    over = asyncio.Event()
-
-    @step
-    async def waits() -> int:
-        await over.wait()
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await waits()
+    waiting = Waiting()
 
     async def main() -> None:
-        async with hf.Engine(kept_url) as busy, hf.Engine(kept_url, flows=[flow]) as idle:
+        async with hf.Engine(kept_url) as busy, hf.Engine(kept_url, flows=[waiting.flow]) as idle:
             as_another_process(idle.checkpointer.core)
-            handle = await busy.start(flow(), run_id="r")
+            handle = await busy.start(waiting.flow(), run_id="r")
             assert await idle.work(until_idle=True) == 0
-            over.set()
+            waiting.go_on.set()
             assert await handle == 1
 
     asyncio.run(main())
 
 
 def test_at_most_so_many_runs_are_executed_at_once(url: str) -> None:
-    now, most = 0, 0
-
-    @step
-    async def busy() -> None:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.01)
-        now -= 1
-
-    @workflow
-    async def flow() -> None:
-        await busy()
+    counting = Counting()
 
     async def main() -> None:
-        async with hf.Engine(url, flows=[flow]) as engine:
+        async with hf.Engine(url, flows=[counting.flow]) as engine:
             for n in range(12):
-                await engine.submit(flow(), run_id=f"r{n}")
+                await engine.submit(counting.flow(), run_id=f"r{n}")
             assert await engine.work(until_idle=True, at_once=3) == 12
 
     asyncio.run(main())
-    assert most == 3
+    assert counting.most == 3
 
 
 def test_two_workers_of_one_process_keep_the_limit_of_a_flow_together(kept_url: str) -> None:
-    now, most = 0, 0
-
-    @step
-    async def busy() -> None:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.01)
-        now -= 1
-
-    @workflow
-    async def flow() -> None:
-        await busy()
+    counting = Counting()
 
     async def main() -> None:
-        async with hf.Engine(kept_url, flows=[flow]) as a, hf.Engine(kept_url, flows=[flow]) as b:
+        async with (
+            hf.Engine(kept_url, flows=[counting.flow]) as a,
+            hf.Engine(kept_url, flows=[counting.flow]) as b,
+        ):
             for n in range(10):
-                await a.submit(flow(), run_id=f"r{n}")
+                await a.submit(counting.flow(), run_id=f"r{n}")
             both = (e.work(until_idle=True, per_flow={"flow": 2}) for e in (a, b))
             assert sum(await asyncio.gather(*both)) == 10
 
     asyncio.run(main())
-    assert most <= 2
+    assert counting.most <= 2
 
 
 def test_a_worker_that_is_stopped_finishes_what_it_does_and_begins_nothing(url: str) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @step
-    async def waits() -> int:
-        begun.set()
-        await go_on.wait()
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await waits()
+    waiting = Waiting()
 
     async def main() -> None:
         stop = asyncio.Event()
-        async with hf.Engine(url, flows=[flow]) as engine:
-            await engine.submit(flow(), run_id="first")
+        async with hf.Engine(url, flows=[waiting.flow]) as engine:
+            await engine.submit(waiting.flow(), run_id="first")
             worker = asyncio.create_task(engine.work(stop=stop, at_once=1))
-            await begun.wait()
-            await engine.submit(flow(), run_id="second")
+            await waiting.begun.wait()
+            await engine.submit(waiting.flow(), run_id="second")
             stop.set()
             await asyncio.sleep(0.05)
             assert not worker.done()
-            go_on.set()
+            waiting.go_on.set()
             assert await worker == 1
             assert await engine.status("first") == hf.Status.COMPLETED
             assert await engine.status("second") == hf.Status.SUBMITTED
@@ -333,32 +294,20 @@ def test_a_worker_that_is_stopped_finishes_what_it_does_and_begins_nothing(url: 
 
 
 def test_what_is_not_finished_in_time_is_left_to_other_workers(kept_url: str) -> None:
-    begun = asyncio.Event()
-    tries: list[int] = []
-
-    @step
-    async def waits() -> int:
-        tries.append(1)
-        begun.set()
-        await asyncio.sleep(60 if len(tries) == 1 else 0)
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await waits()
+    hanging = Hanging()
 
     async def main() -> None:
         stop = asyncio.Event()
         told: list[str] = []
-        async with hf.Engine(kept_url, flows=[flow]) as engine:
-            await engine.submit(flow(), run_id="r")
+        async with hf.Engine(kept_url, flows=[hanging.flow]) as engine:
+            await engine.submit(hanging.flow(), run_id="r")
             listen = lambda event: told.append(event.event)  # noqa: E731
             worker = asyncio.create_task(engine.work(stop=stop, drain=0.05, listener=listen))
-            await begun.wait()
+            await hanging.begun.wait()
             stop.set()
             assert await worker == 0
         assert told == ["began", "left"]
-        async with hf.Engine(kept_url, flows=[flow]) as engine:
+        async with hf.Engine(kept_url, flows=[hanging.flow]) as engine:
             assert await engine.work(until_idle=True) == 1
             assert await engine.outcome("r") == 1
 
@@ -417,29 +366,19 @@ def test_submitted_runs_can_be_paused_cancelled_and_run_at_once(url: str) -> Non
 
 
 def test_workers_are_listed_with_what_they_do(kept_url: str) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    @step
-    async def waits() -> int:
-        begun.set()
-        await go_on.wait()
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await waits()
+    waiting = Waiting()
 
     async def main() -> None:
         stop = asyncio.Event()
-        async with hf.Engine(kept_url, flows=[flow]) as engine:
+        async with hf.Engine(kept_url, flows=[waiting.flow]) as engine:
             assert await engine.workers() == []
-            await engine.submit(flow(), run_id="r")
+            await engine.submit(waiting.flow(), run_id="r")
             worker = asyncio.create_task(engine.work(stop=stop, at_once=7))
-            await begun.wait()
+            await waiting.begun.wait()
             (listed,) = await engine.workers()
             assert (listed.state, listed.flows, listed.at_once) == ("alive", ("flow",), 7)
             assert listed.runs == 1
-            go_on.set()
+            waiting.go_on.set()
             stop.set()
             await worker
         async with hf.Engine(kept_url) as engine:
@@ -489,24 +428,12 @@ def test_an_idle_worker_asks_the_store_at_most_once_a_second(
 
 
 def test_a_worker_continues_what_its_own_process_left_also_in_a_store_of_its_own(url: str) -> None:
-    begun = asyncio.Event()
-    tries: list[int] = []
-
-    @step
-    async def waits() -> int:
-        tries.append(1)
-        begun.set()
-        await asyncio.sleep(60 if len(tries) == 1 else 0)
-        return 1
-
-    @workflow
-    async def flow() -> int:
-        return await waits()
+    hanging = Hanging()
 
     async def main() -> None:
-        async with hf.Engine(url, flows=[flow]) as engine:
-            task = asyncio.create_task(engine.run(flow(), run_id="r"))
-            await begun.wait()
+        async with hf.Engine(url, flows=[hanging.flow]) as engine:
+            task = asyncio.create_task(engine.run(hanging.flow(), run_id="r"))
+            await hanging.begun.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             stop = asyncio.Event()

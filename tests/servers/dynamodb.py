@@ -6,8 +6,10 @@ import functools
 import logging
 import os
 import re
+import sys
 import threading
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, Self
 
 import boto3
 from botocore.exceptions import ClientError
@@ -97,7 +99,23 @@ class DirectClient:
                 expression_attribute_values=asked["ExpressionAttributeValues"],
             )
 
-    def query(self, **asked: Any) -> dict[str, Any]:
+    def get_paginator(self, name: str) -> Self:
+        assert name == "query"
+        return self
+
+    def paginate(self, **asked: Any) -> Iterator[dict[str, Any]]:
+        """As the paginator of boto3 does: pages of this size, and so many items at most."""
+        config = asked["PaginationConfig"]
+        left = config["MaxItems"] or sys.maxsize
+        start = None
+        while left > 0:
+            items, start = self._query(asked, config["PageSize"], start)
+            yield {"Items": [_plain(item) for item in items[:left]]}
+            left -= len(items)
+            if not start:
+                return
+
+    def _query(self, asked: dict[str, Any], limit: int, start: Any) -> tuple[list[Any], Any]:
         condition = re.fullmatch(
             r"pk = :pk AND (\w+) BETWEEN :low AND :high", asked["KeyConditionExpression"]
         )
@@ -110,16 +128,15 @@ class DirectClient:
                 values[":pk"],
                 "BETWEEN",
                 [values[":low"], values[":high"]],
-                asked["Limit"],
-                asked.get("ExclusiveStartKey"),  # type: ignore[arg-type]
+                limit,
+                start,
                 asked["ScanIndexForward"],
                 [[name] for name in projected.split(", ")] if projected else None,
                 asked.get("IndexName"),
                 hash_key_conditions=[("pk", values[":pk"])],
                 range_key_conditions=[(condition[1], "BETWEEN", [values[":low"], values[":high"]])],
             )
-            page: dict[str, Any] = {"Items": [_plain(item) for item in items]}
-        return page | ({"LastEvaluatedKey": last} if last else {})
+        return items, last
 
 
 @functools.cache
