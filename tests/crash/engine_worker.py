@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import holdfast as hf
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
+import holdfast.workflow.workflow_program
 from holdfast.engine import events as ev
 from holdfast.engine.effects import Call
 from holdfast.engine.people import requests

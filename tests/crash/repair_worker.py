@@ -19,6 +19,7 @@ import holdfast as hf
 import holdfast.evidence.trust.checking
 import holdfast.stores.files.store
 import holdfast.stores.sqlite.store
+import holdfast.workflow.workflow_program
 from holdfast.workflow import parallel, step, workflow
 from tests import faults
 from tests.crash.worker import serve

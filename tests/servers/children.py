@@ -7,6 +7,12 @@ import multiprocessing
 from typing import Any, Final
 
 import holdfast as hf
+import holdfast.stores.duckdb.store
+import holdfast.stores.files.store
+import holdfast.stores.mysql.store
+import holdfast.stores.postgres.store
+import holdfast.stores.redis.store
+import holdfast.stores.sqlite.store
 from tests import faults
 from tests.waiting import join
 

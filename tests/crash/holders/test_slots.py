@@ -14,7 +14,7 @@ from tests.crash.holders.journals import rows, slots, statuses
 from tests.waiting import PATIENCE
 
 NEVER = 10 * PATIENCE
-PROCESSES = setting("HOLDFAST_SHORT_LIVED", 200)
+PROCESSES = setting("HOLDFAST_SHORT_LIVED", 60)
 FEW = 4
 
 
@@ -25,13 +25,14 @@ def test_short_lived_processes_share_a_few_slots(
     """One in ten is killed while it holds a run; the next on its host continues that."""
     seed = first_seed()
     rng = random.Random(seed)
+    first_killed = rng.randrange(10)
     kills = 0
     most = 0
     store = hf.open_store(world.url)
     for n in range(PROCESSES // len(hosts_of)):
         host = rng.choice(hosts_of)
         args = {"flow": "chain", "runs": {f"r{n}": [n]}, "resume": True}
-        if rng.random() < 0.1:
+        if n == first_killed or rng.random() < 0.1:
             worker = world.start("execute", host, hang=["two"], dead_after=NEVER, args=args)
             world.notes.wait_for("begin", run=f"r{n}", step="two")
             worker.kill()
@@ -40,7 +41,6 @@ def test_short_lived_processes_share_a_few_slots(
         most = max(most, len(rows(store)))
         assert most <= len(hosts_of) + FEW, f"HOLDFAST_SEED={seed}: after {n + 1} processes"
     store.close()
-    assert kills > 0, f"HOLDFAST_SEED={seed}"
     assert set(statuses(world.url).values()) == {"completed"}
     record_property("counts", f"{PROCESSES} processes, {kills} killed, {most} slots at most")
 

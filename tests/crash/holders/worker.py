@@ -22,6 +22,7 @@ import holdfast.stores.mysql.store
 import holdfast.stores.postgres.store
 import holdfast.stores.redis.store
 import holdfast.stores.sqlite.store
+import holdfast.workflow.workflow_program
 from holdfast.engine.holding import process
 from tests.crash.holders import flows, tasks
 from tests.crash.holders.oracle import note, write_to
