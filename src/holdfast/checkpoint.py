@@ -10,7 +10,7 @@ from holdfast.codec import readable, values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
-from holdfast.model import Entry, checkpoint_id, split_checkpoint_id
+from holdfast.model import Entry, checkpoint_id, lost, split_checkpoint_id
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -30,11 +30,13 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 class CheckpointInfo:
     """A checkpoint without its state: what lists give. Immutable."""
 
-    __slots__ = ("_entry", "_meta")
+    __slots__ = ("_entry", "_meta", "damage")
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, damage: str | None = None) -> None:
         self._entry = entry
         self._meta: Meta | None = None
+        self.damage = damage
+        """Why it can't be used, if a list found that out; loading may find more."""
 
     @property
     def entry(self) -> Entry:
@@ -174,8 +176,15 @@ class CheckpointInfo:
             "flow": entry.flow,
             "thread_id": entry.thread,
             "owner": entry.owner,
-            "meta": self.meta.fields,
+            "meta": {} if self.damage else self.meta.fields,
+            **({"damage": self.damage} if self.damage else {}),
         }
+
+    @classmethod
+    def damaged(cls, error: CheckpointCorruptedError) -> CheckpointInfo:
+        """What a list shows in the place of an entry that can't be used."""
+        assert error.seq is not None, "it has a place"
+        return cls(error.entry or lost(error.run_id, error.seq, error.digest), error.reason)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckpointInfo:
@@ -192,7 +201,8 @@ class CheckpointInfo:
 
     def __repr__(self) -> str:
         step = f" step={self.step!r}" if self.step is not None else ""
-        text = f"{self.checkpoint_id}{step} {self.status} {self.created_at:%Y-%m-%d %H:%M:%S}"
+        status = "damaged" if self.damage else self.status
+        text = f"{self.checkpoint_id}{step} {status} {self.created_at:%Y-%m-%d %H:%M:%S}"
         return f"<{type(self).__name__} {text}>"
 
     @property
@@ -222,6 +232,18 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
         self._decode = decode
         self._state: Any = None
 
+    @classmethod
+    def damaged(cls, error: CheckpointCorruptedError) -> Checkpoint:
+        """What a list shows in the place of an entry that can't be used: its state raises."""
+
+        def refuse(_: bytes) -> Any:
+            raise error
+
+        info = CheckpointInfo.damaged(error)
+        found = Checkpoint(info.entry, b"", refuse)
+        found.damage = info.damage
+        return found
+
     @property
     def saved(self) -> bool:
         """False only where saving failed and `on_save_failure` is "warn"."""
@@ -233,6 +255,8 @@ class Checkpoint(CheckpointInfo, Generic[T_co]):
         if self._encoding is not None:
             try:
                 self._state = self._decode(self._encoding)
+            except CheckpointCorruptedError:
+                raise
             except ValueError as error:
                 raise CheckpointCorruptedError(self.run_id, self.seq, str(error)) from None
             self._encoding = None

@@ -31,6 +31,7 @@ from holdfast.errors import (
     RunFinishedError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.pages import pass_by
 from holdfast.logs import logger
 from holdfast.model import Status, check_id
 from holdfast.operations import listing
@@ -170,7 +171,7 @@ class Launcher:
             opening = core.journals.opening(check_id("run_id", run_id))
             if opening is None:
                 raise CheckpointNotFoundError(run_id)
-            for entry in core.journals.entries(run_id, newest_first=True, bodies=False):
+            for entry in core.journals.entries(run_id, newest_first=True, damage=pass_by):
                 version = Meta(entry).flow_version
                 if version is not None:
                     return str(opening.flow), version

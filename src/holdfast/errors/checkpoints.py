@@ -95,6 +95,7 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
     seq: int | None
     reason: str
     digest: bytes = attribute(b"")  # of the entry, as far as it can still be read
+    entry: Any = attribute(None)  # as it is stored, if it can be read, and not proved
 
     def __str__(self) -> str:
         if self.seq is None:

@@ -13,6 +13,7 @@ from holdfast.checkpoint import CheckpointInfo
 from holdfast.codec.chain import SMALL_STATE
 from holdfast.codec.meta import dump_meta
 from holdfast.errors import (
+    CheckpointCorruptedError,
     CheckpointNotFoundError,
     CheckpointSaveError,
     ConflictError,
@@ -23,6 +24,7 @@ from holdfast.errors import (
     StoreClosedError,
     StoreError,
     StoreUnavailableError,
+    UnknownFormatError,
 )
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft, Tip
@@ -96,6 +98,7 @@ def append_if(
     patience: float | None = None,
     listed: bool = False,
     member: Draft | None = None,
+    past_damage: bool = False,
 ) -> Op[Entry]:
     """Append what is decided about the run's head, while that is still the head.
 
@@ -103,11 +106,12 @@ def append_if(
     at all. With `behind_queued`, `decide` is asked also about an entry that is still on its way
     to the store, and must not block then: the head of a run that this process executes moves
     all the time. A run that is opened and is not `listed` is first listed by its thread, as this
-    `member`. It is tried for `patience` seconds, or as long as a save may take.
+    `member`. It is tried for `patience` seconds, or as long as a save may take. With
+    `past_damage`, `decide` is called with None for a head that is damaged; else that raises.
     """
     deadline = new_deadline(core, patience)
     attempt = partial(
-        _behind_stored_head, core, run, decide, deadline, behind_queued, listed, member
+        _behind_stored_head, core, run, decide, deadline, behind_queued, listed, member, past_damage
     )
     ticket = yield from _until_durable(core, run, deadline, attempt)
     return ticket.entries[-1]
@@ -193,12 +197,21 @@ def _behind_stored_head(
     behind_queued: bool,
     listed: bool,
     member: Draft | None,
+    past_damage: bool,
 ) -> Op[Ticket | None]:
     """Submit what is decided about the head that is stored; None if that moved meanwhile."""
     journals = core.journals
 
     def look() -> tuple[int, list[Draft], Tip]:
-        head, tip = journals.fetch_head(run)
+        try:
+            head, tip = journals.fetch_head(run)
+        except UnknownFormatError:
+            raise
+        except CheckpointCorruptedError:
+            if not past_damage:
+                raise
+            tip = journals.fetch_tip(run, with_state=False)
+            return tip.seq, _listed(decide(None)), tip
         return -1 if head is None else head.seq, _listed(decide(head)), tip
 
     seen, drafts, tip = yield from _reached(core, run, deadline, look)

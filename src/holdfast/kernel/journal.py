@@ -11,6 +11,7 @@ from holdfast.codec import envelope, readable, values
 from holdfast.codec.chain import REACH, Chain, pack, whole
 from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
+from holdfast.kernel.pages import damaged_at
 from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
@@ -192,13 +193,16 @@ class Journals(Reader):
         return None if tip is None or self.writer.queued(run) else (tip, seq)
 
     def _blind_tip(self, run: str, error: CheckpointCorruptedError) -> Tip:
-        """A tip behind a head that can't be read at all: a whole state may still follow it."""
-        if error.seq is None:
+        """A tip behind a head that can't be read: a whole state may still follow it."""
+        seq = self.head_seq(run) if error.seq is None else error.seq
+        if seq is None:
             raise error
-        tip = Tip(run, None)
-        tip.seq, tip.exists, tip.damaged = error.seq, True, True
-        tip.digest = error.digest
-        tip.term = error.seq  # for all that is known, it says who holds the run
+        error = damaged_at(self.store, run, seq, error)
+        tip = Tip(run, error.entry)
+        tip.damaged = True
+        if error.entry is None:
+            tip.seq, tip.exists, tip.digest = seq, True, error.digest
+            tip.term = seq  # for all that is known, it says who holds the run
         with self._lock:
             self._keep(tip)
         return tip
@@ -223,8 +227,8 @@ class Journals(Reader):
                 return None
             if only_behind not in (None, (tip.seq, tip.digest)):
                 return None
-            # Behind a head that could not be read, the digest is not known either.
-            behind = tip.digest if tip.digest or tip.seq < 0 else None
+            # Behind a head that could not be read, the store does not know the digest either.
+            behind = tip.digest if tip.status is not None or tip.seq < 0 else None
             try:
                 entries = [self._place(tip, draft) for draft in drafts]
                 ticket = Ticket(entries, tip, deadline, work, drafts, behind)

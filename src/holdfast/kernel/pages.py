@@ -73,7 +73,7 @@ def _stored(
             if error.seq is None:
                 if not 0 <= place <= (head_seq(store, run) or -1):
                     raise
-                error = CheckpointCorruptedError(run, place, error.reason)
+                error = damaged_at(store, run, place, error)
             elif after is not None and (error.seq >= after if newest_first else error.seq <= after):
                 raise
             yield error
@@ -87,11 +87,30 @@ def _stored(
         page = limit = max(1, min(PAGE, _PAGE_BYTES // weight))
 
 
+def damaged_at(
+    store: Store, run: str, seq: int, error: CheckpointCorruptedError
+) -> CheckpointCorruptedError:
+    """The error for the entry at a seq, with what can be read of it without its body."""
+    found = CheckpointCorruptedError(run, seq, error.reason)
+    found.digest = error.digest
+    try:
+        page = store.read(run, after=seq - 1, limit=1, bodies=False)
+    except CheckpointCorruptedError:
+        return found
+    if page and page[0].seq == seq:
+        found.entry, found.digest = page[0], page[0].digest
+    return found
+
+
 def _next(store: Store, run: str, newest_first: bool, after: int | None) -> int:
     """The seq that comes after this one."""
     if after is not None:
         return after - 1 if newest_first else after + 1
     return (head_seq(store, run) or 0) if newest_first else 0
+
+
+def pass_by(error: CheckpointCorruptedError) -> None:
+    """The `damage` for those whose answer does not depend on it."""
 
 
 def head_seq(store: Store, run: str) -> int | None:

@@ -61,10 +61,15 @@ class Branch:
         self._lasts: list[int] = []
         wanted = state_seq(end)
         others = True  # whether one of another branch lies before the range
-        entries = reader.entries(end.run, newest_first=True, after=end.seq + 1)
-        for entry in entries:
-            if wanted is None or (after is not None and entry.seq <= after):
+        for entry in reader.scan(end.run, newest_first=True, after=end.seq + 1):
+            if wanted is None or (
+                after is not None and entry.seq is not None and entry.seq <= after
+            ):
                 break
+            if isinstance(entry, CheckpointCorruptedError):
+                if entry.seq in (wanted, None):
+                    raise entry
+                continue
             if entry.seq != wanted:
                 others = others or is_live(entry)
                 continue

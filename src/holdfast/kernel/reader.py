@@ -12,7 +12,7 @@ from holdfast.codec.envelope import Content, Stored
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.heads import RunHead
 from holdfast.kernel.markers import Markers
-from holdfast.kernel.pages import Damage, Found, entries_of, head_seq, missing
+from holdfast.kernel.pages import Damage, Found, damaged_at, entries_of, head_seq, missing, pass_by
 from holdfast.kernel.proving import Prover, prove
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, erases
 from holdfast.store import PAGE, RunFilter, Store
@@ -33,7 +33,7 @@ class Reader:
         self.store = store
         self._largest_state = largest_state
         self._markers = Markers(
-            self.entry, lambda run, seq: self.entries(run, after=seq, damage=lambda _: None)
+            self.entry, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
         )
 
     def entry(self, run: str, seq: int) -> Entry | None:
@@ -90,13 +90,11 @@ class Reader:
                 found = self.store.read(run, newest_first=True, limit=2)[::-1]
             else:
                 found = self.store.read(run, after=seq - 2, limit=2)
-        except CheckpointCorruptedError as error:
-            last = self.store.last(run) if seq is None else None
-            place = seq if last is None else last.seq
-            if place is None or error.seq != place - 1:
+        except CheckpointCorruptedError:
+            place = self.head_seq(run) if seq is None else seq
+            if place is None:
                 raise
-            found = [last] if last else self.store.read(run, after=place - 1, limit=1)
-            return (found[0] if found and found[0].seq == place else None), error.digest
+            return self._alone(run, place), self._digest_at(run, place - 1)
         place = (found[-1].seq if found else -1) if seq is None else seq
         digests = {entry.seq: entry.digest for entry in found}
         for entry in found:
@@ -107,6 +105,14 @@ class Reader:
                     break
                 raise missing(run, place)
         return None, None
+
+    def _alone(self, run: str, seq: int) -> Entry | None:
+        """The entry at a seq, where others near it can't be read."""
+        try:
+            found = self.store.read(run, after=seq - 1, limit=1)
+        except CheckpointCorruptedError as error:
+            raise damaged_at(self.store, run, seq, error) from None
+        return found[0] if found and found[0].seq == seq else None
 
     def _proved(self, entry: Entry, before: bytes | None) -> Entry:
         """The entry, if its digest proves it; a delta is proved by `chain`."""
@@ -137,7 +143,7 @@ class Reader:
         Raises `CheckpointCorruptedError` at an entry that is missing, or that the store finds
         damaged, or, with bodies, that is not proved; with `damage`, calls that and continues.
         """
-        for found in self._scan(
+        for found in self.scan(
             run, bodies=bodies, newest_first=newest_first, after=after, page=page
         ):
             if not isinstance(found, CheckpointCorruptedError):
@@ -147,10 +153,16 @@ class Reader:
             else:
                 damage(found)
 
-    def _scan(
-        self, run: str, *, bodies: bool, newest_first: bool, after: int | None, page: int = PAGE
+    def scan(
+        self,
+        run: str,
+        *,
+        bodies: bool = False,
+        newest_first: bool = False,
+        after: int | None = None,
+        page: int = PAGE,
     ) -> Iterator[Found]:
-        """The entries of a run, or why they can't be used, one for each seq."""
+        """As `entries`, with what is wrong with an entry in its place."""
         if not bodies:
             return entries_of(self.store, run, newest_first, after, page, bodies=False)
         return self._backward(run, after, page) if newest_first else self._forward(run, after, page)
@@ -172,6 +184,7 @@ class Reader:
                 try:
                     prover.prove(found)
                 except CheckpointCorruptedError as error:
+                    error.entry = found
                     yield error
                     continue
             if found.seq is None or found.seq > first:
@@ -197,11 +210,23 @@ class Reader:
         try:
             return self._proved(entry, before)
         except CheckpointCorruptedError as error:
+            error.entry = entry
             return error
 
     def branch(self, run: str, damage: Damage | None = None) -> Iterator[Entry]:
         """The live checkpoints from the current one back to the first, without abandoned ones."""
-        head = self.checked_head(run)
+        try:
+            head = self.checked_head(run)
+        except CheckpointCorruptedError as error:
+            if damage is None or error.seq is None:
+                raise
+            damage(error)
+            head = next(
+                self.entries(
+                    run, bodies=True, newest_first=True, after=error.seq, page=1, damage=pass_by
+                ),
+                None,
+            )
         yield from () if head is None else self.branch_of(head, damage)
 
     def branch_of(self, entry: Entry, damage: Damage | None = None) -> Iterator[Entry]:
@@ -214,15 +239,18 @@ class Reader:
         if wanted is None:
             return
         lost = False
-        for found in self._scan(
+        stored: int | None = None  # what a damaged one builds on, as far as it says so itself
+        for found in self.scan(
             entry.run, newest_first=True, bodies=True, after=wanted + 1, page=FEW
         ):
             if isinstance(found, CheckpointCorruptedError):
+                if lost and stored is not None:
+                    wanted, lost = stored, False
                 if lost or found.seq in (wanted, None):
                     if damage is None or lost or found.seq is None:
                         raise found
                     damage(found)
-                    lost = True
+                    lost, stored = True, found.entry and found.entry.parent
                 continue
             if lost:
                 wanted, lost = state_seq(found), False
@@ -246,7 +274,7 @@ class Reader:
 
     def opening(self, run: str) -> Entry | None:
         """The entry that opened the run; None if there is no run."""
-        first = self._scan(run, bodies=True, newest_first=False, after=None, page=2)
+        first = self.scan(run, bodies=True, newest_first=False, after=None, page=2)
         for found in islice(first, 2):  # erasing leaves a tombstone before it
             if isinstance(found, CheckpointCorruptedError):
                 raise found
@@ -264,7 +292,7 @@ class Reader:
         damaged or missing one of them, whatever became of those left behind.
         """
         found: list[Found] = []
-        for entry in self._scan(run, bodies=bodies, newest_first=False, after=start - 1):
+        for entry in self.scan(run, bodies=bodies, newest_first=False, after=start - 1):
             if end is not None and entry.seq is not None and entry.seq > end:
                 break
             found.append(entry)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.pages import pass_by
 from holdfast.kernel.proving import FARTHEST
 from holdfast.kernel.reader import Reader, is_live
 from holdfast.model import Entry
@@ -32,9 +33,7 @@ def rewrites(
     found: dict[int, tuple[bytes, bytes]] = {}
     if not stay:
         return found
-    for entry in reader.entries(
-        entries[0].run, bodies=True, after=min(stay) - 1, damage=lambda _: None
-    ):
+    for entry in reader.entries(entries[0].run, bodies=True, after=min(stay) - 1, damage=pass_by):
         if entry.seq > max(stay):
             break
         if entry.seq in stay and envelope.base(entry) in gone:

@@ -15,11 +15,16 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
-from holdfast.errors import CheckpointNotFoundError, ConflictError, VerificationError
+from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
+    ConflictError,
+    VerificationError,
+)
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.trust.checking import Checker
+from holdfast.evidence.trust.checking import Checker, intact_branch
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.evidence.world.bases import base_of, with_base
@@ -214,7 +219,7 @@ class CheckpointManager:
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
             seen = _current(core, run)
-            found = self._checker(core).newest(core.journals.branch(run), wanted)
+            found = self._checker(core).newest(intact_branch(core, run), wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
                 self._on_rejected(self._required(core, run, entry.seq), standing)
@@ -363,6 +368,9 @@ def _filter(checkpoint_type: str | None, work_item_id: str | None) -> Callable[[
 
 
 def _current(core: Core, run: str) -> int | None:
-    """The seq of the task's current checkpoint."""
-    head = core.journals.checked_head(run)
+    """The seq of the task's current checkpoint; None if the head is damaged."""
+    try:
+        head = core.journals.checked_head(run)
+    except CheckpointCorruptedError:
+        return None
     return None if head is None else state_seq(head)

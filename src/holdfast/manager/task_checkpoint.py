@@ -27,8 +27,9 @@ class TaskCheckpoint(Checkpoint):
 
     def __init__(self, loaded: Checkpoint, findings: Findings = NOTHING) -> None:
         super().__init__(loaded.entry, b"", lambda _: loaded.state)
+        self.damage = loaded.damage
         self._findings = findings
-        self._pack = pack_of(loaded)
+        self._pack = None if loaded.damage else pack_of(loaded)
         for claim in self._pack.evidence_list if self._pack else ():
             claim.judge(findings.verdicts.get(claim.digest))
 

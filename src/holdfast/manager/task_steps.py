@@ -98,13 +98,13 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
     """Append the beginning of a step, behind a rollback if the task goes back."""
 
     def decide(head: Entry | None) -> Draft | list[Draft]:
-        if head is None or head.status == Status.DELETED:
+        if back is None and (head is None or head.status == Status.DELETED):
             return draft
-        if head.flow is not None:
+        if head is not None and head.flow is not None:
             raise RunMismatchError(run, "flow", head.flow, "the steps of a task")
         if back is None:
             return draft
-        if state_seq(head) != back.seen:
+        if head is not None and state_seq(head) != back.seen:
             raise ConflictError(run, head.seq)
         target = None if back.target is None else core.journals.entry(run, back.target)
         if back.target is not None and target is None:
@@ -118,7 +118,7 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
         )
         return [gone_back, draft]
 
-    return (yield from append_if(core, run, decide))
+    return (yield from append_if(core, run, decide, past_damage=True))
 
 
 def find(core: Core, step_id: str) -> Entry:

@@ -29,7 +29,7 @@ from holdfast.errors import (
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
-from holdfast.kernel.pages import Damage, entries_of
+from holdfast.kernel.pages import Damage, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import MARKERS, Prover
 from holdfast.kernel.reader import all_runs, is_stub, state_seq
@@ -117,9 +117,7 @@ def copy_to(
             store.close()
 
 
-def copy_run(
-    source: Journals, target: Journals, name: str, damage: Damage = lambda _: None
-) -> None:
+def copy_run(source: Journals, target: Journals, name: str, damage: Damage = pass_by) -> None:
     """Copy one run and its verdicts, to which no thread or alias leads yet."""
     _Copy(source, target, name, damage).make()
     with suppress(RunExistsError):  # what was found about the copy itself stays
@@ -185,14 +183,14 @@ def join_thread(core: Core, run_id: str) -> None:
         return
     member = thread_member(run_id)
     name = thread_journal(head.thread)
-    if all(entry.meta != member.meta for entry in core.journals.entries(name)):
+    if all(entry.meta != member.meta for entry in core.journals.entries(name, damage=pass_by)):
         core.drive(append(core, name, member))
 
 
 def keep_aliases(core: Core, run_id: str) -> None:
     """Add the aliases of a copied run's checkpoints, unless they are taken here."""
     begun: dict[str, int] = {}
-    for entry in core.journals.entries(run_id):
+    for entry in core.journals.entries(run_id, damage=pass_by):
         if entry.kind == Kind.BEGIN:
             begun[entry.entry_id.hex()] = entry.seq
         elif entry.kind == Kind.CHECKPOINT and '"alias":' in entry.meta:
@@ -329,7 +327,7 @@ class _Copy:
         self.trimmed = max(marker.seq, self.source.head_seq(self.name) or 0)
         here = {e.seq for e in self.target.entries(self.name) if e.status != Status.DELETED}
         changes: dict[int, bytes | None] = {}
-        for entry in self.source.entries(self.name, bodies=True, damage=lambda _: None):
+        for entry in self.source.entries(self.name, bodies=True, damage=pass_by):
             if entry.seq not in here:
                 continue
             if is_stub(entry):
@@ -367,7 +365,7 @@ def _in_thread_order(source: Journals, runs: list[str]) -> Iterator[str]:
     wanted = set(runs)
     threads = {head.thread for run in runs if (head := source.head(run)) and head.thread}
     for thread in sorted(threads):
-        for entry in source.entries(thread_journal(thread)):
+        for entry in source.entries(thread_journal(thread), damage=pass_by):
             run = Meta(entry).run
             if run in wanted:
                 yield run

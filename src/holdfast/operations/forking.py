@@ -11,7 +11,9 @@ from holdfast.errors import RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.pages import pass_by
 from holdfast.model import CARRY_STATE, Entry, Kind, Status
+from holdfast.operations.reading import newest_readable
 
 MAX_INHERITED: Final = 4 << 20  # characters of claims: some ten thousand files
 
@@ -40,10 +42,11 @@ def refuse_undone(core: Core, run: str, seq: int) -> None:
 
     A run continued from there would take that step for done.
     """
-    head = core.journals.head(run)
+    head = newest_readable(core.journals, run)
     if head is None:
         return
-    results = (e for e in core.journals.entries(run) if e.kind == Kind.RESULT and e.seq <= seq)
+    past = core.journals.entries(run, damage=pass_by)
+    results = (e for e in past if e.kind == Kind.RESULT and e.seq <= seq)
     if head.status in (Status.FAILED, Status.CANCELLED):
         steps = {str(key).removeprefix("undo/") for key in Meta(head).rolled_back}
         if steps and any(entry.step in steps for entry in results):
@@ -56,7 +59,7 @@ def _is_rolled_back(core: Core, head: Entry) -> bool:
     """Whether the steps of a run are being undone: nothing else is recorded in it then."""
     if head.status != Status.RUNNING or head.kind in CARRY_STATE:
         return False
-    for entry in core.journals.entries(head.run, newest_first=True):
+    for entry in core.journals.entries(head.run, newest_first=True, damage=pass_by):
         if entry.kind == Kind.FAIL and Meta(entry).of == "rollback":
             return True
         if entry.kind in CARRY_STATE or entry.kind in (Kind.OPEN, Kind.ROLLBACK):

@@ -10,6 +10,7 @@ from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.codec.revive import revive
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
 from holdfast.kernel.core import Core, Pages
+from holdfast.kernel.pages import Found
 from holdfast.kernel.playback import Branch, Playback
 from holdfast.kernel.reader import FEW, is_stub
 from holdfast.model import CARRY_STATE, Entry, Kind, check_id
@@ -67,19 +68,24 @@ def iter_states(
 def load_listed(core: Core, run_id: str, seqs: Sequence[int]) -> list[Checkpoint[Any]]:
     """The checkpoints at these seqs of a run, in one pass, in the order given. Blocks.
 
-    Those that were deleted since they were listed are left out.
+    Those that were deleted since they were listed are left out. Of a damaged one, `damage` says
+    what is wrong, and its state raises that.
     """
     found: dict[int, Checkpoint[Any] | None] = dict.fromkeys(seqs)
     states = _States(core, None)
     for entry in _wanted(core, run_id, min(seqs) - 1, left_behind=True) if seqs else ():
+        seq = entry.seq
         try:
+            if isinstance(entry, CheckpointCorruptedError):
+                raise entry
             checkpoint = states.at(entry)
-        except CheckpointCorruptedError:
-            if entry.seq in found:
+        except CheckpointCorruptedError as error:
+            if seq is None:
                 raise
-        else:
-            if entry.seq in found:
-                found[entry.seq] = checkpoint
+            error.entry = entry if isinstance(entry, Entry) else error.entry
+            checkpoint = Checkpoint.damaged(error)
+        if seq in found:
+            found[seq] = checkpoint
     return [checkpoint for checkpoint in found.values() if checkpoint is not None]
 
 
@@ -98,6 +104,8 @@ def _states(
     with outages_named(run_id):
         try:
             for entry in _wanted(core, run_id, after, left_behind):
+                if isinstance(entry, CheckpointCorruptedError):
+                    raise entry
                 found = states.at(entry)
                 if found is None:
                     continue
@@ -114,17 +122,24 @@ def _states(
         yield page
 
 
-def _wanted(core: Core, run_id: str, after: int | None, left_behind: bool) -> Iterator[Entry]:
-    """The entries of the checkpoints, with their bodies, oldest first."""
-    head = core.journals.head(run_id) if left_behind else core.journals.checked_head(run_id)
-    if head is None:
+def _wanted(core: Core, run_id: str, after: int | None, left_behind: bool) -> Iterator[Found]:
+    """The entries of the checkpoints, with their bodies, oldest first, or what is wrong with them."""
+    branch = None
+    if left_behind:
+        last = core.journals.head_seq(run_id)
+    else:
+        head = core.journals.checked_head(run_id)
+        last = None if head is None else head.seq
+        branch = None if head is None else Branch(core.journals, head, after)
+    if last is None:
         return
-    branch = None if left_behind else Branch(core.journals, head, after)
-    for entry in core.journals.entries(run_id, bodies=True, after=after, page=FEW):
-        if entry.seq > head.seq:
+    for entry in core.journals.scan(run_id, bodies=True, after=after, page=FEW):
+        if entry.seq is not None and entry.seq > last:
             return
-        on_branch = branch is None or entry.seq in branch
-        if on_branch and entry.kind in CARRY_STATE and not is_stub(entry):
+        on_branch = branch is None or entry.seq is None or entry.seq in branch
+        if on_branch and not isinstance(entry, CheckpointCorruptedError):
+            on_branch = entry.kind in CARRY_STATE and not is_stub(entry)
+        if on_branch:
             yield entry
 
 

@@ -20,11 +20,13 @@ from holdfast.errors import (
 )
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.pages import Found, pass_by
 from holdfast.kernel.reader import is_live, state_seq
 from holdfast.model import (
     CARRY_STATE,
     Entry,
     Kind,
+    Status,
     check_id,
     split_checkpoint_id,
 )
@@ -104,7 +106,8 @@ def list_checkpoints(
     """The run's checkpoints, newest first, without their states; an unknown run has none.
 
     All of them, or at most `limit`. Those that a rollback left behind are listed too: history is
-    never rewritten. Give the last `seq` of one page as `after` for the next: paging is stable
+    never rewritten. Damaged and missing entries are listed, too, whatever is asked for: their
+    `damage` says what is wrong. Give the last `seq` of one page as `after` for the next: paging is stable
     while others save. `iter_checkpoints` does it for you.
     """
     check_limit(limit)
@@ -129,14 +132,34 @@ def checkpoints(
     if status not in (None, "completed", "failed", "paused"):
         raise ValueError(f"status must be completed, failed or paused, not {status!r}")
     page = PAGE if most is None else min(max(most, 1), PAGE)
-    entries = core.journals.entries(run_id, newest_first=not oldest_first, after=after, page=page)
+    entries = core.journals.scan(run_id, newest_first=not oldest_first, after=after, page=page)
     return (
         info
-        for info in map(CheckpointInfo, filter(is_live, entries))
-        if (step is None or is_after(info.entry, step))
-        and type_ in (None, info.type)
-        and status in (None, info.status)
+        for info in filter(None, map(partial(_info, core.journals), entries))
+        if info.damage
+        or (
+            (step is None or is_after(info.entry, step))
+            and type_ in (None, info.type)
+            and status in (None, info.status)
+        )
     )
+
+
+def _info(journals: Journals, found: Found) -> CheckpointInfo | None:
+    """What a list shows of an entry; None if it is not a checkpoint."""
+    if isinstance(found, CheckpointCorruptedError):
+        if found.seq is None:
+            raise found
+        return CheckpointInfo.damaged(found)
+    if is_live(found):
+        return CheckpointInfo(found)
+    if found.status == Status.DELETED and found.kind != Kind.TOMBSTONE:
+        try:
+            journals.check_stub(found)
+        except CheckpointCorruptedError as error:
+            error.entry = found
+            return CheckpointInfo.damaged(error)
+    return None
 
 
 def stats(core: Core, run_id: str | None = None) -> Stats:
@@ -156,6 +179,11 @@ def diff(core: Core, run_id: str, a: int | str, b: int | str) -> Diff:
     """
     old, new = (_named(core, run_id, where) for where in (a, b))
     return diff_values(old.state, new.state, old.checkpoint_id, new.checkpoint_id)
+
+
+def newest_readable(journals: Journals, run_id: str) -> Entry | None:
+    """The run's newest entry that can be read, without its body and unchecked."""
+    return next(journals.entries(run_id, newest_first=True, page=1, damage=pass_by), None)
 
 
 def is_after(entry: Entry, step: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from functools import partial
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NamedTuple
 
@@ -11,9 +12,10 @@ from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
+from holdfast.kernel.pages import Found, pass_by
 from holdfast.kernel.reader import state_seq
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id
-from holdfast.operations.reading import check_limit, outages_named
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, lost
+from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE
 
 _WAITS: Final = (Kind.OPEN, Kind.SLEEP, Kind.FAIL, Kind.PAUSE)
@@ -25,7 +27,7 @@ class Moment(NamedTuple):
     """One entry of a run's journal."""
 
     seq: int
-    kind: str  # one of `Kind`
+    kind: str  # one of `Kind`, or "damaged" where the entry can't be read
     at: datetime
     step: str | None
     status: str  # of the run from here on; "deleted" where only a stub is left
@@ -54,20 +56,40 @@ def timeline(
     check_id("run_id", run_id)
     check_limit(limit)
     with outages_named(run_id):
-        head = core.journals.head(run_id)
+        head = newest_readable(core.journals, run_id)
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run_id)
         page = PAGE if limit is None else min(max(limit, 1) + 1, PAGE)
-        entries = core.journals.entries(run_id, after=after, newest_first=newest_first, page=page)
+        entries = core.journals.scan(run_id, after=after, newest_first=newest_first, page=page)
         # Of the newest ones one more: the one before says how long the run waited.
         most = None if limit is None else limit + newest_first
-        found = sorted(islice(entries, most), key=lambda entry: entry.seq)
+        damage: dict[int, str] = {}
+        found = sorted(map(partial(_placed, damage), islice(entries, most)), key=lambda e: e.seq)
         branch = _branch(core, head, found)
         moments = [
-            _moment(core, entry, before, branch)
+            _damaged(entry, damage[entry.seq])
+            if entry.seq in damage
+            else _moment(core, entry, before if before and before.at else None, branch)
             for before, entry in zip([None, *found], found, strict=False)
         ]
     return moments[::-1][:limit] if newest_first else moments
+
+
+def _placed(damage: dict[int, str], found: Found) -> Entry:
+    """The entry, or what stands in the place of a damaged one."""
+    if not isinstance(found, CheckpointCorruptedError):
+        return found
+    if found.seq is None:
+        raise found
+    damage[found.seq] = found.reason
+    return lost(found.run_id, found.seq)
+
+
+def _damaged(entry: Entry, reason: str) -> Moment:
+    at = to_datetime(entry.at)
+    return Moment(
+        entry.seq, "damaged", at, None, "", None, 0.0, f"damaged: {reason}", True, None, 0
+    )
 
 
 def _branch(core: Core, head: Entry, page: list[Entry]) -> set[int]:
@@ -76,7 +98,8 @@ def _branch(core: Core, head: Entry, page: list[Entry]) -> set[int]:
     wanted = state_seq(head)
     if page:
         last = page[-1].seq
-        newer = core.journals.entries(head.run, newest_first=True) if last < head.seq else ()
+        everything = core.journals.entries(head.run, newest_first=True, damage=pass_by)
+        newer = everything if last < head.seq else ()
         for entry in chain(takewhile(lambda entry: entry.seq > last, newer), reversed(page)):
             if entry.seq == wanted:
                 found.add(entry.seq)

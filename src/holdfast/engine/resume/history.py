@@ -11,12 +11,16 @@ from typing import Any
 from holdfast.codec.meta import Meta, may_claim
 from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
-from holdfast.errors import CheckpointNotFoundError
+from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
+from holdfast.kernel.pages import Damage
 from holdfast.kernel.reader import is_live
+from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations.reading import outages_named
+
+log = logger()
 
 _UNHEARD = 1000  # entries: a request is heard with the next save
 
@@ -138,10 +142,13 @@ class History:
         """Whether the run failed, and its steps were undone."""
         return self.head.kind == Kind.FAIL and bool(self.meta(self.head).rolled_back)
 
-    def branch(self) -> Iterable[Entry]:
-        """The live checkpoints of the run, newest first; read again only if not all are here."""
+    def branch(self, damage: Damage) -> Iterable[Entry]:
+        """The live checkpoints of the run, newest first; read again only if not all are here.
+
+        `damage` is called for damaged ones among them.
+        """
         if not self._whole:
-            return self.core.journals.branch_of(self.head)
+            return self.core.journals.branch_of(self.head, damage)
         return [entry for entry in reversed(self.entries) if is_live(entry)]
 
     def since(self, seq: int) -> list[Entry]:
@@ -267,10 +274,14 @@ def answer_in(meta: Meta, value: Any) -> Any:
     return FAIL if meta.expired else value
 
 
+def _unheard(error: CheckpointCorruptedError) -> None:
+    log.warning("%s; a request to cancel that it may have been is not heard", error)
+
+
 def _requests_before(journals: Journals, run: str, seq: int) -> list[Entry]:
     """Requests that came before a checkpoint which was on its way to the store then."""
     found = []
-    before = journals.entries(run, newest_first=True, bodies=False, after=seq)
+    before = journals.entries(run, newest_first=True, after=seq, damage=_unheard)
     for entry in islice(before, _UNHEARD):
         if entry.kind in (Kind.ROLLBACK, Kind.CLAIM, Kind.OPEN):
             break  # what was requested before that was heard then

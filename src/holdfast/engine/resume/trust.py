@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import EVIDENCE, Meta, dump_meta
+from holdfast.codec.meta import EVIDENCE, Meta, dump_meta, may_claim
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume.history import History
-from holdfast.errors import VerificationError
+from holdfast.errors import CheckpointCorruptedError, VerificationError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.pages import pass_by
+from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
+
+log: Final = logger()
 
 _MOST: Final = 20  # reasons that a rollback records; the event stream has them all
 
@@ -56,7 +60,8 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     from holdfast.evidence.trust.checking import Checker
 
     verifier = options.checks_with if options.trust == "verify" else None
-    found = Checker(core, verifier).newest(history.branch(), lambda entry: True, unclaimed=True)
+    branch = _branch(history)
+    found = Checker(core, verifier).newest(branch, lambda entry: True, unclaimed=True)
     if not found.rejected:
         return None
     oldest, _ = found.rejected[-1]
@@ -66,6 +71,22 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
         history.epoch,
         _kept(core, history, found.entry, oldest),
     )
+
+
+def _branch(history: History) -> list[Entry]:
+    """The checkpoints that the run may continue from, newest first, without their states.
+
+    Raises `CheckpointCorruptedError` for a damaged one among them if the run claims anything:
+    nobody knows what that one claimed, and it binds those after it.
+    """
+    damaged: list[CheckpointCorruptedError] = []
+    branch = [entry._replace(body=b"") for entry in history.branch(damaged.append)]
+    stored = [error.entry for error in damaged if error.entry is not None]
+    if damaged and any(may_claim(entry.meta) for entry in (*branch, *stored)):
+        raise damaged[0]
+    for error in damaged:
+        log.warning("%s; the run continues, because later checkpoints are intact", error)
+    return branch
 
 
 def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retreat:
@@ -90,7 +111,7 @@ def begin_anew(
     begun = any(child.meta(entry).anew for entry in child.of(Kind.ROLLBACK))
     if options.trust == "skip" or (begun and child.head.status != Status.COMPLETED):
         return None
-    past = core.journals.entries(parent, newest_first=True)
+    past = core.journals.entries(parent, newest_first=True, damage=pass_by)
     results = (e.seq for e in past if e.kind == Kind.RESULT and e.step == step)
     newest_result = next(results, None)
     found = None if newest_result is None else core.journals.entry(parent, newest_result)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
-from holdfast.errors import VerificationError
+from holdfast.errors import CheckpointCorruptedError, VerificationError
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule, storing
@@ -123,6 +123,19 @@ class Checker:
             digests = {entry.seq: entry.digest for entry in look.branch}
             run = look.branch[0].run
             self._core.drive(records.record(self._core, run, standings, checked, digests))
+
+
+def intact_branch(core: Core, run: str) -> list[Entry]:
+    """The checkpoints on a run's branch before the first damaged one, newest first. Blocks.
+
+    Nobody knows what a damaged one claims, which binds those after it.
+    """
+    damaged: list[CheckpointCorruptedError] = []
+    branch = [entry._replace(body=b"") for entry in core.journals.branch(run, damaged.append)]
+    for error in damaged:
+        _log.warning("%s; this and later checkpoints can't be verified", error)
+    first = min((error.seq or 0 for error in damaged), default=None)
+    return branch if first is None else [entry for entry in branch if entry.seq < first]
 
 
 class _Look:

@@ -16,6 +16,7 @@ from holdfast.evidence.verdicts import Verdict, VerificationStatus
 from holdfast.kernel.appending import append
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, verdict_journal
 
 _FEW: Final = 8  # verdicts to read first: most questions are about what was just checked
@@ -109,7 +110,7 @@ class _Note(NamedTuple):
 def _notes(core: Core, run: str, digests: Mapping[int, str]) -> Iterator[_Note]:
     """The notes on these checkpoints, newest first. Those that can't be read are skipped."""
     journal = verdict_journal(run)
-    for entry in core.journals.entries(journal, newest_first=True, page=_FEW):
+    for entry in core.journals.entries(journal, newest_first=True, page=_FEW, damage=pass_by):
         if entry.kind != Kind.VERDICT or entry.status == Status.DELETED:
             continue
         try:
