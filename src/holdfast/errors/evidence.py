@@ -28,10 +28,14 @@ class EvidencePolicyError(EvidenceError):
 
 
 class ClaimFailedError(EvidenceError):
-    """A step finished, but what it claims about the world is false, or could not be checked."""
+    """A step finished, but what it claims about the world is false, or could not be checked.
+
+    With `reads`, it was not called: what it reads is not what was claimed of it.
+    """
 
     step: str
     evidence: tuple[Any, ...]
+    reads: bool = False
 
     def __str__(self) -> str:
         false = [one for one in self.evidence if getattr(one, "verification_status", 0) == "failed"]
@@ -41,4 +45,11 @@ class ClaimFailedError(EvidenceError):
             for what, claims in (("what is false", false), ("what can't be checked", unchecked))
             if claims
         ]
-        return f"step {self.step!r} claims {'; and '.join(parts)}"
+        said = "; and ".join(parts)
+        if self.reads:
+            return (
+                f"step {self.step!r} was not called, because what it reads is not what was claimed; "
+                f"{said}. Resume the run, and it is made again, or claim its new content in a step "
+                "before: outputs="
+            )
+        return f"step {self.step!r} claims {said}"

@@ -19,9 +19,10 @@ from holdfast.engine.holding.presence import Ending
 from holdfast.engine.program import Task
 from holdfast.engine.run.calling import contained, no_loop, settled
 from holdfast.engine.run.channel import channel
+from holdfast.engine.run.reading import Reading
 from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.engine.timers import Sleep
-from holdfast.errors import HoldfastError, StepTimeoutError
+from holdfast.errors import ClaimFailedError, HoldfastError, StepTimeoutError
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
@@ -46,6 +47,7 @@ class Attempts:
         self.may_block = run.options.blocking and run.options.timeout is None
         self.under_way: set[str] = set()  # steps that began and are not recorded yet
         self.ending: set[Ending] = set()  # threads, and what was dropped
+        self.reading = Reading(run)
         self._broken: dict[str, int] = {}  # by step: how often its executor broke under it
 
     async def make(self, task: Task, attempt: int, here: bool) -> tuple[Any, Mapping[str, Any]]:
@@ -149,7 +151,10 @@ class Attempts:
     # --- claims
 
     async def _before(self, task: Task, claiming: Claiming, here: bool) -> Sequence[Evidence]:
-        """Claims about the files that a step is about to read. Raises if they can't be claimed."""
+        """Claims about the files that a step is about to read.
+
+        Raises if they can't be claimed, and `ClaimFailedError` if they are not what was claimed.
+        """
         if task.called_with is None and self._run.program.flow.replays:
             task.called_with = inputs_of(task)  # before the step may change its arguments
         verifier = self._run.options.checks_with
@@ -157,6 +162,9 @@ class Attempts:
         if not claiming.reads:
             return ()
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)
+        changed = await self._aside(here, self.reading.changed, read)
+        if changed:
+            raise ClaimFailedError(task.name, tuple(changed), reads=True)
         return read
 
     async def _claims(

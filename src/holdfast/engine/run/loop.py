@@ -69,7 +69,7 @@ class Run:
         self.steps = Steps(self, behind)
         self._results = Results(self)
         program.abandon = self.steps.abandon
-        self._parent = parent
+        self.parent = parent
         self.paused = behind.waits  # the journal says so already
         self._stale = False  # the lease could not be renewed: nothing more may begin
         self._asked: float | None = None  # since when the loop has not turned
@@ -84,7 +84,7 @@ class Run:
         """Execute the run; returns its result, or raises what ended it."""
         timer = None
         self._loop = asyncio.get_running_loop()
-        parent = self._parent
+        parent = self.parent
         if parent is not None:
             parent.children.add(self)
             if parent.wanted is not None:
@@ -119,7 +119,7 @@ class Run:
     def _warn_if_unsaved(self) -> None:
         """Warn whoever gets only the result; an event says it to the others."""
         error = self.recorder.degraded
-        if error is not None and self._parent is None and not self.options.listening:
+        if error is not None and self.parent is None and not self.options.listening:
             warnings.warn(UnsavedWarning(self.run_id, str(error)), stacklevel=2)
 
     def leave(self) -> None:
@@ -141,9 +141,7 @@ class Run:
 
     def is_within(self, run_id: str) -> bool:
         """Whether it is this run, or a child run of it."""
-        return self.run_id == run_id or (
-            self._parent is not None and self._parent.is_within(run_id)
-        )
+        return self.run_id == run_id or (self.parent is not None and self.parent.is_within(run_id))
 
     def ask(self, action: str) -> None:
         """Stop as soon as possible. A pause waits for running steps, all else interrupts them."""
@@ -202,14 +200,14 @@ class Run:
         """Pass an event to the listeners."""
         if self.options.listening:
             self.events.append(event)
-            if self._parent is not None:
-                self._parent.ring()
+            if self.parent is not None:
+                self.parent.ring()
 
     def ring(self) -> None:
         """Wake the run, to deliver events while it waits for its steps."""
         self.steps.ring()
-        if self._parent is not None:
-            self._parent.ring()
+        if self.parent is not None:
+            self.parent.ring()
 
     async def hand_over(self) -> None:
         """Let the consumer see the events so far."""

@@ -75,6 +75,8 @@ class Results:
         urgent = work is not None
         if self._run.options.strategy == Strategy.MARKED:
             urgent = urgent or any(item.done.task.policy.marked for item in batch)
+        for item in batch:
+            self._run.steps.attempts.reading.note(item.done.claims)
         saved = await self._run.recorder.save(
             [item.draft for item in batch], urgent=urgent, work=work
         )

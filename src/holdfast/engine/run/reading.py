@@ -1,0 +1,116 @@
+"""What a step reads is what was claimed of it: compared before the step is called."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from holdfast.codec.meta import CHILD, EVIDENCE
+from holdfast.model import Status
+
+if TYPE_CHECKING:
+    from holdfast.engine.run.loop import Run
+    from holdfast.evidence import Evidence
+    from holdfast.evidence.trust.in_force import InForce
+    from holdfast.evidence.trust.rule import BoundClaim, Pack
+
+
+class Reading:
+    """Knows what is claimed of files at the end of one run's branch.
+
+    The journal is read when a step that reads files is first executed. May be used by several
+    threads.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._noted: deque[Mapping[str, Any]] = deque()  # what steps claimed that finished here
+        self._in_force: InForce | None = None
+        self._lock = threading.Lock()
+
+    def note(self, claims: Mapping[str, Any]) -> None:
+        """A step finished here, and its entry, which is about to be saved, says this."""
+        if EVIDENCE in claims or CHILD in claims:
+            self._noted.append(claims)
+
+    def changed(self, read: Iterable[Evidence]) -> list[Evidence]:
+        """The claims in force that are false of files which were just read. Blocks.
+
+        Of what is claimed of the same files and not in `read`, everything is checked.
+        """
+        if self._run.options.trust != "verify":
+            return []
+        digests = {claim.subject: claim.facts.get("digest") for claim in read}
+        bound = {one.key: one for claim in read for one in self.about(claim)}
+        unsure: list[BoundClaim] = []
+        false: list[Evidence] = []
+        for one in bound.values():
+            digest = digests.get(one.evidence.subject)
+            if digest is None or not one.facts <= _SETTLED:
+                unsure.append(one)
+            elif "digest" in one.facts and one.evidence.facts["digest"] != digest:
+                false.append(_refuted(one.evidence, str(digest)))
+        if unsure:
+            claims = [one.evidence.noted() for one in unsure]
+            self._run.options.checks_with.check(claims, facts=[one.facts for one in unsure])
+            false += [claim for claim in claims if not claim.verified]
+        return false
+
+    def about(self, claim: Evidence) -> list[BoundClaim]:
+        """What is in force on a file here, or else in the run that this one is a part of."""
+        found = self._known().about(claim)
+        parent = self._run.parent
+        if found or parent is None:
+            return found
+        return parent.steps.attempts.reading.about(claim)
+
+    def _known(self) -> InForce:
+        from holdfast.evidence.trust.in_force import InForce
+
+        with self._lock:
+            if self._in_force is None:
+                self._in_force = InForce()
+                for packs in _on_branch(self._run, self._run.run_id):
+                    self._in_force.add(packs)
+            while self._noted:  # some may be among the saved ones: then they are the newest again
+                for packs in _groups(self._run, self._noted.popleft()):
+                    self._in_force.add(packs)
+            return self._in_force
+
+
+_SETTLED = frozenset({"exists", "kind", "digest", "size"})  # by the digest of a file that was read
+
+
+def _refuted(claim: Evidence, digest: str) -> Evidence:
+    """A copy of a claim on a file's bytes, with the verdict that it has others."""
+    from holdfast.evidence import failed
+
+    found = claim.noted()
+    words = f"{claim.expected['path']} has the digest {digest}, not {claim.facts['digest']}"
+    found.judge(failed(words)._replace(evidence=claim.digest))
+    return found
+
+
+def _on_branch(run: Run, run_id: str) -> Iterable[Sequence[Pack]]:
+    """What was claimed on the branch of a run, as far as it is saved, oldest first. Blocks."""
+    from holdfast.evidence.trust.gathering import Gathering
+
+    journals = run.core.journals
+    head = journals.checked_head(run_id)
+    if head is None or head.status == Status.DELETED:
+        return
+    for _, packs, before in Gathering(run.core, needed=False).branch(journals.branch_of(head)):
+        yield from (group.packs for group in before)
+        yield packs
+
+
+def _groups(run: Run, claims: Mapping[str, Any]) -> Iterable[Sequence[Pack]]:
+    """What the child run that a step was claimed, and then what its own entry does."""
+    from holdfast.evidence.trust.storing import recorded
+
+    if CHILD in claims:
+        yield from _on_branch(run, claims[CHILD])
+    own = claims.get(EVIDENCE, [])
+    yield [recorded(pack)[1] for pack in (own if isinstance(own, list) else [own])]
