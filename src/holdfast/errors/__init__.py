@@ -9,6 +9,7 @@ HoldfastError
 │   ├── CheckpointNotFoundError       no such run or checkpoint (also a LookupError)
 │   │   └── ThreadNotFoundError       no such thread, or nothing of this flow in it
 │   ├── CheckpointCorruptedError      stored bytes are not what was written (also a ValueError)
+│   │   └── UnknownFormatError        a newer version may have written them
 │   ├── SerializeError                a value can't be stored; `path` leads to it (also a TypeError)
 │   ├── ReviveError                   stored data does not fit the type asked for (also a TypeError)
 │   ├── StateTooLargeError            larger than `max_state_bytes` (also a ValueError)

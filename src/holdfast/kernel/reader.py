@@ -299,10 +299,11 @@ class Reader:
         # From the end back, because a rollback may lead to what an earlier one left behind.
         trail: list[Entry] = []
         back_to: int | None = None
+        damaged: CheckpointCorruptedError | None = None  # the first, of which others follow
         for entry in reversed(found):
             if isinstance(entry, CheckpointCorruptedError):
                 if entry.seq is None or back_to is None or entry.seq <= back_to:
-                    raise entry
+                    damaged = entry
                 continue
             opens = entry.kind == Kind.OPEN
             if back_to is not None and entry.seq > back_to and not opens:
@@ -319,6 +320,8 @@ class Reader:
                 if erases(entry):
                     break
                 back_to = -1 if entry.parent is None else entry.parent
+        if damaged is not None:
+            raise damaged
         return trail[::-1]
 
     def chain(self, run: str, seq: int, last: Entry | None = None) -> Chain:

@@ -9,6 +9,7 @@ from holdfast.codec.meta import CARRIED, Meta
 from holdfast.errors import CheckpointCorruptedError
 from holdfast.evidence.trust.rule import Group, Pack
 from holdfast.kernel.core import Core
+from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind
 
 EARLIER: Final = "earlier"  # in what a marker carries: the seq of the marker before it, or -1
@@ -17,8 +18,11 @@ PACKS: Final = "packs"
 
 
 def newest_marker(core: Core, run: str) -> Entry | None:
-    """The newest entry that carries claims of deleted checkpoints. Blocks."""
-    for entry in core.journals.entries(run, newest_first=True):
+    """The newest entry that carries claims of deleted checkpoints. Blocks.
+
+    If it is lost, the checkpoints that it says were deleted are damage themselves.
+    """
+    for entry in core.journals.entries(run, newest_first=True, damage=pass_by):
         if entry.kind in (Kind.TRIM, Kind.TOMBSTONE) and CARRIED in entry.meta:
             return core.journals.entry(run, entry.seq)
     return None
