@@ -18,10 +18,10 @@ needs_root: Final = pytest.mark.skipif(os.geteuid() != 0, reason="only root can 
 
 
 @contextmanager
-def as_user(uid: int) -> Iterator[None]:
+def as_user(uid: int, *member_of: int) -> Iterator[None]:
     """Have no more rights than this user."""
     groups, group = os.getgroups(), os.getegid()
-    os.setgroups([])
+    os.setgroups(member_of)
     os.setegid(uid)
     os.seteuid(uid)
     try:
@@ -32,10 +32,10 @@ def as_user(uid: int) -> Iterator[None]:
         os.setgroups(groups)
 
 
-def belongs_to(uid: int, *paths: Path) -> None:
+def belongs_to(uid: int, *paths: Path, group: int | None = None) -> None:
     """Give files to a user."""
     for path in paths:
-        os.chown(path, uid, uid, follow_symlinks=False)
+        os.chown(path, uid, uid if group is None else group, follow_symlinks=False)
 
 
 @contextmanager

@@ -185,7 +185,16 @@ def test_the_doctor_finds_a_healthy_store_healthy(cli: Cli, plain: hf.SyncCheckp
     done = cli("doctor", "--json")
     assert done.code == 0
     found = {finding["what"]: finding for finding in done.json["findings"]}
-    assert set(found) == {"store", "durability", "SQLite", "orphans", "damage", "index", "size"}
+    assert set(found) == {
+        "store",
+        "access",
+        "durability",
+        "SQLite",
+        "orphans",
+        "damage",
+        "index",
+        "size",
+    }
     assert found["durability"]["found"] == "what was saved survives a power loss"
     old = sqlite3.sqlite_version_info < (3, 51, 3)
     assert found["SQLite"]["status"] == ("warning" if old else "ok")
@@ -199,3 +208,19 @@ def test_the_doctor_warns_of_a_store_that_survives_less(cli: Cli, tmp_path: Path
     done = cli("doctor", "--store", url)
     assert done.code == 0
     assert "! durability: what was saved survives a crash of the process" in done.out
+
+
+def test_the_doctor_says_who_else_can_reach_the_store(cli: Cli) -> None:
+    with hf.SyncCheckpointer() as cp:
+        cp.save("run", 1)
+    assert "✓ access: nobody else can read or write it" in cli("doctor").out
+    file = Path(".holdfast/holdfast.db").absolute()
+    file.chmod(0o666)
+    done = cli("doctor")
+    assert done.code == 0
+    assert f"! access: everyone can write to {file}" in done.out
+    assert f"Change that: chmod o-w {file}." in done.out
+    file.chmod(0o664)
+    done = cli("doctor")
+    assert f"✓ access: its group can write to {file}" in done.out
+    assert f"✓ access: everyone can read {file}" in done.out

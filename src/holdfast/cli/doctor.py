@@ -22,6 +22,8 @@ from holdfast.operations.forking import SAME, branch_off
 from holdfast.operations.verifying import Integrity
 from holdfast.project import SETTINGS, unknown_settings
 from holdfast.store import PAGE
+from holdfast.stores._shared.access import risks
+from holdfast.urls import local_path
 
 _FIXED_SQLITE: Final = (3, 51, 3)
 _MANY_CHECKPOINTS: Final = 100_000
@@ -57,6 +59,7 @@ def command(session: Session, quick: bool, repair: bool, workers: int) -> None:
     with session.opened() as cp:
         findings = [Finding("store", "ok", f"{cp.store.url} can be opened, and its schema is ours")]
         findings += _settings()
+        findings += _access(cp)
         findings += _durability(cp)
         findings += _sqlite(cp)
         findings += _orphans(session, cp)
@@ -89,6 +92,19 @@ def _settings() -> Iterator[Finding]:
             f"nothing reads {name!r} under [tool.holdfast] in pyproject.toml",
             f"Known are {', '.join(sorted(SETTINGS))}; see: holdfast config.",
         )
+
+
+def _access(cp: SyncCheckpointer) -> Iterator[Finding]:
+    """Who else can read and write a store on this disk; what everyone could change is not opened."""
+    path = local_path(cp.store.url)
+    if path is None:
+        return
+    found = list(risks(path))
+    for risk in found:
+        status = "warning" if risk.level == "warned" else "ok"
+        yield Finding("access", status, risk.what, f"{risk.way_out[:1].upper()}{risk.way_out[1:]}.")
+    if not found:
+        yield Finding("access", "ok", "nobody else can read or write it")
 
 
 def _durability(cp: SyncCheckpointer) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from holdfast.cli._options import option
 from holdfast.cli._progress import progress
 from holdfast.cli._runs import every_run, find_run, run_argument, with_children
 from holdfast.cli._session import Session, as_command
+from holdfast.operations.private_files import make_directories
 from holdfast.operations.retention import archive_name
 
 Form = Literal["jsonl", "json", "parquet", "duckdb"]
@@ -68,7 +69,7 @@ def command(
         files = {}
         with progress("exporting", len(names)) as advance:
             if into and names:
-                to.mkdir(parents=True, exist_ok=True)
+                make_directories(to)
                 for name in names:
                     file = to / Path(archive_name(name)).with_suffix(f".{form}").name
                     _write(cp, [name], file, form, advance)

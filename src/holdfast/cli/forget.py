@@ -1,7 +1,6 @@
 """`holdfast forget`: delete all that is kept of an owner, a thread or a run."""
 
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import click
@@ -11,6 +10,7 @@ from holdfast.cli._exits import FailedError, NotFoundError
 from holdfast.cli._options import dry_run, option
 from holdfast.cli._runs import run_argument
 from holdfast.cli._session import Session, as_command
+from holdfast.operations.private_files import replacing
 
 _ACTIVE: Final = ("running", "paused")
 
@@ -70,7 +70,8 @@ def command(
     if dry_run:
         document["refused"] = refused
     if receipt is not None:
-        Path(receipt).write_text(_show.to_json(document, indent=2) + "\n")
+        with replacing(receipt) as file:
+            file.write_text(_show.to_json(document, indent=2) + "\n")
 
     def draw() -> None:
         if done.runs:

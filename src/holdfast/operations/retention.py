@@ -19,6 +19,7 @@ from holdfast.logs import logger
 from holdfast.model import Entry, Status, check_id
 from holdfast.operations.children import family, parent_run
 from holdfast.operations.deleting import choose, clear_family, drop, is_active
+from holdfast.operations.private_files import make_directories, open_to_append
 from holdfast.operations.transfer import export_run
 
 log = logger()
@@ -146,7 +147,7 @@ def _archive(core: Core, entries: list[Entry]) -> None:
         return
     directory = _archive_directory(policy.archive)
     path = directory / archive_name(entries[0].run)
-    with path.open("ab") as file:
+    with open_to_append(path) as file:
         if file.tell() and not path.read_bytes().endswith(b"\n"):
             file.write(b"\n")  # a crash cut the last line; it must not swallow this one
         for entry in entries:
@@ -160,7 +161,7 @@ def _archive(core: Core, entries: list[Entry]) -> None:
 
 def _archive_directory(where: str | os.PathLike[str]) -> Path:
     directory = Path(where)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directories(directory)
     return directory
 
 

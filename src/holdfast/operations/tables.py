@@ -16,7 +16,7 @@ from holdfast.kernel.playback import Playback
 from holdfast.kernel.reader import is_live
 from holdfast.model import Entry
 from holdfast.operations.copying import Progress, named_runs, unseen
-from holdfast.operations.transfer import replacing
+from holdfast.operations.private_files import replacing
 
 COLUMNS: Final = {
     "checkpoint_id": "VARCHAR", "run_id": "VARCHAR", "sequence": "BIGINT",

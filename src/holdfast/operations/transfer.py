@@ -13,7 +13,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -36,8 +35,8 @@ from holdfast.model import (
     verdict_journal,
 )
 from holdfast.operations.copying import Progress, copy_run, join_thread, keep_aliases, unseen
+from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
-from holdfast.seams import new_id
 from holdfast.stores.memory import MemoryStore
 
 FORMAT: Final = 2
@@ -97,24 +96,6 @@ def export_runs(
     if damaged:
         raise damaged[0]
     return count
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new file to write to, which takes the place of `path` if all went well, durably."""
-    target = Path(path).absolute()
-    partial = target.with_name(f".{new_id()}{target.suffix}")
-    try:
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(target)
-    except OSError as error:
-        if error.filename != str(partial):
-            raise
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _section(journals: Journals, run_id: str, damage: Damage) -> Iterator[bytes]:

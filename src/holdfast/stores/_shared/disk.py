@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Final
 
+DIRECTORY: Final = 0o700
+"""The mode of what is made."""
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 
@@ -33,11 +35,11 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def make_directories(path: Path, mode: int = 0o777) -> None:
-    """Make a directory, and those above it that are missing, durably."""
+def make_directories(path: Path) -> None:
+    """Make a directory, and those above it that are missing, durably, for their owner only."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     for place in reversed(missing):
-        place.mkdir(mode=mode, exist_ok=True)
+        place.mkdir(mode=DIRECTORY, exist_ok=True)
         sync_directory(place.parent)
 
 

@@ -27,6 +27,7 @@ from holdfast.stores._shared.errors import Translated
 from holdfast.stores._shared.local_watch import LocalWatches
 from holdfast.stores._shared.schema import refuse_newer
 from holdfast.stores.duckdb.index import Index
+from holdfast.stores.duckdb.making import make_file, make_log
 
 COLUMNS: Final = ", ".join(f'"{name}"' for name in Entry._fields)
 
@@ -169,6 +170,7 @@ class File:
     @contextmanager
     def committing(self, run: str) -> Iterator[None]:
         """Around a statement that commits: if it fails, the outcome may be unknown."""
+        make_log(self.path)
         try:
             yield
         except BaseException as error:
@@ -183,7 +185,7 @@ class File:
             self._disconnect()
         if self._db is None:
             with self.translated:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_file(self.path, self.url)
                 db = duckdb.connect(str(self.path))
                 try:
                     self._prepare(db)
@@ -203,6 +205,7 @@ class File:
                 db.execute(script)
                 fault("schema.migrate")
             db.execute("UPDATE holdfast SET version = ?", [len(MIGRATIONS)])
+            make_log(self.path)
             db.execute("COMMIT")
 
     def _version(self, db: Any) -> int:

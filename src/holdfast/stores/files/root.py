@@ -24,6 +24,7 @@ from typing import Final
 
 from holdfast.errors import StoreUnavailableError
 from holdfast.seams import on_fork
+from holdfast.stores._shared.access import refuse_planted
 from holdfast.stores._shared.disk import make_directories, sync
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -44,9 +45,10 @@ class Root:
     def __init__(self, path: Path, lock_seconds: float) -> None:
         self.path = path
         self._lock_seconds = lock_seconds
-        make_directories(path, 0o700)
+        make_directories(path)
         if not path.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        refuse_planted(f"file://{path}", path)
         self._identity = _identity(path.stat())
         self._start()
         on_fork(self._after_fork)

@@ -59,7 +59,7 @@ class Connections:
         self._look_at = 0.0  # when to look again whether they are still there
         self._shrink_at = LARGE_WAL
         with self.translated:
-            make_file(self.path)
+            make_file(self.path, self.url)
             self._writer = self._open_writer()
         on_fork(self._in_child, before=self._before_fork, in_parent=self._release_locks)
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.errors import SchemaError, StoreError, StoreUnavailableError
 from holdfast.seams import fault
+from holdfast.stores._shared.access import refuse_planted
 from holdfast.stores._shared.disk import make_directories, sync_directory
 from holdfast.stores._shared.schema import refuse_newer
 from holdfast.stores.sqlite import index
@@ -54,9 +55,13 @@ MIGRATIONS: Final[tuple[str, ...]] = (
 _INDEXED: Final = 2
 
 
-def make_file(path: Path) -> None:
-    """Make the database's file, durably, readable by its owner only."""
+def make_file(path: Path, url: str) -> None:
+    """Make the database's file, durably, readable by its owner only.
+
+    Raises `StoreError` if others may have put one there, or could.
+    """
     make_directories(path.parent)
+    refuse_planted(url, path)
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
