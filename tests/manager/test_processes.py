@@ -182,6 +182,47 @@ print("done", flush=True)
         assert step(manager, {"n": 4}, exists("a")).snapshot_data == {"n": 4}
 
 
+def test_work_items_of_one_task_do_not_hinder_each_other(kept_url: str) -> None:
+    code = """
+assert manager.resume_or_start("task") == {"n": 0}
+step = manager.begin_step("task", "tool_executed", {"n": 2}, "item 2")
+print("begun", flush=True)
+sys.stdin.readline()
+manager.commit_step(step, pack())
+print("done", flush=True)
+"""
+    with CheckpointManager(kept_url) as manager:
+        step(manager, {"n": 0}, exists("a"))
+        mine = manager.begin_step("task", "tool_executed", {"n": 1}, "item 1")
+        with process(code, kept_url) as other:
+            go(other)
+            assert out(other).readline() == "begun\n"
+            go(other)
+            assert out(other).readline() == "done\n"
+        manager.commit_step(mine, exists("a"))
+        assert numbers(manager.list_checkpoints("task")) == [1, 2, 0]
+
+
+def test_resuming_a_task_leaves_the_steps_of_other_work_items_alone(kept_url: str) -> None:
+    def begin(manager: CheckpointManager, n: int, item: str) -> str:
+        return manager.begin_step("task", "tool_executed", {"n": n}, item)
+
+    with CheckpointManager(kept_url) as one, CheckpointManager(kept_url) as two:
+        step(one, {"n": 0}, exists("a"))
+        left, waiting = begin(one, 1, "item 1"), begin(two, 2, "item 2")
+        assert one.resume_or_start("task") == {"n": 0}
+        two.commit_step(waiting, exists("a"))
+        again = begin(one, 3, "item 1")
+        with pytest.raises(hf.StepConflictError, match="was abandoned"):
+            one.commit_step(left, exists("a"))
+        one.commit_step(again, exists("a"))
+        assert numbers(one.list_checkpoints("task")) == [3, 2, 0]
+        assert two.resume_or_start("task") == {"n": 3}
+        step(one, {"n": 4}, exists("a"))
+        with pytest.raises(hf.ConflictError):
+            begin(two, 5, "item 2")
+
+
 def test_a_step_waits_while_another_process_only_begins_one(kept_url: str) -> None:
     code = """
 print(manager.begin_step("task", "tool_executed", {"n": 2}), flush=True)

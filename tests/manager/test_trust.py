@@ -343,10 +343,23 @@ def test_starting_over_is_a_branch_of_its_own(manager: CheckpointManager) -> Non
     Path("1").unlink()
     Path("2").unlink()
     assert newest(manager) is None
+    assert manager.resume_or_start("task") is None
     Path("1").touch()
     first = step(manager, {"n": 3}, exists("1"))
     assert first.parent_id is None
     assert newest(manager) == 3, "the claim on 2 was left behind"
+
+
+def test_looking_for_a_checkpoint_does_not_move_the_task(manager: CheckpointManager) -> None:
+    Path("a").touch()
+    one = step(manager, {"n": 1}, exists("a"))
+    Path("a").unlink()
+    assert newest(manager) is None
+    Path("a").touch()
+    assert step(manager, {"n": 2}, exists("a")).parent_id == f"task@{one.seq}"
+    assert manager.rollback_to_checkpoint(one.checkpoint_id) == {"n": 1}
+    assert newest(manager) == 2
+    assert step(manager, {"n": 3}, exists("a")).parent_id == f"task@{one.seq}"
 
 
 def test_a_rollback_to_what_was_deleted_meanwhile(manager: CheckpointManager) -> None:

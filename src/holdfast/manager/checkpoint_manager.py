@@ -111,7 +111,8 @@ class CheckpointManager:
         The snapshot is copied now. Until it is committed the step is in flight, whatever happens
         to this process. After `rollback_to_checkpoint` the step continues from there, and later
         steps and checkpoints are abandoned; `ConflictError` if another process has committed a
-        checkpoint in between. Raises what `Checkpointer.save` raises.
+        checkpoint in between. If it continues from the current one, steps of other work items stay
+        as they are. Raises what `Checkpointer.save` raises.
         """
         core, run = self._core(), check_id("task_id", task_id)
         draft = task_steps.begin_draft(core, run, checkpoint_type, snapshot, work_item_id, metadata)
@@ -139,7 +140,8 @@ class CheckpointManager:
 
         Raises `StepNotFoundError`; `StepConflictError` if it was committed with other evidence,
         if it was abandoned, if the task was rolled back to before it, if the name is taken, or if
-        another process has begun and committed steps since: abandon it then, and begin again.
+        another process has begun and committed steps of the same work item since: abandon it then,
+        and begin again.
         Steps that one process has begun may be committed in any order. `EvidencePolicyError` and
         `InvalidEvidenceError` for claims that could never be verified here.
         """
@@ -212,22 +214,18 @@ class CheckpointManager:
 
         Those that fail are skipped. Where a check can't decide (INCONCLUSIVE, ERROR) and the
         checkpoint verified before, or was never checked, `VerificationError` is raised: an older
-        one would throw good work away. When none of the checkpoints with evidence verifies, this
-        manager's next `begin_step` starts the task again, on a branch of its own.
+        one would throw good work away. This changes nothing: the next `begin_step` continues the
+        task from its current checkpoint, unless `rollback_to_checkpoint` or `resume_or_start` is
+        called before.
         """
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
-            seen = _current(core, run)
             found = self._checker(core).newest(intact_branch(core, run), wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
                 self._on_rejected(self._required(core, run, entry.seq), standing)
-        if found.entry is not None:
-            return self._required(core, run, found.entry.seq)
-        if found.rejected and checkpoint_type is None and work_item_id is None:
-            self._go_back(run, None, seen)
-        return None
+        return None if found.entry is None else self._required(core, run, found.entry.seq)
 
     def rollback_to_checkpoint(self, checkpoint_id: str) -> Any:
         """Check that a checkpoint verifies now, and return its snapshot.

@@ -7,7 +7,8 @@ before a begun step discards it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
@@ -104,7 +105,13 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
             raise RunMismatchError(run, "flow", head.flow, "the steps of a task")
         if back is None:
             return draft
-        if head is not None and state_seq(head) != back.seen:
+        moved = head is not None and state_seq(head) != back.seen
+        if back.target is not None and back.target == back.seen:
+            since = list(core.journals.entries(run, after=back.target, damage=lambda _: None))
+            if moved and not all(_leaves_alone(entry, draft) for entry in since):
+                raise ConflictError(run, since[-1].seq)
+            return [*_abandoning(since, draft), draft]
+        if head is not None and moved:
             raise ConflictError(run, head.seq)
         target = None if back.target is None else core.journals.entry(run, back.target)
         if back.target is not None and target is None:
@@ -119,6 +126,33 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
         return [gone_back, draft]
 
     return (yield from append_if(core, run, decide, past_damage=True))
+
+
+def _abandoning(since: list[Entry], draft: Draft) -> Iterator[Draft]:
+    """What abandons the steps of the same work item that were begun and not committed."""
+    over = {Meta(entry).begun for entry in since if _saved(entry)} | _abandoned(since)
+    for entry in reversed(_followed(since)):
+        waits = entry.kind == Kind.BEGIN and entry.entry_id.hex() not in over
+        if waits and not _of_others(entry, draft):
+            yield _cancel(entry)
+
+
+def _leaves_alone(entry: Entry, draft: Draft) -> bool:
+    """Whether an entry does not change what a step to be begun continues from."""
+    if _saved(entry):
+        return _of_others(entry, draft)
+    return entry.kind in (Kind.BEGIN, Kind.CANCEL, Kind.TRIM)
+
+
+def _of_others(entry: Entry, draft: Draft) -> bool:
+    """Whether an entry and a step to be begun belong to different work items of the task."""
+    item, other = Meta(entry).work_item, json.loads(draft.meta or "{}").get("work_item")
+    return None not in (item, other) and item != other
+
+
+def _cancel(begun: Entry) -> Draft:
+    meta = dump_meta({_BEGUN: begun.entry_id.hex()})
+    return Draft(Kind.CANCEL.value, Status.OPEN.value, type=begun.type, meta=meta)
 
 
 def find(core: Core, step_id: str) -> Entry:
@@ -202,8 +236,7 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
             raise StepConflictError(checkpoint_id(begun.run, begun.seq), reason)
         if not step.waits:
             raise _DoneError(begun)
-        meta = dump_meta({_BEGUN: begun.entry_id.hex()})
-        return Draft(Kind.CANCEL.value, Status.OPEN.value, type=begun.type, meta=meta)
+        return _cancel(begun)
 
     try:
         yield from append_if(core, begun.run, decide)
@@ -309,14 +342,15 @@ class _BegunStep:
         return None
 
     def _overtaken(self) -> bool:
-        """Whether a step that another process began later was committed."""
-        worker = Meta(self._begun).worker
+        """Whether a step that another process began later was committed, for the same work item."""
+        worker, item = Meta(self._begun).worker, Meta(self._begun).work_item
         later = {
             entry.entry_id.hex()
             for entry in self._followed
             if entry.kind == Kind.BEGIN
             and entry.seq > self._begun.seq
             and Meta(entry).worker not in (None, worker)
+            and (item is None or Meta(entry).work_item in (None, item))
         }
         committed = (Meta(entry).begun for entry in self._followed if _saved(entry))
         return worker is not None and any(name in later for name in committed)
