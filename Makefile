@@ -7,8 +7,9 @@ CYCLES ?= 10000
 STATES ?= 1000000
 MUTATIONS ?= 100000
 SCHEDULES ?= 1000000
-# Tests wait for the disk as often as for a processor: two workers for each core.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 8))')
+# Tests wait as often as they compute: for disks, servers and each other. The quick ones less so.
+CORES := $(shell $(PYTHON) -c 'import os; print(min(os.cpu_count() or 1, 4))')
+WORKERS ?= $(shell expr 3 '*' $(CORES))
 PYTEST := $(BIN)/python -m pytest --dist worksteal
 REFERENCE := holdfast $(addprefix holdfast.,workflow graph pipeline manager events evidence \
 	engine.controls engine.door store stores changes heads integrations.dask testing \
@@ -33,7 +34,7 @@ demo: $(VENV)/installed  ## a program that is killed halfway, resumed, and not b
 
 quick: $(VENV)/tools  ## lint, and the tests that need no server and no crash: a minute
 	$(MAKE) --output-sync -j2 lint collect
-	$(PYTEST) -q -n $(WORKERS) --quick
+	$(PYTEST) -q -n $$((2 * $(CORES))) --quick
 
 test: tools $(VENV)/tools  ## everything, on every Python >= 3.11 that is installed
 	$(MAKE) --output-sync -j2 lint collect

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +51,21 @@ SLOW = (
 )
 """What `--quick` skips: the command line, servers, and tests that start processes and kill them."""
 
+LONG = (
+    "crash/",
+    "examples/",
+    "integrations/",
+    "servers/",
+    "simulation/",
+    "typing/",
+    "cli/test_guide.py",
+    "cli/test_workers.py",
+    "test_demo.py",
+    "test_docs.py",
+    "test_watchdog.py",
+)
+"""What has tests of several seconds, which begin first: nobody then waits for one at the end."""
+
 QUICK = ("stores/test_memory.py", "stores/test_sqlite.py")
 ON_SQLITE = ("kernel/", "operations/", "stores/")
 OTHER_STORES = frozenset(
@@ -74,6 +90,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         quick = [item for item in items if _is_quick(item, in_memory)]
         config.hook.pytest_deselected(items=list(set(items) - set(quick)))
         items[:] = quick
+    if hasattr(config, "workerinput"):  # of xdist
+        items[:] = _long_first(items, config.workerinput["workercount"])
+
+
+def _long_first(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Each worker is given a slice of what is returned: the long files, in turn, and then others."""
+    files = itertools.groupby(items, key=lambda item: item.path.relative_to(HERE).as_posix())
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    turns, others = itertools.cycle(shares), list[pytest.Item]()
+    for path, tests in files:
+        (next(turns) if path.startswith(LONG) else others).extend(tests)
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares):
+        size = (len(items) - len(ordered)) // (workers - number)
+        filled = max(0, size - len(share))
+        ordered += share + others[:filled]
+        del others[:filled]
+    return ordered + others
 
 
 def _is_quick(item: pytest.Item, in_memory: set[str]) -> bool:
