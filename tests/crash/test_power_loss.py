@@ -9,7 +9,7 @@ import pytest
 from tests.crash.harness import first_seed, setting
 from tests.crash.power import lose_power
 
-STATES = setting("HOLDFAST_POWER_STATES", 800)  # over all tests here
+STATES = setting("HOLDFAST_POWER_STATES", 400)  # over all tests here
 TRACES = 4  # different workloads for each kind of store
 
 
