@@ -168,22 +168,33 @@ def relative(desk: Desk) -> Workflow[..., Any]:
     return flow
 
 
-def test_a_manager_elsewhere_reports_it_and_repeats_nothing(
+def test_a_program_elsewhere_looks_where_it_was_claimed(
     engine: hf.Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = relative(desk)
     run(engine, flow)
     desk.take()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(hf.VerificationError, match=r"a was claimed in .*desk, and this is"):
-        run(engine, flow)
-    assert desk.take() == []
-    monkeypatch.chdir(desk.place)
     run(engine, flow)
     assert desk.take() == []
     (desk / "b").unlink()
     run(engine, flow)
-    assert desk.take() == ["b"], "in its own place what is gone is gone"
+    assert desk.take() == ["b"]
+    assert (tmp_path / "b").exists()
+
+
+def test_a_program_whose_directory_is_gone_reports_it_and_repeats_nothing(
+    engine: hf.Engine, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = relative(desk)
+    run(engine, flow)
+    desk.take()
+    monkeypatch.chdir(tmp_path)
+    moved = desk.place.rename(tmp_path / "moved")
+    with pytest.raises(hf.VerificationError, match=r"a was claimed in .*desk, and it is not in"):
+        run(engine, flow)
+    assert desk.take() == []
+    moved.rename(desk.place)
 
 
 def test_a_directory_that_was_moved_as_a_whole_is_fine(
@@ -207,7 +218,8 @@ def test_a_base_path_may_stand_for_the_directory_it_was_claimed_in(
     desk.take()
     (desk / "b").unlink()
     monkeypatch.chdir(tmp_path)
-    for base, words in ((tmp_path, "was claimed in"), (desk.place, "b is there")):
+    (tmp_path / "other").mkdir()
+    for base, words in ((tmp_path / "other", "was claimed in"), (desk.place, "b is there")):
         checked = hf.Engine(store, verifier=EvidenceVerifier(base))
         with pytest.raises(hf.HoldfastError, match=words):  # at last b is written elsewhere
             run(checked, flow)

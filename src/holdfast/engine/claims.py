@@ -79,13 +79,15 @@ class Claiming:
         read: Sequence[Evidence],
         said: Sequence[Any],
         recorded: Callable[[], Any],
+        left: Callable[[Sequence[Evidence]], Sequence[Evidence]] = lambda claims: (),
     ) -> dict[str, Any]:
         """The claims for the `meta` of the finished step's entry. Blocks.
 
         `read` is what `before` returned, `said` what the step itself claimed while it ran, and
         `recorded` returns what will be recorded of it. Files are claimed as they are. Other
         evidence is checked right away, unless the step still has a transaction to commit: raises
-        `ClaimFailedError` if it is false, or can't be checked.
+        `ClaimFailedError` if it is false, or can't be checked. So does what is false now of the
+        rest of earlier claims on the same things: `left` finds that.
         """
         from holdfast.evidence import Evidence
         from holdfast.evidence.checks import refuse_shared_exit_code
@@ -114,6 +116,9 @@ class Claiming:
             verifier.refuse_unverifiable(pack)
         if task.policy.commit is None:
             _check(verifier, task, recorded, _together(given, packs))
+            stale = left([claim for pack in every for claim in pack.evidence_list])
+            if stale:
+                raise ClaimFailedError(task.name, tuple(stale), left=True)
         return evidence_meta(*every) if every else {}
 
 

@@ -30,12 +30,14 @@ class EvidencePolicyError(EvidenceError):
 class ClaimFailedError(EvidenceError):
     """A step finished, but what it claims about the world is false, or could not be checked.
 
-    With `reads`, it was not called: what it reads is not what was claimed of it.
+    With `reads`, it was not called: what it reads is not what was claimed of it. With `left`, what
+    it claims is true, but not what is left of earlier claims on the same things.
     """
 
     step: str
     evidence: tuple[Any, ...]
     reads: bool = False
+    left: bool = False
 
     def __str__(self) -> str:
         false = [one for one in self.evidence if getattr(one, "verification_status", 0) == "failed"]
@@ -51,5 +53,10 @@ class ClaimFailedError(EvidenceError):
                 f"step {self.step!r} was not called, because what it reads is not what was claimed; "
                 f"{said}. Resume the run, and it is made again, or claim its new content in a step "
                 "before: outputs="
+            )
+        if self.left:
+            return (
+                f"step {self.step!r} claims something of what was claimed before and is otherwise "
+                f"now; {said}. Let it claim what that is now, too: for a file, outputs="
             )
         return f"step {self.step!r} claims {said}"

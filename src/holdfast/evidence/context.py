@@ -75,7 +75,8 @@ class Context:
 
     def admit(self, evidence: Evidence, admit: Callable[[Evidence, Policy], T]) -> T:
         """What `admit` makes of the claim under this policy, remembered by the verifier."""
-        if self._admitted is None:
+        moves = evidence.base is not None and not self.policy.directories
+        if self._admitted is None or moves:  # where it was claimed may be gone since
             return admit(evidence, self.policy)
         key = (evidence.digest, evidence.base)
         claim: T | None = self._admitted.get(key)

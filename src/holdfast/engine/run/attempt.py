@@ -176,7 +176,7 @@ class Attempts:
             claiming, verifier = task.policy.claims or Claiming(), self._run.options.checks_with
             recorded = partial(program.stored_form, program.outcome_of(task, value))
             claims = await self._aside(
-                here, claiming.after, verifier, task, value, read, said, recorded
+                here, claiming.after, verifier, task, value, read, said, recorded, self.reading.left
             )
             if task.called_with is None and program.flow.replays and is_unchangeable(task):
                 task.called_with = inputs_of(task)

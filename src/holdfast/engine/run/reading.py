@@ -1,4 +1,4 @@
-"""What a step reads is what was claimed of it: compared before the step is called."""
+"""What was claimed before a step, of what it reads and of what it claims itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Reading:
-    """Knows what is claimed of files at the end of one run's branch.
+    """Knows what is claimed at the end of one run's branch.
 
-    The journal is read when a step that reads files is first executed. May be used by several
-    threads.
+    The journal is read when a step that claims something is first executed. May be used by
+    several threads.
     """
 
     def __init__(self, run: Run) -> None:
@@ -58,8 +58,33 @@ class Reading:
             false += [claim for claim in claims if not claim.verified]
         return false
 
+    def left(self, claims: Sequence[Evidence]) -> list[Evidence]:
+        """What is false now of what a finished step leaves of earlier claims. Blocks.
+
+        That is, of earlier claims on the subjects of its own, which these do not replace: on every
+        resume the run would go back to before them.
+        """
+        from holdfast.evidence.checks import needs_snapshot
+        from holdfast.evidence.trust.rule import Claim, Replaced
+
+        if self._run.options.trust != "verify":
+            return []
+        newer = Replaced(Claim(claim, frozenset(claim.facts)) for claim in claims)
+        earlier = {
+            one.key: Claim(one.evidence, one.facts)
+            for claim in claims
+            for one in self.about(claim)
+            if one.evidence.subject == claim.subject and not needs_snapshot(one.evidence)
+        }
+        left = list(newer.left(0, earlier.values()))
+        if not left:
+            return []
+        found = [one.evidence.noted() for one in left]
+        self._run.options.checks_with.check(found, facts=[one.facts for one in left])
+        return [claim for claim in found if claim.verification_status == "failed"]
+
     def about(self, claim: Evidence) -> list[BoundClaim]:
-        """What is in force on a file here, or else in the run that this one is a part of."""
+        """What is in force on a subject here, or else in the run that this one is a part of."""
         found = self._known().about(claim)
         parent = self._run.parent
         if found or parent is None:

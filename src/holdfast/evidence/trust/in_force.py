@@ -1,4 +1,4 @@
-"""The claims in force at the end of a branch, found by path."""
+"""The claims in force at the end of a branch, found by what they are about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.evidence.trust.rule import BoundClaim, Claim, Pack, Replaced
 
 
 class InForce:
-    """What was claimed of files, checkpoint after checkpoint.
+    """What was claimed, checkpoint after checkpoint.
 
     Only packs that require all of their claims count here: of the others, none in particular has
     to be true.
@@ -27,12 +27,10 @@ class InForce:
             if not pack.binds or pack.required < len(pack.claims):
                 continue
             for claim in pack.claims:
-                subject = claim.evidence.subject
-                if subject.startswith("path:"):
-                    self._put(subject, claim)
+                self._put(claim.evidence.subject, claim)
 
     def about(self, evidence: Evidence) -> list[BoundClaim]:
-        """What is in force on the path of this claim, and below it if it is a directory."""
+        """What is in force on the subject of this claim, and below it if it is a directory."""
         subjects = [evidence.subject]
         if evidence.facts.get("kind") == "directory":
             subjects += self._all_below(evidence.subject)
@@ -73,7 +71,7 @@ class InForce:
 
 
 def _above(subject: str) -> Iterator[str]:
-    """The directories that a path is in, the nearest first."""
-    while "/" in subject:
+    """The directories that a path is in, the nearest first; none for anything else."""
+    while subject.startswith("path:") and "/" in subject:
         subject = subject.rpartition("/")[0]
         yield subject
