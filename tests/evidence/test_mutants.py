@@ -135,7 +135,9 @@ def fifos_are_opened(patch: pytest.MonkeyPatch) -> None:
 
 
 def files_are_not_looked_at_again(patch: pytest.MonkeyPatch) -> None:
-    def plain(descriptor: int, on_chunk: Callable[[], object]) -> tuple[Identity, str]:
+    def plain(
+        descriptor: int, on_chunk: Callable[[], object], on_size: object
+    ) -> tuple[Identity, str]:
         digest = hashlib.sha256()
         before = hashing.identity(os.fstat(descriptor))
         while part := os.read(descriptor, 1 << 16):

@@ -43,13 +43,15 @@ def file_evidence(
     """
     policy = policy or Policy()
     place = locate(os.fspath(path), policy)
+
+    def refuse_large(size: int) -> None:
+        if size > policy.max_file_bytes:  # it could never be checked
+            raise EvidencePolicyError(place.path, too_large(size, policy))
+
     for _ in range(_ATTEMPTS):
         descriptor = open_file(place, policy)
         try:
-            size = os.fstat(descriptor).st_size
-            if size > policy.max_file_bytes:  # it could never be checked
-                raise EvidencePolicyError(place.path, too_large(size, policy))
-            found, digest = sha256_of(descriptor)
+            found, digest = sha256_of(descriptor, on_size=refuse_large)
         except ChangedError:
             continue
         finally:

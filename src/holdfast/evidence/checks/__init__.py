@@ -62,6 +62,7 @@ class EvidenceTypeLike(Protocol):
 
 BUILT_IN: Final[Mapping[str, EvidenceType]] = {kind.value: kind for kind in EvidenceType}
 _registered: Final[dict[str, EvidenceTypeLike]] = {}
+_modules: Final[dict[str, Any]] = {}  # of built-in types, once used; each has the functions
 
 
 def register_type(name: str, kind: EvidenceTypeLike) -> None:
@@ -78,8 +79,10 @@ def type_named(name: str) -> EvidenceTypeLike | None:
     """The type of this name; None if there is none."""
     if name not in BUILT_IN:
         return _registered.get(name)
-    module: Any = importlib.import_module(f"{__name__}.{name}")
-    return module  # type: ignore[no-any-return]  # every module here has the functions
+    known = _modules.get(name)
+    if known is None:
+        known = _modules[name] = importlib.import_module(f"{__name__}.{name}")
+    return known
 
 
 def subject_of(evidence: Evidence) -> str:

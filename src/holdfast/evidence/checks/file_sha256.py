@@ -16,8 +16,14 @@ from holdfast.errors import EvidencePolicyError
 from holdfast.evidence import Context, Evidence, Policy, Verdict, failed, inconclusive, verified
 from holdfast.evidence.checks.fields import Fields, path_subject
 from holdfast.evidence.world.bases import where_claimed
-from holdfast.evidence.world.hashing import ChangedError, identity, sha256_of, too_large
-from holdfast.evidence.world.paths import Place, locate, look, open_file
+from holdfast.evidence.world.hashing import (
+    ChangedError,
+    HashCache,
+    identity,
+    sha256_of,
+    too_large,
+)
+from holdfast.evidence.world.paths import NotRegularError, Place, locate, look, open_file
 
 
 class ExpectedFile(NamedTuple):
@@ -60,40 +66,61 @@ def check(evidence: Evidence, context: Context) -> Verdict:
 def _found(claim: ExpectedFile, context: Context) -> Verdict:
     path = claim.place.path
     try:
-        status = look(claim.place, context.policy)
-        if not stat.S_ISREG(status.st_mode):
-            return failed(f"{path} is not a regular file")
-        if claim.size not in (None, status.st_size):
-            return failed(f"{path} has {status.st_size:,} bytes, not {claim.size:,}")
-        if status.st_size > context.policy.max_file_bytes:
-            return inconclusive(f"{path}: {too_large(status.st_size, context.policy)}")
-        found = None if context.hashes is None else context.hashes.get(identity(status))
+        found = None if context.hashes is None else _remembered(claim, context.hashes, context)
         if found is None:
             found = _hash(claim, context)
+    except _TooLargeError as large:
+        return inconclusive(f"{path}: {too_large(large.size, context.policy)}")
+    except _OtherSizeError as other:
+        return failed(f"{path} has {other.size:,} bytes, not {claim.size:,}")
     except ChangedError:
         return inconclusive(f"{path} changed while it was read", transient=True)
     except (FileNotFoundError, NotADirectoryError):
         return failed(f"{path} does not exist")
+    except NotRegularError:
+        return failed(f"{path} is not a regular file")
     except TimeoutError:
         raise
     except OSError as error:
-        # It was a regular file a moment ago.
-        raced = error.errno in (errno.EINVAL, errno.ELOOP, errno.EAGAIN)
+        # Something else was put in its place meanwhile.
+        raced = error.errno in (errno.ELOOP, errno.EAGAIN)
         return inconclusive(f"{path}: {error.strerror or error}", transient=raced)
     if found != claim.sha256:
         return failed(f"{path} has the digest {found}, not {claim.sha256}")
     return verified()
 
 
+class _OtherSizeError(Exception):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class _TooLargeError(_OtherSizeError):
+    pass
+
+
+def _remembered(claim: ExpectedFile, hashes: HashCache, context: Context) -> str | None:
+    status = look(claim.place, context.policy)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularError(errno.EINVAL, "not a regular file", claim.place.path)
+    if claim.size not in (None, status.st_size):
+        raise _OtherSizeError(status.st_size)
+    return hashes.get(identity(status))
+
+
 def _hash(claim: ExpectedFile, context: Context) -> str:
     before = None if context.hashes is None else context.hashes.now()
+
+    def expected(size: int) -> None:
+        if claim.size not in (None, size):
+            raise _OtherSizeError(size)
+        if size > context.policy.max_file_bytes:
+            raise _TooLargeError(size)
+        context.expects(size)
+
     descriptor = open_file(claim.place, context.policy)
     try:
-        size = os.fstat(descriptor).st_size
-        if size > context.policy.max_file_bytes:
-            raise ChangedError
-        context.expects(size)
-        key, found = sha256_of(descriptor, context.progressed)
+        key, found = sha256_of(descriptor, context.progressed, expected)
     finally:
         os.close(descriptor)
     if context.hashes is not None and before is not None:

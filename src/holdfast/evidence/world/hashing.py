@@ -82,14 +82,18 @@ class HashCache:
 
 
 def sha256_of(
-    descriptor: int, on_chunk: Callable[[], object] = lambda: None
+    descriptor: int,
+    on_chunk: Callable[[], object] = lambda: None,
+    on_size: Callable[[int], object] = lambda size: None,
 ) -> tuple[Identity, str]:
     """The identity and digest of an open regular file.
 
     Raises `ChangedError` if it changed meanwhile, or has more or fewer bytes than its size says, as
-    files of /proc do. `on_chunk` is called for each piece and may raise to stop.
+    files of /proc do. `on_size` is called with that size before anything is read, and `on_chunk`
+    after each piece; both may raise to stop.
     """
     before = identity(os.fstat(descriptor))
+    on_size(before.size)
     digest = hashlib.sha256()
     buffer = _buffer()
     total = 0

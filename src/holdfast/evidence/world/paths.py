@@ -29,6 +29,10 @@ _ROOT: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXE
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
+class NotRegularError(OSError):
+    """It is there, but it is no regular file; it was not opened."""
+
+
 class Place(NamedTuple):
     """A claimed path: the root it starts in, and the way from there. Nothing was opened yet."""
 
@@ -106,8 +110,8 @@ def look_at_name(place: Place, policy: Policy) -> tuple[os.stat_result, str | No
 def open_file(place: Place, policy: Policy) -> int:
     """A descriptor of the regular file that is there, for reading. Raises as `look` does.
 
-    What is not a regular file is not opened, as opening a device may do something: `OSError`
-    with `errno.EINVAL`.
+    What is not a regular file is not opened, as opening a device may do something:
+    `NotRegularError`.
     """
     if place.root is None:
         _refuse_special(os.stat(place.path), place.path)  # noqa: PTH116 - as above
@@ -228,7 +232,7 @@ def _leads_out(path: str, policy: Policy) -> EvidencePolicyError:
 
 def _refuse_special(status: os.stat_result, path: str) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
+        raise NotRegularError(errno.EINVAL, "not a regular file", path)
 
 
 def _same_file(one: os.stat_result, other: os.stat_result) -> bool:
