@@ -603,6 +603,16 @@ def test_a_row_that_no_process_wrote_is_no_beat(url: str, changed: dict[str, Any
         assert not found.is_free
 
 
+def test_a_slot_can_be_read_however_often_its_process_has_beaten(url: str) -> None:
+    with hf.SyncCheckpointer(url) as cp:
+        slot = slots.Slot(0, None, None)
+        for _ in range(3):
+            written = slots.write(cp.core, slot, slots.Beat("n", "alive", FAR))
+            assert written is not None
+            slot = slots.read(cp.core, 0)
+            assert slot.beat == written.beat, "it is proved by its digest"
+
+
 @pytest.mark.parametrize(
     "pid",
     [-(2**70), -1, 0, 2**31, 2**70, int("9" * 4000)],

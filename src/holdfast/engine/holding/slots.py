@@ -144,8 +144,10 @@ def write(core: Core, slot: Slot, beat: Beat) -> Slot | None:
 
 def replace(core: Core, name: str, head: Entry | None, facts: Mapping[str, Any]) -> Entry | None:
     """Replace the one row of a hidden journal; None if that is not its head any more. Blocks."""
-    gone = Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=dump_meta(facts))
-    entry = core.journals.place(Tip(name, head), gone)
+    tip = Tip(name, head)
+    proved = {**facts, "after": tip.digest.hex()}  # what was before it is gone
+    gone = Draft(Kind.TOMBSTONE.value, Status.DELETED.value, parent=None, meta=dump_meta(proved))
+    entry = core.journals.place(tip, gone)
     return entry if core.journals.store.erase(entry) else None
 
 
