@@ -98,7 +98,7 @@ docs: $(VENV)/tools  ## run every example in the docs, and make the reference in
 
 tools:  # what the tests need besides Python; they start servers of their own
 	@missing=""; \
-	for tool in strace:strace ps:procps postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server; do \
+	for tool in strace:strace ps:procps systemd-analyze:systemd postgres:postgresql pgbouncer:pgbouncer mariadbd:mariadb-server redis-server:redis-server; do \
 		PATH="$$PATH:/usr/local/bin:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" \
 			command -v $${tool%%:*} >/dev/null || missing="$$missing $${tool##*:}"; \
 	done; \

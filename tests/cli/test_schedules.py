@@ -119,13 +119,19 @@ def test_the_service_of_a_worker_executes_the_run_and_drains_in_time(place: Path
 
 
 def test_systemd_accepts_the_units(place: Path) -> None:
+    units = ("digest.timer", "digest.service", "holdfast-worker.service")
+    assert objections(place, *units) == []
+    service = (place / "digest.service").read_text()
+    (place / "broken.service").write_text(service.replace("ExecStart=/", "ExecStart=./"))
+    assert objections(place, "broken.service"), "it objects to what is wrong"
+
+
+def objections(place: Path, *units: str) -> list[str]:
+    """What systemd says about these unit files."""
     analyze = shutil.which("systemd-analyze")
-    if analyze is None:
-        pytest.skip("systemd is not installed here")
-    units = ["digest.timer", "digest.service", "holdfast-worker.service"]
+    assert analyze is not None, "the tests need systemd-analyze: sudo apt-get install systemd"
     done = run_process(
         [analyze, "verify", "--man=no", *(f"./{unit}" for unit in units)],
         cwd=place, capture_output=True, check=False,
     )  # fmt: skip
-    about = [line for line in done.stderr.splitlines() if any(unit in line for unit in units)]
-    assert about == []
+    return [line for line in done.stderr.splitlines() if any(unit in line for unit in units)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pymysql
@@ -78,6 +78,13 @@ def connect(url: str) -> pymysql.Connection[pymysql.cursors.Cursor]:
         read_timeout=round(ENOUGH),
         write_timeout=round(ENOUGH),
     )
+
+
+def sql(url: str, statement: str) -> list[Any]:
+    """The rows of one statement."""
+    with connect(url) as db, db.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
 
 
 def server_url() -> str:

@@ -66,20 +66,14 @@ def store(url: str) -> Iterator[MySQLStore]:
         assert check_store(store) == []
 
 
-def sql(url: str, statement: str) -> list[Any]:
-    with mariadb.connect(url) as db, db.cursor() as cursor:
-        cursor.execute(statement)
-        return list(cursor.fetchall())
-
-
 def test_its_servers_settings_say_what_it_survives(store: MySQLStore) -> None:
     assert store.survives() == "power-loss"
     server = mariadb.server_url()
     try:
-        sql(server, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+        mariadb.sql(server, "SET GLOBAL innodb_flush_log_at_trx_commit = 2")
         assert store.survives() == "process-crash"
     finally:
-        sql(server, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+        mariadb.sql(server, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
 
 
 def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
@@ -98,7 +92,7 @@ def test_who_waits_for_a_run_to_be_erased_does_not_write_below_its_tombstone(
                 "JOIN information_schema.processlist AS p ON p.id = trx_mysql_thread_id "
                 "WHERE trx_state = 'LOCK WAIT' AND p.db = DATABASE()"
             )
-            wait_until(lambda: sql(url, waiting))
+            wait_until(lambda: mariadb.sql(url, waiting))
 
         with faults.at("mysql.commit.before", let_one_in):
             assert store.erase(tombstone("run", 3))
@@ -120,7 +114,7 @@ def test_a_batch_goes_in_as_many_statements_as_the_server_takes(url: str) -> Non
 
 def test_an_entry_that_the_server_does_not_take_says_what_to_set(url: str) -> None:
     with closing(open_store(url)) as store:
-        (taken,) = sql(url, "SELECT @@max_allowed_packet")[0]
+        (taken,) = mariadb.sql(url, "SELECT @@max_allowed_packet")[0]
         with pytest.raises(StoreError, match=r"max_allowed_packet .* to at least [\d,]+"):
             store.append([entry("small", 0), entry("run", 0, bytes(taken))])
         assert store.runs() == []
@@ -133,21 +127,21 @@ def test_an_entry_that_the_server_does_not_take_says_what_to_set(url: str) -> No
 def test_a_schema_from_the_future_is_refused_and_left_alone(url: str) -> None:
     with closing(open_store(url)) as store:
         store.append([entry("run", 0)])
-    sql(url, "ALTER TABLE holdfast_entries COMMENT = 'holdfast schema 99'")
+    mariadb.sql(url, "ALTER TABLE holdfast_entries COMMENT = 'holdfast schema 99'")
     with closing(open_store(url)) as store:
         for call in (lambda: store.append([entry("run", 1)]), lambda: store.last("run")):
             with pytest.raises(SchemaError, match=r"schema 99.*upgrade"):
                 call()
-    assert sql(url, "SELECT count(*) FROM holdfast_entries") == [(1,)]
+    assert mariadb.sql(url, "SELECT count(*) FROM holdfast_entries") == [(1,)]
 
 
 def test_tables_of_others_are_not_taken_for_ours(url: str) -> None:
-    sql(url, "CREATE TABLE holdfast_entries (mine text)")
+    mariadb.sql(url, "CREATE TABLE holdfast_entries (mine text)")
     with closing(open_store(url)) as store, pytest.raises(SchemaError, match="prefix="):
         store.last("run")
     with closing(open_store(f"{url}?prefix=other_")) as store:
         assert store.append([entry("run", 0)]) == [True]
-    assert sql(url, "SELECT * FROM holdfast_entries") == []
+    assert mariadb.sql(url, "SELECT * FROM holdfast_entries") == []
 
 
 def test_the_rights_that_the_guide_names_are_enough(url: str) -> None:
@@ -158,8 +152,8 @@ def test_the_rights_that_the_guide_names_are_enough(url: str) -> None:
     (using,) = re.findall(r"GRANT (.*) ON shop", guide)
 
     def user(name: str, rights: str) -> str:
-        sql(url, f"CREATE USER {name}_{database}")
-        sql(url, f"GRANT {rights} ON {database}.* TO {name}_{database}")
+        mariadb.sql(url, f"CREATE USER {name}_{database}")
+        mariadb.sql(url, f"GRANT {rights} ON {database}.* TO {name}_{database}")
         return url.replace("root@", f"{name}_{database}@")
 
     with closing(open_store(user("made", making))) as store:
@@ -336,10 +330,10 @@ def test_what_is_not_the_users_is_refused(store: MySQLStore, statement: str) -> 
 def test_texts_and_comments_are_not_taken_for_statements(
     url: str, store: MySQLStore, text: str
 ) -> None:
-    sql(url, "CREATE TABLE mine (t TEXT)")
+    mariadb.sql(url, "CREATE TABLE mine (t TEXT)")
     statement = f"INSERT INTO mine SELECT {text}"
     assert store.append_with([entry("run", 0)], lambda cursor: cursor.execute(statement)) == [True]
-    assert len(sql(url, "SELECT * FROM mine")) == 1
+    assert len(mariadb.sql(url, "SELECT * FROM mine")) == 1
 
 
 def test_work_has_its_own_time_however_soon_answers_are_expected(url: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
@@ -33,13 +32,6 @@ def store(url: str) -> Iterator[MySQLStore]:
         assert check_store(store) == []
 
 
-def sql(url: str, statement: str) -> list[Any]:
-    with mariadb.connect(url) as db, db.cursor() as cursor:
-        cursor.execute(statement)
-        db.commit()
-        return list(cursor.fetchall())
-
-
 def fill(store: MySQLStore) -> None:
     for number in range(4):
         store.append([entry(f"run-{number}", 0, kind="open", flow="f", meta=LABELS)])
@@ -53,9 +45,9 @@ def test_a_database_without_an_index_gets_one_when_it_is_opened(
     fill(store)
     told = store.tally(0, 1 << 61)
     for table in ("heads", "labels", "tally_sums", "tally_new"):
-        sql(url, f"DROP TABLE holdfast_run_{table}")
-    sql(url, "DROP VIEW holdfast_run_tally")
-    sql(url, "ALTER TABLE holdfast_entries COMMENT = 'holdfast schema 1'")
+        mariadb.sql(url, f"DROP TABLE holdfast_run_{table}")
+    mariadb.sql(url, "DROP VIEW holdfast_run_tally")
+    mariadb.sql(url, "ALTER TABLE holdfast_entries COMMENT = 'holdfast schema 1'")
     with closing(open_store(url)) as again:
         assert again.counts() == {"open": 2, "failed": 1}
         assert len(again.listed(RunFilter(labels=("team=blue",)))) == 3
@@ -68,10 +60,10 @@ def test_statistics_are_added_up_now_and_then(
 ) -> None:
     fill(store)
     before, counts = store.tally(0, 1 << 61), store.counts()
-    assert sql(url, "SELECT 1 FROM holdfast_run_tally_new")
+    assert mariadb.sql(url, "SELECT 1 FROM holdfast_run_tally_new")
     monkeypatch.setattr(index, "FOLD_EVERY", 1)
     store.append([entry("run-1", 2, flow="f", status="failed", term=1)])
-    assert not sql(url, "SELECT 1 FROM holdfast_run_tally_new")
+    assert not mariadb.sql(url, "SELECT 1 FROM holdfast_run_tally_new")
     assert store.tally(0, 1 << 61) == before
     assert store.counts() == counts
 
@@ -87,7 +79,7 @@ def test_statistics_are_added_up_now_and_then(
 )
 def test_a_wrong_index_is_found_and_repaired(url: str, store: MySQLStore, damage: str) -> None:
     fill(store)
-    sql(url, damage)
+    mariadb.sql(url, damage)
     assert store.rebuild(write=False) > 0
     assert store.rebuild() > 0
     assert store.rebuild() == 0
