@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from holdfast.codec import envelope, readable
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
-from holdfast.kernel.core import Core
+from holdfast.kernel.core import MAX_STATE_BYTES, Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage, entries_of, pass_by
 from holdfast.kernel.playback import Playback
@@ -34,6 +34,7 @@ from holdfast.model import (
     lost,
     verdict_journal,
 )
+from holdfast.operations.bundle_lines import MAX_META, bundle_lines
 from holdfast.operations.copying import Progress, copy_run, join_thread, keep_aliases, unseen
 from holdfast.operations.private_files import replacing
 from holdfast.operations.verifying import examine
@@ -140,12 +141,12 @@ def import_runs(
     """
     file = Path(path)
     names = []
-    for run_id, lines in _sections(file):
+    for run_id, lines in _sections(file, core.settings.max_state_bytes):
         _scratch(core, file, run_id, lines)
         names.append(run_id)
     if most is not None and len(names) > most:
         raise ValueError(f"{file} holds {len(names)} runs; import them with import_runs")
-    for run_id, lines in _sections(file):
+    for run_id, lines in _sections(file, core.settings.max_state_bytes):
         _import(core, file, run_id, lines)
         progress(run_id)
     return names
@@ -220,13 +221,15 @@ def _compare(
                 raise ValueError(f"{at(entry.seq)}: it was changed: its state is not its content")
 
 
-def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
+def _sections(
+    path: Path, largest_state: int = MAX_STATE_BYTES
+) -> Iterator[tuple[str, list[Numbered]]]:
     """Each run's id and lines, if the file is whole and as it was written."""
     header: dict[str, Any] | None = None
     lines: list[Numbered] = []
     checksum = hashlib.sha256()
     found = False
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(bundle_lines(path, largest_state), 1):
         document = _document(path, number, line)
         if header is None:
             if document.get("holdfast_export") != FORMAT:
@@ -247,21 +250,6 @@ def _sections(path: Path) -> Iterator[tuple[str, list[Numbered]]]:
         raise ValueError(f"{path} was cut short: its last line is missing")
     if not found:
         raise ValueError(f"{path} is not an export that this holdfast can read")
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    """The lines that the checksum covers, also of a file that has them as items of an array."""
-    with path.open("rb") as file:
-        if file.read(1) != b"[":
-            file.seek(0)
-            yield from file
-            return
-    try:
-        documents = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON: {error}") from None
-    for document in documents:
-        yield json.dumps(document).encode() + b"\n"
 
 
 def _document(path: Path, number: int, line: bytes) -> dict[str, Any]:
@@ -321,6 +309,8 @@ def _from_line(line: dict[str, Any]) -> Entry:
         for name in _HEX:
             fields[name] = bytes.fromhex(fields[name])
         fields["meta"] = dump_meta(fields["meta"])
+        if len(fields["meta"]) > MAX_META:
+            raise ValueError(f"its metadata takes more than {MAX_META:,} characters")
         fields["body"] = binascii.a2b_base64(fields["body"], strict_mode=True)
         entry = Entry(**fields)
     _check_fields(entry)
@@ -329,6 +319,8 @@ def _from_line(line: dict[str, Any]) -> Entry:
 
 def _check_fields(entry: Entry) -> None:
     """Refuse what no save would have written: the file is not trusted."""
+    if not isinstance(entry.run, str):
+        raise ValueError(f"run can't be {entry.run!r}")
     check_id("run", entry.run.removeprefix(verdict_journal("")))
     for name in ("flow", "thread", "owner", "step", "type"):
         value = getattr(entry, name)
