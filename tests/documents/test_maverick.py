@@ -32,7 +32,7 @@ from holdfast.documents.maverick import (
     compute_inputs_hash,
 )
 from holdfast.testing.corpus import HOSTILE_RUN_IDS, INVALID_IDS
-from holdfast.workflow import parallel, step, workflow
+from holdfast.workflow import for_each, parallel, step, workflow
 from tests.documents import maverick
 
 GOLDEN = json.loads(
@@ -532,22 +532,29 @@ def test_every_step_is_a_checkpoint_unless_only_marked_ones_are_wanted() -> None
     keep("memory", Path(), check)
 
 
-def test_steps_in_parallel_and_of_one_name_are_told_apart() -> None:
+def test_steps_are_listed_by_the_names_that_the_workflow_gives_them() -> None:
     @workflow("several")
     def several() -> Flow:
         yield parallel(left=step("x").python(str), right=step("x").python(str))
-        for _ in range(2):
-            yield step("again").python(str)
+        for n in range(3):
+            yield step("again").python(str, args=(n,))
+        yield for_each(["a", "b"], lambda item: step("50% / #1").python(str, args=(item,)))
 
     async def check(store: StoreView) -> None:
         engine = WorkflowEngine(checkpoint_store=store)
         await follow(engine.execute(several, workflow_id="run"))
         names = await store.list_checkpoints("run")
-        assert sorted(names) == ["again", "again#2", "left", "right"]
-        for place, name in enumerate(names, 1):
-            seen = await store.load("run", name)
-            assert seen is not None
-            assert [done.name for done in seen.step_results] == names[:place]
+        assert sorted(names) == ["50% / #1", "again", "x"]
+        again = await store.load("run", "again")
+        assert again is not None
+        assert again.checkpoint_id == "again"
+        assert again.step_results[-1].output == "2"  # deviation: M3
+        assert [done.name for done in again.step_results][2:] == ["again"] * 3
+        assert await store.load("run", "again#2") is None
+        latest = await store.load_latest("run")
+        assert latest is not None
+        assert [done.output for done in latest.step_results if done.name == "50% / #1"] == ["a", "b"]
+        assert engine.get_result("run").steps == latest.step_results
 
     keep("memory", Path(), check)
 

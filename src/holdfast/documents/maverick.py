@@ -18,7 +18,13 @@ from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack, ru
 from holdfast.checkpoint import to_datetime
 from holdfast.codec.revive import revive
 from holdfast.documents.views import CheckpointerView, outages_as
-from holdfast.documents.workflow_results import StepResult, WorkflowResult, result_of, steps_in
+from holdfast.documents.workflow_results import (
+    StepResult,
+    WorkflowResult,
+    name_of,
+    result_of,
+    steps_in,
+)
 from holdfast.engine import launch
 from holdfast.engine.blocking import check_options
 from holdfast.engine.door import Door, StoreLike
@@ -250,12 +256,12 @@ def _branch(core: Core, run: str) -> Iterator[Entry]:
 
 
 def _names(core: Core, run: str) -> list[str]:
-    newest_first = [str(entry.step) for entry in _branch(core, run)]
+    newest_first = [name_of(entry) for entry in _branch(core, run)]
     return list(dict.fromkeys(reversed(newest_first)))
 
 
 def _newest(core: Core, run: str, name: str | None) -> CheckpointData | None:
-    entry = next((e for e in _branch(core, run) if name in (None, e.step)), None)
+    entry = next((e for e in _branch(core, run) if name in (None, name_of(e))), None)
     if entry is None:
         return None
     if entry.kind == Kind.RESULT:
@@ -268,7 +274,7 @@ def _recorded(core: Core, entry: Entry) -> CheckpointData:
     """What an engine's journal says about a step and those before it."""
     history = History(core, entry.run, whole=True)
     return CheckpointData(
-        checkpoint_id=str(entry.step),
+        checkpoint_id=name_of(entry),
         workflow_name=history.opening.flow or "",
         inputs_hash=history.meta(history.opening).inputs_hash or "",
         step_results=tuple(steps_in(history, up_to=entry.seq)),

@@ -99,4 +99,9 @@ def _words(entry: Entry, history: History) -> str:
 
 def _step(entry: Entry, meta: Meta, success: bool, output: Any, error: str | None) -> StepResult:
     spent = round(1000 * (entry.duration or 0))
-    return StepResult(str(entry.step), meta.kind, success, output, spent, error)
+    return StepResult(name_of(entry), meta.kind, success, output, spent, error)
+
+
+def name_of(entry: Entry) -> str:
+    """The step's name as the workflow gives it, each time that it runs."""
+    return str(Meta(entry).step_name or entry.step)
