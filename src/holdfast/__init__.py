@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast.changes import Change
     from holdfast.checkpoint import Checkpoint, CheckpointInfo, RunInfo, Stats
     from holdfast.checkpointer import Checkpointer, SyncCheckpointer
+    from holdfast.codec.fields import NOT_SAVED
     from holdfast.engine.context import StepInfo, current_step, now, random, state_of, uuid
     from holdfast.engine.effects import Call
     from holdfast.engine.engine import Engine
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "NOT_SAVED",
     "Call",
     "Change",
     "Checkpoint",
@@ -101,6 +103,7 @@ _WHERE: Final = {
     "changes": ("Change",),
     "checkpoint": ("Checkpoint", "CheckpointInfo", "RunInfo", "Stats"),
     "checkpointer": ("Checkpointer", "SyncCheckpointer"),
+    "codec.fields": ("NOT_SAVED",),
     "engine.effects": ("Call",),
     "engine.engine": ("Engine",),
     "engine.handle": ("RunHandle",),

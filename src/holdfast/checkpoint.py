@@ -341,7 +341,19 @@ def to_datetime(at: int) -> datetime:
 
 def to_micros(when: datetime) -> int:
     """An aware datetime, or a naive one in local time, as microseconds since the epoch."""
-    return (when.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    return (aware(when) - _EPOCH) // timedelta(microseconds=1)
+
+
+def aware(when: datetime) -> datetime:
+    """The moment in UTC; a naive time is local.
+
+    At either end of the calendar, such as `datetime.max`, a naive time is taken for UTC: there may
+    be no such moment in UTC.
+    """
+    try:
+        return when.astimezone(UTC)
+    except (OverflowError, ValueError):
+        return when.replace(tzinfo=UTC)
 
 
 def _entry_from(data: Mapping[str, Any]) -> Entry:

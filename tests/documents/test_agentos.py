@@ -310,6 +310,34 @@ def test_claims_that_can_never_be_allowed(place: Path) -> None:
             commit(manager, EvidencePack([claim]))  # deviation: A7
 
 
+@pytest.mark.parametrize("base_path", [None, "elsewhere"])
+def test_an_absolute_db_path_may_name_the_managers_own_file(
+    place: Path, base_path: str | None
+) -> None:
+    """The program's registry holds its tasks, the journal, and what is claimed of both."""
+    path = place / "store" / "registry.sqlite"
+    path.parent.mkdir()
+    (place / "elsewhere").mkdir()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE tasks (task_id TEXT, status TEXT)")
+        db.execute("CREATE TABLE checkpoints (checkpoint_id TEXT)")
+        db.execute("INSERT INTO tasks VALUES ('task-123', 'completed')")
+    row = {"table": "tasks", "where": {"task_id": "task-123"}, "values": {"status": "completed"}}
+    with CheckpointManager(db_path=str(path), base_path=base_path) as manager:
+        claim = Evidence(
+            EvidenceType.DB_ROW, "updated", row, {"db_path": f"{path.parent}//./{path.name}"}
+        )
+        checkpoint = commit(manager, EvidencePack([claim]))
+        assert checkpoint.verified
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("UPDATE tasks SET status = 'failed'")
+        assert not manager.verify_checkpoint(checkpoint.checkpoint_id)
+        for other in (place / "store" / "other.sqlite", f"{place}/x/../store/registry.sqlite"):
+            claim = Evidence(EvidenceType.DB_ROW, "updated", row, {"db_path": str(other)})
+            with pytest.raises(hf.EvidencePolicyError):
+                commit(manager, EvidencePack([claim]))  # deviation: A7
+
+
 def test_rows_are_read_from_connections_of_the_program(place: Path) -> None:
     with closing(sqlite3.connect("tasks.db")) as db, db:
         db.execute("CREATE TABLE tasks (task_id TEXT, status TEXT)")

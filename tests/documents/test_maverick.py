@@ -11,6 +11,7 @@ import gc
 import inspect
 import json
 import os
+import pickle
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import replace
@@ -23,6 +24,7 @@ import pytest
 import holdfast as hf
 from holdfast.documents.maverick import (
     CheckpointData,
+    CheckpointNotFoundError,
     CheckpointStore,
     FileCheckpointStore,
     MemoryCheckpointStore,
@@ -553,7 +555,10 @@ def test_steps_are_listed_by_the_names_that_the_workflow_gives_them() -> None:
         assert await store.load("run", "again#2") is None
         latest = await store.load_latest("run")
         assert latest is not None
-        assert [done.output for done in latest.step_results if done.name == "50% / #1"] == ["a", "b"]
+        assert [done.output for done in latest.step_results if done.name == "50% / #1"] == [
+            "a",
+            "b",
+        ]
         assert engine.get_result("run").steps == latest.step_results
 
     keep("memory", Path(), check)
@@ -698,6 +703,22 @@ def test_our_errors_carry_what_the_documents_carry() -> None:
     ours = hf.InputMismatchError("aa", "bb")
     assert (ours.expected_hash, ours.actual_hash) == (mismatch.expected_hash, mismatch.actual_hash)
     missing = theirs["CheckpointNotFoundError"]("run-123", "fetch")
-    not_found = hf.CheckpointNotFoundError("run-123", "fetch")
-    assert not_found.run_id == missing.workflow_id  # deviation: M10
+    not_found = CheckpointNotFoundError("run-123", "fetch")
+    assert not_found.workflow_id == missing.workflow_id
     assert not_found.checkpoint_id == missing.checkpoint_id
+    assert str(not_found) != str(missing)  # deviation: M10
+
+
+def test_a_workflow_that_is_not_there_is_named_by_the_error() -> None:
+    async def check(store: StoreView) -> None:
+        engine = WorkflowEngine(checkpoint_store=store)
+        with pytest.raises(CheckpointNotFoundError) as caught:
+            await follow(engine.resume(long_running, workflow_id="nobody", data="input"))
+        assert caught.value.workflow_id == "nobody"
+        assert isinstance(caught.value, hf.CheckpointNotFoundError)
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (type(again), again.workflow_id) == (CheckpointNotFoundError, "nobody")
+        with pytest.raises(CheckpointNotFoundError, match="nobody"):
+            engine.get_result("nobody")
+
+    keep("memory", Path(), check)

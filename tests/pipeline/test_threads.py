@@ -370,7 +370,7 @@ def test_a_pipeline_closes_what_it_opened(kept_url: str) -> None:
     async def twice() -> None:
         async with Calls().line("a", checkpointer=kept_url) as pipeline:
             result = await pipeline.run(1, "t")
-            assert await pipeline.checkpointer.load(result.run_id)  # type: ignore[misc]
+            assert await pipeline.checkpointer.load(result.run_id)
         await pipeline.close()
         async with Calls().line("a", checkpointer=kept_url) as pipeline:
             with pytest.raises(hf.RunFinishedError):

@@ -48,7 +48,7 @@ _CODES = (  # the first that fits
     (Exit.PAUSED, (errors.RunPausedError,)),
     (Exit.REFUSED, (errors.RunActiveError, errors.RunExistsError, errors.RunFinishedError)),
     (Exit.REFUSED, (errors.RunMismatchError, errors.InputMismatchError, errors.FlowChangedError)),
-    (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError)),
+    (Exit.REFUSED, (errors.ConflictError, errors.LeaseLostError, errors.NotOwnerError)),
     (Exit.UNAVAILABLE, (errors.StoreError, ImportError, OSError)),
 )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeVar, get_origin
 
+from holdfast.codec.fields import has_default, is_stored, stored_fields
 from holdfast.codec.paths import Misplaced, key_step
 
 Convert = Callable[[Any], Any]
@@ -38,7 +39,7 @@ def record(kind: Any, args: tuple[Any, ...], compile_hint: Compile) -> Convert |
 def stored_names(kind: Any) -> set[str] | None:
     """The keys of the dict that an instance is stored as; None when it is not stored as one."""
     if dataclasses.is_dataclass(kind):
-        return {field.name for field in dataclasses.fields(kind)}
+        return set(stored_fields(kind))
     if hasattr(kind, "model_validate"):
         return set(getattr(kind, "model_fields", ()))
     if hasattr(kind, "__required_keys__"):
@@ -114,17 +115,14 @@ class _Fields:
 
 def _dataclass(kind: Any, types: _Fields) -> Convert:
     fields = {field.name: field for field in dataclasses.fields(kind)}
-    needed = [
-        field.name
-        for field in fields.values()
-        if field.init
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
+    needed = [field.name for field in fields.values() if field.init and not has_default(field)]
+    unsaved = {field.name for field in fields.values() if not is_stored(field)}
 
     def convert(data: Any) -> Any:
         if is_made(kind, dict, data):
             return data
+        if unsaved:  # it may have been stored before the field was marked
+            data = {key: item for key, item in data.items() if key not in unsaved}
         for key in (key for key in data if key not in fields):
             raise Misplaced(
                 f"{kind.__name__} has no such field, and dropping it would lose data; "

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sized
 from enum import Enum
-from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -14,6 +12,7 @@ import ormsgpack
 from ormsgpack import Ext, packb
 
 from holdfast.codec.arrays import is_numpy, take_apart
+from holdfast.codec.fields import stored_fields
 from holdfast.codec.paths import Misplaced, key_step
 from holdfast.codec.scalars import SCALARS, plain_scalar
 
@@ -199,7 +198,7 @@ def _reduce_other(value: Any) -> Any:
             return value.model_dump(round_trip=True)
         return value.model_dump()
     if hasattr(kind, "__dataclass_fields__"):
-        return {name: getattr(value, name) for name in _field_names(kind)}
+        return {name: getattr(value, name) for name in stored_fields(kind)}
     for base, plain in _BASES:
         if isinstance(value, base):
             return plain(value)
@@ -207,11 +206,6 @@ def _reduce_other(value: Any) -> Any:
     if plain_value is None:
         raise Misplaced(_refusal(value))
     return plain_value
-
-
-@lru_cache(maxsize=1024)
-def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
 
 
 def _refusal(value: object) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from holdfast import checkpoint as plain
 from holdfast.codec.meta import plain_step
-from holdfast.documents.views import CheckpointerView, check_scheme, outages_as
+from holdfast.documents.views import CheckpointerView, check_scheme, outages_as, unless_needed
 from holdfast.engine.blocking import blocking
 from holdfast.engine.door import StoreLike
 from holdfast.errors import CheckpointNotFoundError, CheckpointSaveError
@@ -48,6 +48,16 @@ class CheckpointInfo(GraphCheckpoint):
         """
         return self.get_state_size()
 
+    def to_dict(self) -> dict[str, Any]:
+        """holdfast's JSON form, and the names of the documents beside it; `from_dict` reads it."""
+        return super().to_dict() | {
+            "node_id": self.node_id,
+            "sequence": self.sequence,
+            "timestamp": self.timestamp.isoformat(),
+            "version": self.version,
+            "next_node": self.next_node,
+        }
+
 
 class Checkpoint(plain.Checkpoint, CheckpointInfo):
     """A checkpoint with its `state`, its `version` and its `next_node`."""
@@ -75,7 +85,7 @@ class CheckpointStore(CheckpointerView):
         check_id("run_id", run_id)
         check_id("node_id", node_id)
         with outages_as(CheckpointSaveError, run_id):
-            core = self.checkpointer.core
+            core = self._opened.checkpointer.core
             await core.drive_async(saving.save(core, run_id, data, step=node_id))
 
     async def load(self, run_id: str, node_id: str, *, as_type: Any = None) -> Any:
@@ -114,10 +124,10 @@ class CheckpointStore(CheckpointerView):
     async def delete_run(self, run_id: str, *, force: bool = False) -> None:
         """Delete a run with all its checkpoints, at once; nothing happens if there is none.
 
-        Raises `RunActiveError` while it is running or paused, unless forced.
+        Raises `RunActiveError` while a living process executes it, or it is paused, unless forced.
         """
         with outages_as(CheckpointSaveError, run_id):
-            await self._off_loop(deleting.clear, run_id, force=force)
+            await self._off_loop(_delete_run, run_id, force)
 
     save_sync = blocking(save)
     load_sync = blocking(load)
@@ -188,6 +198,10 @@ def _delete(core: Core, run: str, node: str, force: bool) -> None:
 
     if not deleting.drop(core, run, of_node, force):
         raise CheckpointNotFoundError(run, f"after node {node!r}")
+
+
+def _delete_run(core: Core, run: str, force: bool) -> None:
+    deleting.clear_family(core, check_id("run_id", run), unless_needed(core, force))
 
 
 def _is_after_node(entry: Entry) -> bool:

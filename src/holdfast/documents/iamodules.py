@@ -10,14 +10,16 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint, CheckpointInfo, to_micros
 from holdfast.checkpointer import Checkpointer
+from holdfast.codec import readable
 from holdfast.codec.meta import Meta
-from holdfast.documents.views import CheckpointerView, check_scheme, outages_as
+from holdfast.documents.views import CheckpointerView, check_scheme, outages_as, unless_needed
 from holdfast.engine.door import OpenedCheckpointer, StoreLike
-from holdfast.errors import CheckpointCorruptedError, CheckpointSaveError
+from holdfast.engine.walking.program import MERGE
+from holdfast.errors import CheckpointSaveError, InvalidIdError
 from holdfast.kernel.appending import append, thread_member
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.reader import all_runs
@@ -31,7 +33,7 @@ from holdfast.model import (
     thread_journal,
 )
 from holdfast.operations import deleting, listing, reading, saving
-from holdfast.pipeline.going_to import name_of, state_and_outputs
+from holdfast.pipeline.going_to import whole_state
 from holdfast.urls import open_store
 
 __all__ = [
@@ -43,6 +45,11 @@ __all__ = [
     "RedisCheckpointer",
     "SQLCheckpointer",
 ]
+
+
+_KEYS: Final = (
+    "pipeline_id", "pipeline_version", "step_id", "step_name", "parent_checkpoint_id",
+)  # fmt: skip
 
 
 class _Words(CheckpointInfo):
@@ -62,8 +69,20 @@ class _Words(CheckpointInfo):
 
     @property
     def step_id(self) -> str | None:
-        """The step that had just run; `step` says which of its visits, in a parallel branch."""
-        return self.step_name if self._entry.kind == Kind.RESULT else self.step
+        """The step that had just run; `step` says which of its visits, in a parallel branch.
+
+        Where parallel branches met, it is the last step of one of them.
+        """
+        if self._entry.kind == Kind.RESULT:
+            return self.step_name
+        if self.step is not None and self.step.endswith(MERGE) and self.meta.before:
+            return str(self.meta.before[-1])
+        return self.step
+
+    @property
+    def step_name(self) -> str | None:
+        """That step's name for people; the step's id unless another was given."""
+        return super().step_name if self.meta.step_name is not None else self.step_id
 
     @property
     def timestamp(self) -> datetime:
@@ -74,6 +93,14 @@ class _Words(CheckpointInfo):
     def parent_checkpoint_id(self) -> str | None:
         """The checkpoint it builds on."""
         return self.parent_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """holdfast's JSON form, and the names of the design beside it; `from_dict` reads it."""
+        own = {name: getattr(self, name) for name in _KEYS}
+        return super().to_dict() | own | {
+            "timestamp": self.timestamp.isoformat(),
+            "metadata": readable.to_json(self.metadata),
+        }  # fmt: skip
 
 
 class PipelineCheckpointInfo(_Words):
@@ -114,7 +141,7 @@ class BaseCheckpointer(CheckpointerView):
         step_name: str | None = None,
     ) -> str:
         """Save a state by hand, as the thread's newest checkpoint; returns the checkpoint's id."""
-        core = self.checkpointer.core
+        core = self._opened.checkpointer.core
         with outages_as(CheckpointSaveError, thread_id):
             saved = await core.drive_async(
                 _save(
@@ -153,7 +180,8 @@ class BaseCheckpointer(CheckpointerView):
         """Delete the checkpoints older than `before`, but not the newest `keep_latest`.
 
         With neither, the thread and everything in it. Returns how many went. Raises
-        `RunActiveError` on a run that is live or waits for someone, unless forced.
+        `RunActiveError` on a run that a living process executes or that waits for someone, unless
+        forced; on any unfinished run if only a part is to go.
         """
         reading.check_count("keep_latest", keep_latest)
         with outages_as(CheckpointSaveError, thread_id):
@@ -202,7 +230,7 @@ class RedisCheckpointer(BaseCheckpointer):
         """Make everything durable and release what this opened. A second call does nothing."""
         await super().close()
         if self._place is not None:
-            self.checkpointer.store.close()
+            self._opened.checkpointer.store.close()
 
 
 # --- by thread
@@ -247,7 +275,10 @@ def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineChec
                 return _loaded(core, found)
         return None
     check_id("thread_id", thread_id)
-    run_id, seq = split_checkpoint_id(checkpoint_id)
+    try:
+        run_id, seq = split_checkpoint_id(checkpoint_id)
+    except InvalidIdError:  # an id of another system names nothing here
+        return None
     found = core.journals.entry(run_id, seq)
     if found is None or found.thread != thread_id or found.kind not in CARRY_STATE:
         return None
@@ -256,16 +287,9 @@ def _load(core: Core, thread_id: str, checkpoint_id: str | None) -> PipelineChec
 
 def _loaded(core: Core, entry: Entry) -> PipelineCheckpoint:
     """A checkpoint with its whole state, also where it is that of a parallel branch."""
-    journals = core.journals
-    encoding = journals.chain(entry.run, entry.seq, entry).encoding
+    encoding = core.journals.chain(entry.run, entry.seq, entry).encoding
     if entry.kind == Kind.RESULT:
-        base, outputs = state_and_outputs(core, entry)
-        base = base or journals.opening(entry.run)
-        if base is None:
-            raise CheckpointCorruptedError(entry.run, entry.seq, "the run's beginning is gone")
-        state, *values = (journals.value(e.run, e.seq, e) for e in (base, *outputs))
-        state["steps"] |= dict(zip(map(name_of, outputs), values, strict=True))
-        encoding = journals.encode(state)
+        encoding = core.journals.encode(whole_state(core, entry))
     return PipelineCheckpoint(entry, encoding, core.journals.decode)
 
 
@@ -284,7 +308,8 @@ def _delete(
     core: Core, thread_id: str, before: datetime | None, keep_latest: int, force: bool
 ) -> int:
     if before is None and not keep_latest:
-        return deleting.delete_thread(core, thread_id, force=force)
+        check_id("thread_id", thread_id)
+        return deleting.clear_thread(core, thread_id, unless_needed(core, force))
     count = 0
     for run in listing.thread(core, thread_id):
         kept = sum(1 for _ in islice(reading.checkpoints(core, run.run_id), keep_latest))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack, runtime_checkable
 
-from holdfast.checkpoint import to_datetime
+from holdfast import errors
+from holdfast.checkpoint import aware, to_datetime
 from holdfast.codec.revive import revive
-from holdfast.documents.views import CheckpointerView, outages_as
+from holdfast.documents.views import CheckpointerView, outages_as, unless_needed
 from holdfast.documents.workflow_results import (
     StepResult,
     WorkflowResult,
@@ -30,14 +32,12 @@ from holdfast.engine.blocking import check_options
 from holdfast.engine.door import Door, StoreLike
 from holdfast.engine.flow import Registry
 from holdfast.engine.inputs import inputs_hash
+from holdfast.engine.launch import Prepared
 from holdfast.engine.launcher import Launcher
 from holdfast.engine.options import RunOptions
 from holdfast.engine.resume.history import History
 from holdfast.engine.stream import Stream
-from holdfast.errors import (
-    CheckpointSaveError,
-    ReviveError,
-)
+from holdfast.errors import CheckpointSaveError, ReviveError
 from holdfast.kernel.core import Core
 from holdfast.model import Entry, Kind, check_id
 from holdfast.operations import deleting, reading, saving
@@ -46,6 +46,7 @@ from holdfast.workflow.flow import Workflow
 
 __all__ = [
     "CheckpointData",
+    "CheckpointNotFoundError",
     "CheckpointStore",
     "FileCheckpointStore",
     "MemoryCheckpointStore",
@@ -77,7 +78,7 @@ class CheckpointData:
     def __post_init__(self) -> None:
         object.__setattr__(self, "step_results", tuple(self.step_results))
         if self.saved_at.tzinfo is None:
-            object.__setattr__(self, "saved_at", self.saved_at.astimezone())
+            object.__setattr__(self, "saved_at", aware(self.saved_at))
 
     def to_dict(self) -> dict[str, Any]:
         """The contract's JSON form, with the outputs of the steps as they are."""
@@ -86,7 +87,7 @@ class CheckpointData:
             "workflow_name": self.workflow_name,
             "inputs_hash": self.inputs_hash,
             "step_results": [step.to_dict() for step in self.step_results],
-            "saved_at": self.saved_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "saved_at": aware(self.saved_at).isoformat().replace("+00:00", "Z"),
         }
 
     @classmethod
@@ -144,7 +145,7 @@ class StoreView(CheckpointerView):
     async def save(self, workflow_id: str, data: CheckpointData) -> None:
         """Save a checkpoint whole, behind those that are there: of a name, the newest wins."""
         with outages_as(CheckpointSaveError, workflow_id):
-            core = self.checkpointer.core
+            core = self._opened.checkpointer.core
             state, name = data.to_dict(), data.checkpoint_id
             await core.drive_async(saving.save(core, workflow_id, state, step=name))
 
@@ -162,14 +163,24 @@ class StoreView(CheckpointerView):
     async def clear(self, workflow_id: str, *, force: bool = False) -> None:
         """Remove all checkpoints of a workflow, at once.
 
-        Raises `RunActiveError` for an unfinished run of an engine, unless forced.
+        Raises `RunActiveError` for a run that a living process executes, or that is paused,
+        unless forced.
         """
         with outages_as(CheckpointSaveError, workflow_id):
-            await self._off_loop(deleting.clear, workflow_id, force=force)
+            await self._off_loop(_clear, workflow_id, force)
 
     async def list_checkpoints(self, workflow_id: str) -> list[str]:
         """The names that `load` knows, each once, in the order they first appeared."""
         return await self._read(_names, workflow_id)
+
+
+class CheckpointNotFoundError(errors.CheckpointNotFoundError):
+    """There is no such run, or no such checkpoint in it."""
+
+    @property
+    def workflow_id(self) -> str:
+        """The run."""
+        return self.run_id
 
 
 class WorkflowEngine(Door):
@@ -215,13 +226,13 @@ class WorkflowEngine(Door):
         `RunFinishedError`.
         """
         self._workflow_id = workflow_id
-        resume = partial(
-            launch.resume,
-            make=flow.program,
-            run_id=workflow_id,
-            inputs=flow.inputs_from(inputs) if inputs else None,
-            options=self._launcher.options(flow, {}, listening=True),
-        )
+        given = flow.inputs_from(inputs) if inputs else None
+        options = self._launcher.options(flow, {}, listening=True)
+
+        async def resume(core: Core) -> Prepared:
+            with _missing_workflows():
+                return await launch.resume(core, flow.program, workflow_id, given, options)
+
         return launch.stream(self._opened, resume)
 
     def get_result(self, workflow_id: str | None = None) -> WorkflowResult:
@@ -232,7 +243,16 @@ class WorkflowEngine(Door):
         run_id = self._workflow_id if workflow_id is None else workflow_id
         if run_id is None:
             raise ValueError("get_result needs a workflow_id: this engine has executed no run yet")
-        return result_of(self.checkpointer.core, run_id)
+        with _missing_workflows():
+            return result_of(self.checkpointer.core, run_id)
+
+
+@contextmanager
+def _missing_workflows() -> Iterator[None]:
+    try:
+        yield
+    except errors.CheckpointNotFoundError as missing:
+        raise CheckpointNotFoundError(missing.run_id, missing.checkpoint_id) from None
 
 
 class FileCheckpointStore(StoreView):
@@ -248,6 +268,10 @@ class MemoryCheckpointStore(StoreView):
 
     def __init__(self) -> None:
         super().__init__("memory://")
+
+
+def _clear(core: Core, run: str, force: bool) -> None:
+    deleting.clear_family(core, check_id("run_id", run), unless_needed(core, force))
 
 
 def _branch(core: Core, run: str) -> Iterator[Entry]:

@@ -26,6 +26,7 @@ from holdfast.engine.threads import look_at
 from holdfast.engine.timers import Sleep
 from holdfast.errors import (
     CheckpointNotFoundError,
+    NotOwnerError,
     RunActiveError,
     RunExistsError,
     RunFinishedError,
@@ -110,6 +111,7 @@ class Launcher:
         name = new_id() if run_id is None else run_id
         while True:
             if resume and await core.off_loop(partial(listing.run, core, name)) is not None:
+                await self._check_owner(core, name, link)
                 return await self._resumed(core, flow, name, call.inputs, how, make_run)
             try:
                 return await launch.start(
@@ -151,6 +153,9 @@ class Launcher:
                 "resume=True) starts or resumes it"
             )
         check_id("run_id", run_id)
+        owner = given.get("owner")
+        if owner is not None:
+            await core.off_loop(partial(check_owner, core, run_id, owner))
         if flow is None:
             flow = await self.flow_of(core, run_id)
         else:
@@ -202,6 +207,7 @@ class Launcher:
                 await waiting.sleep(core)
                 continue
             if newest.run_id is not None:
+                await self._check_owner(core, newest.run_id, link)
                 return await self._resumed(core, flow, newest.run_id, call.inputs, how, make_run)
             with presence.claiming(core, name, opening=True):
                 if await launch.join_thread(core, thread, newest.seq, name, how):
@@ -209,6 +215,10 @@ class Launcher:
                     return await launch.start(
                         core, flow.program, name, call.inputs, how, link, make_run
                     )
+
+    async def _check_owner(self, core: Core, run_id: str, link: Link) -> None:
+        if link.owner is not None:
+            await core.off_loop(partial(check_owner, core, run_id, link.owner))
 
     async def _resumed(
         self,
@@ -257,6 +267,13 @@ class Launcher:
             except RunActiveError:  # it was resumed since
                 if not may_wait():
                     raise
+
+
+def check_owner(core: Core, run_id: str, owner: str) -> None:
+    """Raise `NotOwnerError` unless the run belongs to this owner. Blocks."""
+    head = core.journals.checked_head(run_id)
+    if head is not None and head.status != Status.DELETED and head.owner != owner:
+        raise NotOwnerError(run_id, owner)
 
 
 def _link(call: Call[Any], given: RunNames) -> Link:

@@ -89,6 +89,7 @@ class Resume(RunOptions, total=False):
     - `override`: change a graph's state first: a dict of fields, a function of the state, or a
       whole state. `validate` sees the state before anything runs, and refuses it by raising or
       returning False.
+    - `owner`: raise `NotOwnerError` unless the run belongs to this owner.
     """
 
     from_step: str | None
@@ -96,6 +97,7 @@ class Resume(RunOptions, total=False):
     override: Any
     validate: Callable[[Any], object] | None
     replay: bool
+    owner: str | None
 
 
 DEFAULTS = {"trust": "verify", "take_over": False, "wait": True, "strict": False, "replay": False}

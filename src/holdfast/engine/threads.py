@@ -42,9 +42,18 @@ def look_at(core: Core, thread_id: str, flow: str | None = None) -> Newest:
                     raise active_error(meta.run, found)
                 return Newest(None, seq, meta.run)
             known = head.status != Status.DELETED and head.thread == thread_id
-            if known and flow in (None, head.flow):
+            if known and flow in (None, head.flow) and not _is_by_hand(core, meta.run):
                 return Newest(meta.run, seq)
     return Newest(None, seq)
+
+
+def _is_by_hand(core: Core, run: str) -> bool:
+    """Whether a run holds only what was saved by hand: no flow began it.
+
+    One whose beginning is damaged is not skipped for an older one, either.
+    """
+    opening = core.journals.opening(run)
+    return opening is not None and Meta(opening).inputs_hash is None
 
 
 def newest_run(core: Core, thread_id: str, flow: str | None = None) -> str:

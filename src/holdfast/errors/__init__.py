@@ -17,6 +17,7 @@ HoldfastError
 │   ├── RunExistsError                the id given for a new run is taken
 │   │   └── CopyRefusedError          the target has other runs with these ids, or continued them
 │   ├── RunMismatchError              it has another flow, thread or owner (also a ValueError)
+│   ├── NotOwnerError                 the run belongs to somebody else
 │   ├── RunIdRequiredError            a store was given, but no run id (also a ValueError)
 │   ├── StoreRequiredError            the run asks people, but no store keeps it (also a ValueError)
 │   ├── RunFinishedError              the run has ended and can't be resumed
@@ -100,6 +101,7 @@ __all__ = [
     "LeaseLostError",
     "LoopLimitError",
     "NoPathError",
+    "NotOwnerError",
     "OutcomeUnknownError",
     "QuestionError",
     "ReviveError",

@@ -209,6 +209,17 @@ class RunMismatchError(CheckpointError, ValueError):
     )
 
 
+class NotOwnerError(CheckpointError):
+    """The run belongs to somebody else, or to nobody; nothing was done to it.
+
+    It does not tell to whom.
+    """
+
+    run_id: str
+    owner: str
+    _text = "run {run_id!r} does not belong to {owner!r}; resume it as its owner, or without owner="
+
+
 class RunIdRequiredError(CheckpointError, ValueError):
     """A store was given, but no run id; nothing was run."""
 

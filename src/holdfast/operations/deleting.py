@@ -114,7 +114,7 @@ def clear(core: Core, run_id: str, *, force: bool = False) -> int:
     interrupted, the run is still there, and clearing it again deletes the rest.
     """
     check_id("run_id", run_id)
-    return clear_family(core, run_id, lambda head: _refuse_if_active(head, force))
+    return clear_family(core, run_id, lambda head: refuse_if_active(head, force))
 
 
 def clear_family(
@@ -165,11 +165,16 @@ def delete_thread(core: Core, thread_id: str, *, force: bool = False) -> int:
     these runs is live or paused, unless forced.
     """
     check_id("thread_id", thread_id)
+    return clear_thread(core, thread_id, lambda head: refuse_if_active(head, force))
+
+
+def clear_thread(core: Core, thread_id: str, condition: Callable[[Entry], bool]) -> int:
+    """Clear the runs of a thread, and the thread, if the condition raises for none of their heads."""
     runs = [head.run for head in all_runs(core.journals.store, RunFilter(thread=thread_id))]
     for run in runs:
         for head in family(core, run):
-            _refuse_if_active(head, force)
-    count = sum(clear(core, run, force=force) for run in runs)
+            condition(head)
+    count = sum(clear_family(core, run, condition) for run in runs)
     name = thread_journal(thread_id)
     clear_if(core, name, lambda head: True)
     return count
@@ -201,7 +206,7 @@ def drop(
         head = head_to_delete(core, run)
         if head is None or head.status == Status.DELETED:
             raise CheckpointNotFoundError(run)
-        _refuse_if_active(head, force)
+        refuse_if_active(head, force)
         damaged: set[int | None] = set()
 
         def keep(error: CheckpointCorruptedError) -> None:
@@ -288,7 +293,7 @@ def _drop_whole(core: Core, head: Entry, force: bool, dry_run: bool) -> int | No
     if not heads or heads[-1].digest != head.digest:
         return None
     for found in heads:
-        _refuse_if_active(found, force)
+        refuse_if_active(found, force)
     count = sum(_count(core, found.run) for found in heads)
     return count if dry_run or all(_erase(core, found) for found in heads) else None
 
@@ -365,7 +370,8 @@ def is_active(head: Entry) -> bool:
     return head.status in (Status.RUNNING, Status.PAUSED, Status.SUBMITTED)
 
 
-def _refuse_if_active(head: Entry, force: bool) -> bool:
+def refuse_if_active(head: Entry, force: bool) -> bool:
+    """True. Raises `RunActiveError` for a run that is live or paused, unless forced."""
     if is_active(head) and not force:
         raise RunActiveError(head.run, head.status, advice=FORCE)
     return True

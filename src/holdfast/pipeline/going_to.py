@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from holdfast.checkpoint import Checkpoint, CheckpointInfo
+from holdfast.codec import values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.engine.flow import Wanted
 from holdfast.engine.holding.here import running_here
@@ -14,14 +17,17 @@ from holdfast.engine.resume import takeover
 from holdfast.engine.resume.history import History
 from holdfast.engine.walking import time_travel, versions
 from holdfast.errors import (
+    CheckpointCorruptedError,
+    CheckpointNotFoundError,
     RunActiveError,
     RunFinishedError,
+    SerializeError,
 )
 from holdfast.kernel import compose
 from holdfast.kernel.appending import append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.model import CheckpointType, Entry, Kind, Status
+from holdfast.model import CARRY_STATE, CheckpointType, Entry, Kind, Status
 from holdfast.pipeline.pipeline_plan import PipelinePlan
 from holdfast.pipeline.problems import Nearest
 
@@ -114,6 +120,43 @@ def state_and_outputs(core: Core, entry: Entry) -> tuple[Entry | None, list[Entr
             return found, outputs[::-1]
         outputs.append(found)
     return None, outputs[::-1]
+
+
+def whole_state(core: Core, entry: Entry) -> Any:
+    """The state of a checkpoint, also where it has only the output of a parallel branch. Blocks."""
+    journals = core.journals
+    if entry.kind != Kind.RESULT:
+        return journals.value(entry.run, entry.seq, entry)
+    base, outputs = state_and_outputs(core, entry)
+    base = base or journals.opening(entry.run)
+    if base is None:
+        raise CheckpointCorruptedError(entry.run, entry.seq, "the run's beginning is gone")
+    state, *found = (journals.value(e.run, e.seq, e) for e in (base, *outputs))
+    state["steps"] |= dict(zip(map(name_of, outputs), found, strict=True))
+    return state
+
+
+def refuse_edited(core: Core, checkpoint: CheckpointInfo) -> None:
+    """Raise `ValueError` if a loaded checkpoint's state is not the one that is stored. Blocks."""
+    if not isinstance(checkpoint, Checkpoint):
+        return
+    run, seq = checkpoint.run_id, checkpoint.seq
+    entry = core.journals.entry(run, seq)
+    if entry is None or entry.kind not in CARRY_STATE:
+        raise CheckpointNotFoundError(run, checkpoint.checkpoint_id)
+    stored = (  # or, of a branch, its own output
+        partial(whole_state, core, entry),
+        partial(core.journals.value, run, seq, entry),
+    )
+    with suppress(SerializeError):  # what can't be stored was not loaded
+        state = values.encode(checkpoint.state)
+        if any(state == values.encode(load()) for load in stored):
+            return
+    raise ValueError(
+        f"the state of {checkpoint.checkpoint_id} was changed after it was loaded, and a run "
+        "continues with what is stored: load it again; or fork the run with state=, and resume "
+        "the fork by its run_id"
+    )
 
 
 def name_of(entry: Entry) -> str:

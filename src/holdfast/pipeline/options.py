@@ -37,11 +37,13 @@ class NewPipelineRun(RunOptions, total=False):
 
 
 class ResumePipeline(RunOptions, total=False):
-    """Options of a pipeline's own `resume`: which run of the thread, an answer for it, and where
-    to continue."""
+    """Options of a pipeline's own `resume`: which run of the thread, and an answer for it.
+
+    With `owner`, a run that belongs to anybody else raises `NotOwnerError`.
+    """
 
     run_id: str | None
     answer: Any
     question: str | None
     by: str | None
-    from_step: str | None
+    owner: str | None

@@ -13,7 +13,7 @@ from holdfast.engine.door import Door, OpenedCheckpointer, StoreLike, open_check
 from holdfast.engine.engine import Engine
 from holdfast.engine.flow import Registry
 from holdfast.engine.launch import Prepared, Recorded
-from holdfast.engine.launcher import Launcher
+from holdfast.engine.launcher import Launcher, check_owner
 from holdfast.engine.options import NewRun, Resume
 from holdfast.engine.people import requests
 from holdfast.engine.resume import takeover
@@ -25,6 +25,7 @@ from holdfast.errors import EndedWithFailureError, RunPausedError
 from holdfast.kernel.core import Core
 from holdfast.operations import saving
 from holdfast.pipeline import files
+from holdfast.pipeline.going_to import refuse_edited
 from holdfast.pipeline.options import (
     FlowOptions,
     NewPipelineRun,
@@ -136,7 +137,10 @@ class Pipeline(PipelineFlow, Door):
     @shows(ResumePipeline, wait=False)
     @shows(ResumePipeline, wait=False)
     async def resume(
-        self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
+        self,
+        thread_id: str | None = None,
+        from_step: str | None = None,
+        **options: Unpack[ResumePipeline],
     ) -> PipelineResult:
         """Resume the thread's newest run where it stopped, or the run of this `run_id`.
 
@@ -155,18 +159,23 @@ class Pipeline(PipelineFlow, Door):
         """
         check_options("resume", options, ResumePipeline.__annotations__)
         with self._opened.use() as core:
-            return await self._execute(await self._resume(core, thread_id, options))
+            return await self._execute(await self._resume(core, thread_id, from_step, options))
 
     resume_sync = blocking(resume)
 
     @shows(ResumePipeline, wait=False)
     @shows(ResumePipeline, wait=False)
     def resume_stream(
-        self, thread_id: str | None = None, **options: Unpack[ResumePipeline]
+        self,
+        thread_id: str | None = None,
+        from_step: str | None = None,
+        **options: Unpack[ResumePipeline],
     ) -> Stream:
         """Like `resume`, but iterate over the returned stream to execute it and see its events."""
         check_options("resume_stream", options, ResumePipeline.__annotations__)
-        resume = partial(self._resume, thread_id=thread_id, given=options, listening=True)
+        resume = partial(
+            self._resume, thread_id=thread_id, from_step=from_step, given=options, listening=True
+        )
         return self._stream(self._opened, resume)
 
     async def resume_from_checkpoint(
@@ -175,13 +184,15 @@ class Pipeline(PipelineFlow, Door):
         """Fork the run at a checkpoint and execute the fork, as the newest run of the thread.
 
         The run that the checkpoint belongs to stays as it is. Raises `CheckpointNotFoundError`,
-        and what `run` raises.
+        `ValueError` if the checkpoint's state was changed since it was loaded, and what `run`
+        raises.
         """
         run_id, origin = new_id(), checkpoint.run_id
         with self._opened.use() as core:
 
             def check() -> None:
                 takeover.check_flow(self.program(), History(core, origin, whole=False))
+                refuse_edited(core, checkpoint)
 
             await core.off_loop(check)  # before there is a fork that nobody could execute
             await core.drive_async(saving.fork(core, origin, seq=checkpoint.seq, run_id=run_id))
@@ -202,12 +213,20 @@ class Pipeline(PipelineFlow, Door):
         A run is orphaned when the process that executed it is dead or has left it; see
         `Engine.recover`. Returns by run id the result, or the error.
         """
-        engine = Engine(self.checkpointer, flows=[self])
+        engine = Engine(self._opened.checkpointer, flows=[self])
         return await engine.recover(wait=wait, at_once=at_once)
 
     pause_sync = blocking(pause)
     cancel_sync = blocking(cancel)
     recover_sync = blocking(recover)
+
+    @property
+    def checkpointer(self) -> Any:
+        """The checkpointer that it was given, or the one that it opened; None if it has none."""
+        if self._where is None:
+            return None
+        is_view = isinstance(self._where, Door)
+        return self._where if is_view else self._opened.checkpointer
 
     @property
     def kept_in(self) -> StoreLike:
@@ -246,22 +265,25 @@ class Pipeline(PipelineFlow, Door):
         self,
         core: Core,
         thread_id: str | None,
+        from_step: str | None,
         given: ResumePipeline,
         *,
         listening: bool = False,
     ) -> Prepared | Recorded:
-        run_id = given.get("run_id")
+        run_id, owner = given.get("run_id"), given.get("owner")
         if (run_id is None) is (thread_id is None):
             raise ValueError("give either the thread_id, or the run_id of one of its runs")
         if run_id is None:
             run_id = await self._newest(core, str(thread_id))
+        if owner is not None:  # before an answer of somebody else is recorded
+            await core.off_loop(partial(check_owner, core, run_id, owner))
         if "answer" in given:
             answer = requests.answer(
                 core, run_id, given["answer"], given.get("question"), by=given.get("by")
             )
             await core.drive_async(answer)
         rest = {name: value for name, value in given.items() if name in Resume.__annotations__}
-        resume = cast("Resume", rest)
+        resume = cast("Resume", {**rest, "from_step": from_step})
         return await self._launcher.resume(core, run_id, self, resume, listening=listening)
 
     def _stream(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from holdfast.codec.meta import Meta
 from holdfast.engine.people.questions import FAIL
@@ -15,6 +15,9 @@ from holdfast.engine.walking import versions
 from holdfast.engine.walking.plan import Plan
 from holdfast.errors import FlowChangedError, LoopLimitError, StepFailedError, UnansweredError
 from holdfast.model import CARRY_STATE, Kind, Status
+
+MERGE: Final = ">merge"
+"""What the names of entries end with that record where branches met."""
 
 
 class Walk:
@@ -44,7 +47,7 @@ class Fork:
     @property
     def merge_key(self) -> str:
         """What the outcome of all branches together is recorded under."""
-        return f"{self.key}>merge"
+        return f"{self.key}{MERGE}"
 
 
 class WalkingProgram(Program):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_origin
 
 from holdfast.codec import values
+from holdfast.codec.fields import stored_fields
 from holdfast.codec.records import stored_names
 from holdfast.codec.revive import revive
 from holdfast.engine.program import stored_form as plain_form
@@ -70,7 +71,7 @@ def fields_of(state: Any) -> dict[str, Any]:
     if isinstance(state, Mapping):
         return dict(state)
     if dataclasses.is_dataclass(state):
-        return {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
+        return {name: getattr(state, name) for name in stored_fields(type(state))}
     return {name: getattr(state, name) for name in type(state).model_fields}
 
 

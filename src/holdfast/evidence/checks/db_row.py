@@ -3,7 +3,7 @@
     expected = {"table": "tasks", "where": {"id": 7, "deleted_at": None},
                 "values": {"status": "done"}, "schema": "public"}
     metadata = {"connection": "main"}        a name that the host program registered
-    metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots
+    metadata = {"db_path": "store/x.sqlite"} a SQLite file inside the roots, or a registered one
 
 Without either, the connection is "default". `None` is NULL. `values` and `schema` are
 optional. Names are those of the catalogue or there is no such row; they are never SQL. The database
@@ -135,6 +135,9 @@ def _source(fields: Fields, evidence: Evidence, policy: Policy) -> str | Place:
     if "db_path" in metadata:
         if "connection" in metadata:
             raise fields.refuse("connection and db_path can't be given together")
+        registered = _registered(metadata["db_path"], policy)
+        if registered is not None:
+            return registered
         place = locate(metadata["db_path"], policy, evidence.base)
         if place.root is None:
             raise EvidencePolicyError(
@@ -148,6 +151,17 @@ def _source(fields: Fields, evidence: Evidence, policy: Policy) -> str | Place:
             f"the connection {name!r}", "it is not registered: Policy(connections={name: URL})"
         )
     return name
+
+
+def _registered(path: object, policy: Policy) -> str | None:
+    """The connection that the program registered for this very file, if the path is absolute."""
+    if not isinstance(path, str) or not path.startswith("/"):
+        return None
+    for name, where in policy.connections.items():
+        is_file = isinstance(where, str | Path) and "://" not in str(where)
+        if is_file and Path(str(where)).absolute() == Path(path):
+            return name
+    return None
 
 
 def _compare(claim: ExpectedRow, connection: Any, dialect: Dialect) -> Verdict:
