@@ -1,6 +1,6 @@
 """The checkpoint manager's design: its examples run, and tell the truth.
 
-Where holdfast differs on purpose, a comment names the row of docs/deviations.md. The examples
+Where holdfast differs on purpose, a comment names the row of docs/documents/deviations.md. The examples
 look at /tmp; here that is a directory of their own.
 """
 
@@ -365,6 +365,19 @@ def test_a_list_has_every_checkpoint(manager: CheckpointManager) -> None:
     found = manager.list_checkpoints("task")
     assert found == committed[::-1]  # deviation: A14
     assert [one.snapshot_data for one in found] == [one.snapshot_data for one in committed[::-1]]
+
+
+def test_a_pack_is_complete_when_it_is_made(manager: CheckpointManager) -> None:
+    claims: list[Evidence] = []
+    for name in "ab":
+        Path(name).touch()
+        claims.append(Evidence(EvidenceType.ARTIFACT_EXISTS, name, {"path": name}))
+    pack = EvidencePack(claims)
+    with pytest.raises(AttributeError):
+        pack.evidence_list.append(claims[0])  # type: ignore[attr-defined]  # deviation: A15
+    claims.clear()
+    assert len(pack.evidence_list) == 2
+    assert commit(manager, pack).verified
 
 
 def test_numbers_and_ids(manager: CheckpointManager) -> None:

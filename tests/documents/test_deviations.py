@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
-PAGE: Final = HERE.parents[1] / "docs" / "deviations.md"
+PAGE: Final = HERE.parents[1] / "docs" / "documents" / "deviations.md"
 
 
 def test_every_row_is_asserted_by_a_test_and_every_test_names_a_row() -> None:

@@ -1,6 +1,6 @@
 """flowgraph's checkpointing feature and its ADR-015, translated: every named test, every example.
 
-Where holdfast differs on purpose, a comment names the row of docs/deviations.md.
+Where holdfast differs on purpose, a comment names the row of docs/documents/deviations.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The checkpoint store of flowgraph's feature and its ADR-015: their tests and examples, translated.
 
-Where holdfast differs on purpose, a comment names the row of docs/deviations.md. What the documents
+Where holdfast differs on purpose, a comment names the row of docs/documents/deviations.md. What the documents
 say about runs of graphs is in test_flowgraph.py.
 """
 

@@ -1,6 +1,6 @@
 """The IA Modules design: its examples run, and its named tests pass.
 
-Where holdfast differs on purpose, a comment names the row of docs/deviations.md.
+Where holdfast differs on purpose, a comment names the row of docs/documents/deviations.md.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ def test_a_thread_is_resumed_for_its_owner_only(using: Callable[[Look], None]) -
         await pipeline.run({}, "anns", owner="ann")
         for thread in ("anns", "t"):  # the other one belongs to nobody
             with pytest.raises(hf.NotOwnerError) as caught:
-                await pipeline.resume(thread, "b", owner="bob")
+                await pipeline.resume(thread, "b", owner="bob")  # deviation: I20
             assert (caught.value.owner, "ann'" in str(caught.value)) == ("bob", False)
             with pytest.raises(hf.NotOwnerError):
                 await pipeline.run({}, thread, owner="bob", resume=True)

@@ -1,6 +1,6 @@
 """The Maverick contract: its examples run, and what its docstrings promise is kept.
 
-Where holdfast differs on purpose, a comment names the row of docs/deviations.md.
+Where holdfast differs on purpose, a comment names the row of docs/documents/deviations.md.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ def test_an_altered_file_is_a_value_error_even_if_it_is_good_json(tmp_path: Path
 
     async def read(store: CheckpointStore) -> None:
         for load in (store.load_latest("run"), store.load("run", "fetch")):
-            with pytest.raises(ValueError, match="corrupted") as caught:
+            with pytest.raises(ValueError, match="damaged") as caught:
                 await load
             assert isinstance(caught.value, hf.CheckpointCorruptedError)  # deviation: M9
 

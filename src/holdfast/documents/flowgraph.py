@@ -2,7 +2,7 @@
 
 What a graph's run recorded is seen here, a checkpoint for every visit to a node; what is saved here
 by hand is an ordinary checkpoint of the run. Where this differs from the documents on purpose,
-docs/deviations.md says so.
+docs/documents/deviations.md says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Checkpoints of pipelines by thread: the checkpointers of the IA Modules design, as thin views.
 
 What a pipeline recorded is seen here; what is saved here by hand goes into a run of the thread
-that nobody executes. Where this differs from the design on purpose, docs/deviations.md says so.
+that nobody executes. Where this differs from the design on purpose, docs/documents/deviations.md
+says so.
 """
 
 from __future__ import annotations

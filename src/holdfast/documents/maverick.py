@@ -2,7 +2,7 @@
 
 What an engine recorded is seen here, one checkpoint for every finished step; what is saved here by
 hand is an ordinary checkpoint of the run. Where this differs from the contract on purpose,
-docs/deviations.md says so.
+docs/documents/deviations.md says so.
 """
 
 from __future__ import annotations

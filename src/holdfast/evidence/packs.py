@@ -103,7 +103,7 @@ class EvidencePack:
         if type(least) is not int or least < 0:
             return f"min_verified is a number of claims, not {least!r}"
         if not total:
-            return "is empty: without a claim nothing can be verified"
+            return "is empty: without a claim nothing can be verified; make it of the whole list"
         if total > MAX_CLAIMS:
             return f"has {total:,} claims; {MAX_CLAIMS:,} is the limit"
         if least > total:
