@@ -174,9 +174,15 @@ def test_what_waits_to_be_saved_survives_that_its_bearer_is_cancelled(tmp_path: 
         await hold.append([result("first")], wait=False)
         await asyncio.sleep(0.05)  # by now it has lost its place
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkpointer.core, "off_loop", lambda _: asyncio.sleep(9))
+            waits = asyncio.Event()
+
+            async def hang(_: object) -> None:
+                waits.set()
+                await asyncio.Event().wait()
+
+            patch.setattr(checkpointer.core, "off_loop", hang)
             bearer = asyncio.create_task(hold.append([result("second")]))
-            await asyncio.sleep(0.01)
+            await waits.wait()
             bearer.cancel()
             await asyncio.wait([bearer])
         await hold.append([result("third")])

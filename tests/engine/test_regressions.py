@@ -15,12 +15,13 @@ import holdfast as hf
 from holdfast.codec import values
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.documents.workflow_results import result_of
+from holdfast.events import StepStarted
 from holdfast.graph import END, Graph
 from holdfast.kernel.appending import append
 from holdfast.kernel.journal import Draft
 from holdfast.model import Kind
 from holdfast.workflow import ask, for_each, parallel, step, workflow
-from tests.waiting import ENOUGH, run_process, wait_until
+from tests.waiting import ENOUGH, PATIENCE, run_process, wait_until
 
 Flow = Generator[Any, Any, Any]
 
@@ -181,13 +182,20 @@ def test_a_stream_may_be_closed_by_another_task(engine: hf.Engine) -> None:
     async def main() -> None:
         stream = engine.stream(flow(), run_id="r")
 
-        async def follow() -> int:
-            return len([event async for event in stream])
+        seen: list[object] = []
+        begun = asyncio.Event()
+
+        async def follow() -> None:
+            async for event in stream:
+                seen.append(event)
+                if isinstance(event, StepStarted):
+                    begun.set()
 
         following = asyncio.create_task(follow())
-        await asyncio.sleep(0.02)
+        await begun.wait()
         await stream.aclose()
-        assert await asyncio.wait_for(following, 5) == 2
+        await asyncio.wait_for(following, PATIENCE)
+        assert len(seen) == 2
 
     asyncio.run(main())
 

@@ -219,7 +219,8 @@ def test_what_finishes_while_another_branch_fails_is_kept(cp: hf.SyncCheckpointe
     calls.failing.add("b")
 
     async def slow(state: State) -> State:
-        await asyncio.sleep(0.05)
+        while not calls["b"]:
+            await asyncio.sleep(0)
         return calls.node("c")(state)
 
     graph = forked(calls, "ab bd d.").add_node("c", slow)
