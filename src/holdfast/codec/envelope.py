@@ -39,6 +39,7 @@ COMPRESS_KEYFRAME: Final = 4096
 COMPRESS_DELTA: Final = 1024
 _HEADER: Final = 6
 _PROOF: Final = 32
+_EMPTY: Final = hashlib.sha256()
 _RELEASES: Final = 2047
 _PACK_HEADER: Final = struct.Struct("<BBI").pack
 _UNPACK_HEADER: Final = struct.Struct("<BBI").unpack_from
@@ -65,13 +66,12 @@ class Packed(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What an envelope holds, as it is stored. Its checksum was checked."""
+    """What an envelope holds, as it is stored."""
 
     flags: int
     content: bytes
     proof: bytes  # of a rewritten one: that of what was first stored; else empty
     marker: int  # of a rewritten one: the seq of the entry that vouches for it
-    clear: bytes  # the entry's index fields
 
     @property
     def is_delta(self) -> bool:
@@ -106,7 +106,7 @@ def prove(flags: int, content: bytes, base: bytes = b"") -> bytes:
     """The proof of a content; `base` is the proof of the state that a delta changes."""
     if not content and not base:
         return _OF_NOTHING[flags]
-    return _sha256(b"%c%b%b" % (flags, base, content))
+    return _sha256(_BYTE[flags] + base + content)
 
 
 def keyframe(encoding: bytes, flags: int = 0) -> Packed:
@@ -147,7 +147,7 @@ def seal(front: Front, back: Back, previous: bytes, packed: Packed) -> Entry:
     """
     flags, content, proof = packed
     clear = ormsgpack.packb((VERSION, *front, *back))
-    digest = hashlib.sha256(previous + clear + proof).digest()
+    digest = _sha256(previous + clear + proof)
     checksum = _checksum(digest, clear, flags, b"", content)
     return Entry._make((*front, digest, *back, _wrap(flags, checksum, b"", content)))
 
@@ -158,17 +158,16 @@ def reseal(entry: Entry, encoding: bytes, proof: bytes, marker: int) -> tuple[by
     The entry keeps its digest, and its `proof` there; the entry at the seq `marker` has to vouch
     for the new one.
     """
-    stored = check(entry)
     flags, content, own = keyframe(encoding)
     flags |= REWRITTEN
     beside = _beside(proof, marker)
-    checksum = _checksum(entry.digest, stored.clear, flags, beside, content)
+    checksum = _checksum(entry.digest, _clear(entry), flags, beside, content)
     return _wrap(flags, checksum, beside, content), own
 
 
 def unseal(entry: Entry, stored: Stored | None = None) -> Content:
-    """Check the entry against its checksum and open it. Raises `CheckpointCorruptedError`."""
-    flags, content, *_ = stored or check(entry)
+    """Open the entry, which was proved. Raises `CheckpointCorruptedError`."""
+    flags, content, *_ = stored or glance(entry)
     try:
         if not flags & DELTA:
             if flags & ZSTD:
@@ -188,42 +187,58 @@ def unseal(entry: Entry, stored: Stored | None = None) -> Content:
 
 
 def base(entry: Entry, stored: Stored | None = None) -> int:
-    """The seq whose state this one is a change to; its own for a whole one. Checks like `check`."""
-    stored = stored or check(entry)
+    """The seq whose state this one is a change to; its own for a whole one."""
+    stored = stored or glance(entry)
     try:
         return _bearings(entry.seq, stored.content)[0] if stored.is_delta else entry.seq
     except ValueError as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
-def check(entry: Entry) -> Stored:
-    """What the entry's envelope holds, if every field is as it was written.
+def glance(entry: Entry) -> Stored:
+    """What the entry's envelope holds, whether or not that is what was written.
 
-    Raises `CheckpointCorruptedError`, and `UnknownFormatError` for a format of another version.
+    Raises `CheckpointCorruptedError` if it is no envelope, `UnknownFormatError` if it has a format
+    of another version.
     """
     try:
-        flags, checksum, beside, content = _unwrap(entry)
-        clear = ormsgpack.packb((VERSION, *entry[:6], *entry[7:18]))
-        actual = _checksum(entry.digest, clear, flags, beside, content)
-        if actual != checksum:
-            raise ValueError("its checksum does not match what is stored")
+        flags, _, beside, content = _unwrap(entry)
         if not beside:
-            return Stored(flags, content, b"", 0, clear)
+            return Stored(flags, content, b"", 0)
         if flags & DELTA:
             raise ValueError("it was rewritten as a delta")
-        return Stored(flags, content, beside[:_PROOF], varint.take(beside, _PROOF)[0], clear)
+        return Stored(flags, content, beside[:_PROOF], varint.take(beside, _PROOF)[0])
     except CheckpointCorruptedError:
         raise
-    except TypeError as error:  # a column that holds another type than it was given
-        reason = f"a field of it is not what it should be: {error}"
-        raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
 
 
-def vouches(entry: Entry, stored: Stored, previous: bytes, proof: bytes) -> bool:
-    """Whether the digest is that of these fields and this proof behind that entry's digest."""
-    return hashlib.sha256(previous + stored.clear + proof).digest() == entry.digest
+def check(entry: Entry) -> Stored:
+    """As `glance`, if every field of the entry fits its checksum: tells which one is damaged.
+
+    Raises `CheckpointCorruptedError`.
+    """
+    stored = glance(entry)
+    flags, checksum, beside, content = _unwrap(entry)
+    if _checksum(entry.digest, _clear(entry), flags, beside, content) != checksum:
+        reason = "its checksum does not match what is stored"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason)
+    return stored
+
+
+def vouches(entry: Entry, previous: bytes, proof: bytes) -> bool:
+    """Whether the digest is that of its fields and this proof behind that entry's digest."""
+    return _sha256(previous + _clear(entry) + proof) == entry.digest
+
+
+def _clear(entry: Entry) -> bytes:
+    """Every index field but the digest, in one unambiguous form."""
+    try:
+        return ormsgpack.packb((VERSION, *entry[:6], *entry[7:18]))
+    except TypeError as error:  # a column that holds another type than it was given
+        reason = f"a field of it is not what it should be: {error}"
+        raise CheckpointCorruptedError(entry.run, entry.seq, reason) from None
 
 
 def dressed(entry: Entry, state: bytes) -> bytes:
@@ -252,21 +267,23 @@ def _bearings(seq: int, content: bytes) -> tuple[int, int, int]:
 
 
 def _sha256(data: bytes) -> bytes:
+    digest = _EMPTY.copy()  # OpenSSL takes longer to make a new one than to hash a small state
     if not _RELEASES < len(data) <= 8 * _RELEASES:
-        return hashlib.sha256(data).digest()
+        digest.update(data)
+        return digest.digest()
     # Given more than this, hashlib releases the GIL, and a busy program waits to get
     # it back for longer than the hashing takes.
-    digest = hashlib.sha256(data[:_RELEASES])
-    for at in range(_RELEASES, len(data), _RELEASES):
+    for at in range(0, len(data), _RELEASES):
         digest.update(data[at : at + _RELEASES])
     return digest.digest()
 
 
-_OF_NOTHING: Final = {flags: _sha256(b"%c" % flags) for flags in range(_FLAGS + 1)}
+_BYTE: Final = [bytes([flags]) for flags in range(_FLAGS + 1)]
+_OF_NOTHING: Final = [_sha256(flags) for flags in _BYTE]
 
 
 def _checksum(digest: bytes, clear: bytes, flags: int, beside: bytes, content: bytes) -> int:
-    return zlib.crc32(content, zlib.crc32(b"%b%b%c%b" % (digest, clear, flags, beside)))
+    return zlib.crc32(digest + clear + _BYTE[flags] + beside + content)
 
 
 def _beside(proof: bytes, marker: int) -> bytes:

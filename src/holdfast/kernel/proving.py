@@ -36,10 +36,11 @@ def digest_before(entry: Entry, before: bytes | None) -> bytes:
     return before or b""  # what is saved behind a lost head continues nothing
 
 
-def prove(entry: Entry, stored: Stored, before: bytes | None, proof: bytes) -> None:
+def prove(entry: Entry, before: bytes | None, proof: bytes) -> None:
     """Raise `CheckpointCorruptedError` unless the digest is that of this entry, at this place."""
-    if envelope.vouches(entry, stored, digest_before(entry, before), proof):
+    if envelope.vouches(entry, digest_before(entry, before), proof):
         return
+    envelope.check(entry)
     if before or entry.seq == 0 or erases(entry):
         reason = "its digest does not match what is stored, or does not follow the entry before it"
     else:
@@ -70,17 +71,18 @@ class Prover:
         None for a delta whose base was not among the entries before it, or is not proved itself.
         """
         self.pass_over(entry.seq, entry.digest)
-        stored = envelope.check(entry)
+        stored = envelope.glance(entry)
         base = b""
         if stored.is_delta:
             known = self._proofs.get(envelope.base(entry, stored))
             if known is None:
+                envelope.check(entry)
                 return None
             base = known
         if stored.proof:
             self._vouch(entry, stored)
         proof = stored.proof_with(base)
-        prove(entry, stored, self._digests.get(entry.seq - 1), proof)
+        prove(entry, self._digests.get(entry.seq - 1), proof)
         if entry.size:
             self._proofs[entry.seq] = proof
         return "rewritten" if stored.proof else "proved"

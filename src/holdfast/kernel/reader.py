@@ -116,16 +116,17 @@ class Reader:
 
     def _proved(self, entry: Entry, before: bytes | None) -> Entry:
         """The entry, if its digest proves it; a delta is proved by `chain`."""
-        stored = envelope.check(entry)
+        stored = envelope.glance(entry)
         if stored.is_delta:
             proof = self.known_proof(entry)
             if proof is None:
+                envelope.check(entry)
                 return entry
         else:
             proof = stored.proof_with()
         if stored.proof:
             self.vouch(entry, stored)
-        prove(entry, stored, before, proof)
+        prove(entry, before, proof)
         return entry
 
     def entries(
@@ -351,13 +352,22 @@ class Reader:
 
     def chain_as_stored(self, run: str, seq: int, last: Entry | None = None) -> tuple[Chain, int]:
         """As `chain`, in the form that the entry is stored in, and the flags of its envelope."""
+        try:
+            return self._assembled(run, seq, last, envelope.glance)
+        except CheckpointCorruptedError:
+            return self._assembled(run, seq, None, envelope.check)  # which of its links is damaged?
+
+    def _assembled(
+        self, run: str, seq: int, last: Entry | None, look: Callable[[Entry], Stored]
+    ) -> tuple[Chain, int]:
         entry = last if last is not None and last.seq == seq else self.entry(run, seq)
         if entry is None:
             raise CheckpointCorruptedError(run, seq, "the state it builds on is gone")
         newest = entry
         deltas: list[tuple[Entry, Stored, Content]] = []
         found: dict[int, Entry] = {}
-        stored, content = self._opened(entry)
+        stored = look(self.bounded(entry))
+        content = envelope.unseal(entry, stored)
         while content.is_delta:
             deltas.append((entry, stored, content))
             if content.base not in found:
@@ -366,12 +376,13 @@ class Reader:
             base = found.get(content.base)
             if base is None or not base.size:
                 if self._is_rewritten(entry):
-                    return self.chain_as_stored(run, seq)
+                    return self._assembled(run, seq, None, look)
                 raise CheckpointCorruptedError(
                     run, seq, f"the state it builds on, {run}@{content.base}, is gone"
                 )
             entry = base
-            stored, content = self._opened(entry)
+            stored = look(self.bounded(entry))
+            content = envelope.unseal(entry, stored)
         whole, proof = self.applied(entry, content), stored.proof_with()
         landmark = Landmark(entry.seq, whole, proof, len(entry.body))
         if not deltas:
@@ -393,13 +404,9 @@ class Reader:
                 link_bytes += len(entry.body)
         before = found.get(seq - 1)
         digest = self._digest_at(run, seq - 1) if before is None else before.digest
-        prove(newest, deltas[0][1], digest, proof)
+        prove(newest, digest, proof)
         state = bytes(encoding) if links else landmark.encoding
         return Chain(state, proof, newest.kind, landmark, links, link_bytes), deltas[0][1].flags
-
-    def _opened(self, entry: Entry) -> tuple[Stored, Content]:
-        stored = envelope.check(self.bounded(entry))
-        return stored, envelope.unseal(entry, stored)
 
     def _digest_at(self, run: str, seq: int) -> bytes | None:
         """The digest of an entry, as it is stored; None if it is lost."""

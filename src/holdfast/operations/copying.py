@@ -342,7 +342,7 @@ def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:
     """Raise unless the entry is whole, and the state that its own is a change to is there."""
     if is_stub(entry):
         return
-    base = envelope.base(entry)
+    base = envelope.base(entry, envelope.check(entry))
     if base != entry.seq and base not in states and base not in lost:
         reason = f"the state it builds on, {entry.run}@{base}, is gone"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)

@@ -29,6 +29,7 @@ from holdfast.errors import (
 from holdfast.kernel.appending import as_save_error, new_deadline
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
+from holdfast.kernel.proving import prove
 from holdfast.kernel.ticket import Ticket
 from holdfast.model import FROM_OUTSIDE, Entry, Kind, Status
 from holdfast.store import Head, Work, WorkFailedError
@@ -256,10 +257,10 @@ class Hold:
             if entry.digest != self.last[1]:
                 raise EntriesLostError(self.run, self.seq, entry.seq)
             return
-        envelope.check(entry)
         if entry.entry_id in self._lost:
             drafts[:1] = []  # ours: it did arrive
         elif entry.kind in FROM_OUTSIDE or entry.kind == Kind.PAUSE:
+            prove(entry, self.last[1], envelope.glance(entry).proof_with())
             # A pause of another's comes without a claim only if nobody held the run: we had stopped.
             self.absorbed.append(entry)
         else:
