@@ -221,7 +221,9 @@ def check(entry: Entry) -> Stored:
     """
     stored = glance(entry)
     flags, checksum, beside, content = _unwrap(entry)
-    if _checksum(entry.digest, _clear(entry), flags, beside, content) != checksum:
+    if not _fits(entry) or (
+        _checksum(entry.digest, _clear(entry), flags, beside, content) != checksum
+    ):
         reason = "its checksum does not match what is stored"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)
     return stored
@@ -229,7 +231,12 @@ def check(entry: Entry) -> Stored:
 
 def vouches(entry: Entry, previous: bytes, proof: bytes) -> bool:
     """Whether the digest is that of its fields and this proof behind that entry's digest."""
-    return _sha256(previous + _clear(entry) + proof) == entry.digest
+    return _fits(entry) and _sha256(previous + _clear(entry) + proof) == entry.digest
+
+
+def _fits(entry: Entry) -> bool:
+    """Whether its digest is one at all: a column may hold another type than it was given."""
+    return isinstance(entry.digest, bytes)
 
 
 def _clear(entry: Entry) -> bytes:

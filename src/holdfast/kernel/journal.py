@@ -16,7 +16,7 @@ from holdfast.kernel.reader import Reader, state_seq
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
 from holdfast.logs import logger
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, begins_term, erases
 from holdfast.seams import Clock, Entropy, on_fork
 from holdfast.store import Head, Store, Work
 
@@ -44,7 +44,7 @@ class Tip(Line):
         self.term = head.term if head else -1
         self.digest = head.digest if head else b""
         self.status = head.status if head else None
-        self.exists = head is not None and head.status != Status.DELETED  # else the run is new
+        self.exists = head is not None and not erases(head)  # else the run is new
         self.flow = head.flow if head else None
         self.thread = head.thread if head else None
         self.owner = head.owner if head else None

@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.kernel.reader import Reader, is_live, state_seq
+from holdfast.kernel.reader import Reader, current_at, is_live, state_seq
 from holdfast.model import CARRY_STATE, Entry, Kind
 
 
@@ -61,6 +61,7 @@ class Branch:
         self._lasts: list[int] = []
         wanted = state_seq(end)
         others = True  # whether one of another branch lies before the range
+        last: Entry | None = None  # on the branch
         for entry in reader.scan(end.run, newest_first=True, after=end.seq + 1):
             if wanted is None or (
                 after is not None and entry.seq is not None and entry.seq <= after
@@ -70,6 +71,8 @@ class Branch:
                 if entry.seq in (wanted, None):
                     raise entry
                 continue
+            if last is not None and entry.seq == last.seq - 1 and current_at(entry) != wanted:
+                wanted = _parent(reader, last, entry)
             if entry.seq != wanted:
                 others = others or is_live(entry)
                 continue
@@ -80,10 +83,19 @@ class Branch:
                 self._lasts.append(entry.seq)
                 self._firsts.append(entry.seq)
             self._firsts[-1] = entry.seq
-            others, wanted = False, entry.parent
+            others, wanted, last = False, entry.parent, entry
         self._firsts.reverse()
         self._lasts.reverse()
 
     def __contains__(self, seq: int) -> bool:
         at = bisect_left(self._lasts, seq)
         return at < len(self._lasts) and self._firsts[at] <= seq
+
+
+def _parent(reader: Reader, entry: Entry, before: Entry) -> int | None:
+    """What a checkpoint builds on, where it says something else than the entry before it."""
+    try:
+        reader.entry(entry.run, entry.seq)
+    except CheckpointCorruptedError:
+        return current_at(before)
+    return entry.parent

@@ -33,7 +33,9 @@ def digest_before(entry: Entry, before: bytes | None) -> bytes:
         return Meta(entry).digest_before
     if entry.seq == 0:
         return b""
-    return before or b""  # what is saved behind a lost head continues nothing
+    return (
+        before if before and isinstance(before, bytes) else b""
+    )  # what is saved behind a lost head continues nothing
 
 
 def prove(entry: Entry, before: bytes | None, proof: bytes) -> None:

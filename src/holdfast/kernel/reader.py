@@ -49,6 +49,9 @@ class Reader:
     def head(self, run: str) -> Entry | None:
         """The run's newest entry, without its body and unchecked: to list it or to delete it."""
         found = self.store.read(run, newest_first=True, limit=1, bodies=False)
+        if found and found[0].status == Status.DELETED and not erases(found[0]):
+            reason = "it is gone, and no entry behind it says that it was deleted"
+            raise CheckpointCorruptedError(run, found[0].seq, reason)
         return found[0] if found else None
 
     def head_seq(self, run: str) -> int | None:
@@ -254,7 +257,7 @@ class Reader:
                     lost, stored = True, found.entry and found.entry.parent
                 continue
             if lost:
-                wanted, lost = state_seq(found), False
+                wanted, lost = current_at(found), False
             if found.seq == wanted:
                 if is_stub(found):
                     try:
@@ -263,10 +266,10 @@ class Reader:
                         if damage is None:
                             raise
                         damage(error)
-                    lost = not found.entry_id  # nothing is left of it, not even its parent
+                    lost, stored = True, found.parent  # which nothing proves
                 else:
                     yield found
-                wanted = wanted if lost else found.parent
+                    wanted = found.parent
             if wanted is None:
                 return
         if lost:
@@ -392,9 +395,13 @@ class Reader:
         last_landmark = deltas[0][2].landmark
         links = link_bytes = 0
         encoding = bytearray(whole)
+        if look is envelope.check:
+            self._blame(entry, proof, found)
         for entry, stored, content in reversed(deltas):
             encoding = self._patched(entry, content, encoding)
             proof = stored.proof_with(proof)
+            if look is envelope.check:
+                self._blame(entry, proof, found)
             if content.landmark == entry.seq:
                 held = bytes(encoding) if entry.seq == last_landmark else b""
                 landmark = landmark.span(entry.seq, held, proof, len(entry.body))
@@ -407,6 +414,12 @@ class Reader:
         prove(newest, digest, proof)
         state = bytes(encoding) if links else landmark.encoding
         return Chain(state, proof, newest.kind, landmark, links, link_bytes), deltas[0][1].flags
+
+    def _blame(self, entry: Entry, proof: bytes, found: dict[int, Entry]) -> None:
+        """Raise for a link that is not proved, as far as the entry before it is known."""
+        before = found.get(entry.seq - 1)
+        if before is not None:
+            prove(entry, before.digest, proof)
 
     def _digest_at(self, run: str, seq: int) -> bytes | None:
         """The digest of an entry, as it is stored; None if it is lost."""
@@ -501,6 +514,11 @@ def state_seq(entry: Entry) -> int | None:
     return (
         entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
     )
+
+
+def current_at(entry: Entry) -> int | None:
+    """The seq of the state that was current when this entry was the head, deleted or not."""
+    return entry.seq if entry.kind in CARRY_STATE else entry.parent
 
 
 def is_live(entry: Entry) -> bool:

@@ -29,7 +29,7 @@ from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.core import Core, Op
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.reader import state_seq
+from holdfast.kernel.reader import is_stub, state_seq
 from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (
     CheckpointType,
@@ -246,7 +246,7 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
 
 def in_flight(core: Core, run: str) -> list[StepInFlight]:
     """The steps of a task that wait to be committed, oldest first. Reads its whole index. Blocks."""
-    entries = list(core.journals.entries(run))
+    entries = _proved(core, run)
     over = {Meta(entry).begun for entry in entries if _saved(entry)} | _abandoned(entries)
     waiting = [entry for entry in _followed(entries) if entry.kind == Kind.BEGIN]
     return [_in_flight(core, e) for e in reversed(waiting) if e.entry_id.hex() not in over]
@@ -274,6 +274,8 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
     except StepNotFoundError:
         return None
     done = _commit_of(begun, core.journals.entries(begun.run, after=begun.seq))
+    if done is None:  # unless what is there was altered, which this finds
+        done = _commit_of(begun, core.journals.entries(begun.run, after=begun.seq, bodies=True))
     return None if done is None else (done.run, done.seq)
 
 
@@ -318,7 +320,7 @@ class _BegunStep:
 
     def __init__(self, core: Core, begun: Entry) -> None:
         self._begun = begun
-        entries = list(core.journals.entries(begun.run, after=begun.seq - 1))
+        entries = _proved(core, begun.run, after=begun.seq - 1)
         self.commit = _commit_of(begun, entries)
         self._abandoned = begun.entry_id.hex() in _abandoned(entries)
         self._followed = _followed(entries)
@@ -354,6 +356,16 @@ class _BegunStep:
         }
         committed = (Meta(entry).begun for entry in self._followed if _saved(entry))
         return worker is not None and any(name in later for name in committed)
+
+
+def _proved(core: Core, run: str, after: int | None = None) -> list[Entry]:
+    """The entries of a task, without their bodies. Raises `CheckpointCorruptedError`."""
+    found = []
+    for entry in core.journals.entries(run, after=after, bodies=True):
+        if is_stub(entry):
+            core.journals.check_stub(entry)
+        found.append(entry._replace(body=b""))
+    return found
 
 
 def _abandoned(entries: Iterable[Entry]) -> set[str | None]:

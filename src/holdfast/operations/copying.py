@@ -220,7 +220,7 @@ class _Copy:
 
     def make(self) -> None:
         """Copy all there is."""
-        begun, there = self.source.head(self.name), self.target.head(self.name)
+        begun, there = _head(self.source, self.name), _head(self.target, self.name)
         if begun is None:
             return
         # Markers up to here are of trims before anything was read; later ones are to be done.
@@ -238,14 +238,22 @@ class _Copy:
                 continue  # it was deleted meanwhile
             if len(plain) < len(page):
                 self._follow(page[len(plain)])
-        copied = self.target.head(self.name)
+        copied = _head(self.target, self.name)
         if self.last is None or copied is None or _name(copied) != _name(self.last):
             raise RunExistsError(self.name)
         current = state_seq(copied)
-        if current is not None and current not in self.lost:
+        if current is not None and (not self.lost or self._has_state(current)):
             with _blaming(self.target.store):
                 self.target.chain(self.name, current)
         self.target.forget(self.name)
+
+    def _has_state(self, seq: int) -> bool:
+        """Whether the source has the state that is current there."""
+        try:
+            self.source.chain(self.name, seq)
+        except CheckpointCorruptedError:
+            return False
+        return True
 
     def _read(self, after: int | None, limit: int) -> list[Entry]:
         """The next entries, proved; stubs in place of damaged ones."""
@@ -310,7 +318,7 @@ class _Copy:
 
     def _erase(self, tombstone: Entry) -> None:
         """Erase the run in the target, if it is known to be what was erased in the source."""
-        head = self.target.head(self.name)
+        head = _head(self.target, self.name)
         if head is not None and head.seq < tombstone.seq:
             after = Meta(tombstone).digest_before
             known = head.seq == (self.last and self.last.seq) or head.digest == after
@@ -336,6 +344,15 @@ class _Copy:
                 changes[entry.seq] = self._in_form(entry).body
         self.target.store.trim(marker, changes)
         self.states.difference_update(seq for seq, body in changes.items() if body is None)
+
+
+def _head(journals: Journals, name: str) -> Entry | None:
+    """The head as it is stored; the place of one that can't be read."""
+    seq = journals.head_seq(name)
+    if seq is None:
+        return None
+    found = next(journals.entries(name, after=seq - 1, damage=pass_by), None)
+    return lost(name, seq) if found is None else found
 
 
 def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:

@@ -216,8 +216,7 @@ def drop(
         found = list(islice(entries, newest))
         live = [entry for entry in found if is_live(entry)][::-1]
         oldest = live[0].seq if live else 0
-        readable = head if not found or head.entry_id == found[0].entry_id else found[0]
-        back = core.journals.branch_of(readable, keep)
+        back = core.journals.branch(run, keep)
         branch = [entry.seq for entry in takewhile(lambda entry: entry.seq >= oldest, back)]
         live = [entry for entry in live if entry.seq not in damaged]
         if bad is not None and _is_damaged(core, run, bad):
@@ -236,6 +235,8 @@ def drop(
         if dry_run:
             return len(gone)
         tip = Tip(run, head)
+        if head.seq in damaged:  # what it says of the current state is not proved
+            tip.state_seq = branch[0] if branch else None
         if tip.state_seq in gone or head.seq in gone:
             stays = {entry.seq: entry for entry in live if entry.seq not in gone}
             left = next((stays[seq] for seq in branch if seq in stays), None)

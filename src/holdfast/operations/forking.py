@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec.meta import INHERITED, OF_ONE_LIFE, Meta, dump_meta
-from holdfast.errors import RunFinishedError
+from holdfast.errors import CheckpointCorruptedError, RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
@@ -81,7 +81,7 @@ def branch_off(
     Blocks. A state is copied as it is; results are copied one by one, with the values that an
     edited state gives them, behind the state that they build on.
     """
-    begun = core.journals.opening(source.run_id)
+    begun = _opening(core, source)
     meta = dict(Meta(begun).fields) if begun else {}
     for name in OF_ONE_LIFE:
         meta.pop(name, None)
@@ -116,6 +116,16 @@ def branch_off(
     return [opening, *copies], last._replace(
         flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
     )
+
+
+def _opening(core: Core, source: Checkpoint) -> Entry | None:
+    """The opening of the origin; a run that was saved by hand needs nothing of it."""
+    try:
+        return core.journals.opening(source.run_id)
+    except CheckpointCorruptedError:
+        if source.flow is not None:
+            raise
+        return None
 
 
 def copy_of(core: Core, entry: Entry) -> Draft:

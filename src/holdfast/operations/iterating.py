@@ -138,7 +138,10 @@ def _wanted(core: Core, run_id: str, after: int | None, left_behind: bool) -> It
             return
         on_branch = branch is None or entry.seq is None or entry.seq in branch
         if on_branch and not isinstance(entry, CheckpointCorruptedError):
-            on_branch = entry.kind in CARRY_STATE and not is_stub(entry)
+            if is_stub(entry):
+                core.journals.check_stub(entry)
+                continue
+            on_branch = entry.kind in CARRY_STATE
         if on_branch:
             yield entry
 

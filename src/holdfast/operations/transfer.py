@@ -272,8 +272,9 @@ def _documents(journals: Journals, name: str, damage: Damage) -> Iterator[dict[s
                 if is_stub(found):
                     prover.pass_over(found.seq, found.digest)
                     journals.check_stub(found)
-                else:
-                    prover.prove(found)
+                elif prover.prove(found) is None:
+                    reason = "the state it builds on is lost"
+                    raise CheckpointCorruptedError(name, found.seq, reason)
                 yield _to_line(journals, playback, found)
                 continue
             except CheckpointCorruptedError as error:

@@ -51,12 +51,19 @@ class Orphan(NamedTuple):
     patience: float = 0.0  # seconds until that is decided, at most
 
 
-def survey(core: Core, flows: Collection[str] | None = None, *, bury: bool = False) -> list[Orphan]:
+def survey(
+    core: Core,
+    flows: Collection[str] | None = None,
+    *,
+    bury: bool = False,
+    damaged: Callable[[str, CheckpointCorruptedError], object] = lambda *_: None,
+) -> list[Orphan]:
     """The runs under way that nobody executes, in the order of their ids. Blocks.
 
     Whether a process of this machine is alive is known at once. One elsewhere has to be looked at
     for a while: until then its runs are undecided. Nothing is written, unless the dead are to be
-    buried. Child runs are left to their parents, and a run that can't be read is logged and skipped.
+    buried. Child runs are left to their parents. A run that can't be read is logged, and `damaged`
+    is called for it.
     """
     found: dict[str, Orphan] = {}
     for head in _not_held(core):
@@ -64,6 +71,8 @@ def survey(core: Core, flows: Collection[str] | None = None, *, bury: bool = Fal
             orphan = _orphan(core, head, bury)
         except CheckpointCorruptedError as error:  # the others are still to be found
             log.warning("the holder of run %s can't be read: %s", head.run, error)
+            if flows is None or head.flow in flows:
+                damaged(head.run, error)
             continue
         if orphan is not None and (flows is None or orphan.flow in flows):
             found.setdefault(orphan.run_id, orphan)
@@ -125,7 +134,7 @@ async def recover(
         log.warning("the deadlines were not applied: %s", error)
     tasks: dict[str, asyncio.Task[None]] = {}
     try:
-        await _begin_all(core, flows, resume, tasks, wait)
+        await _begin_all(core, flows, resume, tasks, wait, came.setdefault)
         await asyncio.gather(*tasks.values())
     except (Exception, asyncio.CancelledError):
         for task in tasks.values():
@@ -141,12 +150,13 @@ async def _begin_all(
     resume: Callable[[Orphan], Coroutine[Any, Any, None]],
     tasks: dict[str, asyncio.Task[None]],
     wait: bool,
+    damaged: Callable[[str, CheckpointCorruptedError], object],
 ) -> None:
     """Resume the orphans as soon as it is clear that they are; each in a task."""
     clock, began, told = core.journals.clock, core.journals.clock.monotonic(), False
     while True:
         # The dead are buried now: some of their runs may have to wait until others are finished.
-        found = await core.off_loop(lambda: survey(core, flows, bury=True))
+        found = await core.off_loop(lambda: survey(core, flows, bury=True, damaged=damaged))
         for orphan in found:
             if not orphan.undecided and orphan.run_id not in tasks:
                 tasks[orphan.run_id] = asyncio.create_task(resume(orphan))

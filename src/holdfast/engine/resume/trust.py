@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from holdfast.codec.meta import EVIDENCE, Meta, dump_meta, may_claim
+from holdfast.codec.meta import EVIDENCE, Meta, dump_meta
 from holdfast.engine.events import CheckpointRejected
 from holdfast.engine.options import Options
 from holdfast.engine.program import StaleStepError
 from holdfast.engine.resume.history import History
-from holdfast.errors import CheckpointCorruptedError, VerificationError
+from holdfast.errors import VerificationError
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Draft
 from holdfast.kernel.pages import pass_by
-from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
-
-log: Final = logger()
 
 _MOST: Final = 20  # reasons that a rollback records; the event stream has them all
 
@@ -58,9 +55,10 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     if options.trust == "skip" or history.ending or not history.may_claim:
         return None
     from holdfast.evidence.trust.checking import Checker
+    from holdfast.evidence.trust.gathering import branch_with_claims
 
     verifier = options.checks_with if options.trust == "verify" else None
-    branch = _branch(history)
+    branch = branch_with_claims(history.branch)
     found = Checker(core, verifier).newest(branch, lambda entry: True, unclaimed=True)
     if not found.rejected:
         return None
@@ -71,22 +69,6 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
         history.epoch,
         _kept(core, history, found.entry, oldest),
     )
-
-
-def _branch(history: History) -> list[Entry]:
-    """The checkpoints that the run may continue from, newest first, without their states.
-
-    Raises `CheckpointCorruptedError` for a damaged one among them if the run claims anything:
-    nobody knows what that one claimed, and it binds those after it.
-    """
-    damaged: list[CheckpointCorruptedError] = []
-    branch = [entry._replace(body=b"") for entry in history.branch(damaged.append)]
-    stored = [error.entry for error in damaged if error.entry is not None]
-    if damaged and any(may_claim(entry.meta) for entry in (*branch, *stored)):
-        raise damaged[0]
-    for error in damaged:
-        log.warning("%s; the run continues, because later checkpoints are intact", error)
-    return branch
 
 
 def retreat_before(core: Core, history: History, stale: StaleStepError) -> Retreat:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.checkpoint import CheckpointInfo
@@ -19,12 +19,31 @@ from holdfast.evidence.trust.rule import (
     Requirement,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.pages import Damage
+from holdfast.logs import logger
 from holdfast.model import Entry, Status, check_id, checkpoint_id
 
+_log: Final = logger("holdfast.evidence")
 _DEEPEST: Final = 100  # children of children
 
 Place = tuple[str, int]
 """The run and seq of a checkpoint."""
+
+
+def branch_with_claims(read: Callable[[Damage], Iterable[Entry]]) -> list[Entry]:
+    """The checkpoints of a branch, newest first, without their states. Blocks.
+
+    Raises `CheckpointCorruptedError` for a damaged one among them if the run claims anything:
+    nobody knows what that one claimed, and it binds those after it.
+    """
+    damaged: list[CheckpointCorruptedError] = []
+    branch = [entry._replace(body=b"") for entry in read(damaged.append)]
+    stored = [error.entry for error in damaged if error.entry is not None]
+    if damaged and any(may_claim(entry.meta) for entry in (*branch, *stored)):
+        raise damaged[0]
+    for error in damaged:
+        _log.warning("%s; nothing that is intact depends on it", error)
+    return branch
 
 
 class Gathering:

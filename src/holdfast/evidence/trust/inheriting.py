@@ -9,13 +9,14 @@ checkpoints are deleted, the marker that says so holds what was left of their cl
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from holdfast.codec.meta import CARRIED
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.trust import rule, storing
 from holdfast.evidence.trust.carrying import AT, EARLIER, PACKS, newest_marker
-from holdfast.evidence.trust.gathering import Gathering
+from holdfast.evidence.trust.gathering import Gathering, branch_with_claims
 from holdfast.evidence.trust.rule import Pack, Replaced
 from holdfast.kernel.core import Core
 from holdfast.kernel.reader import is_live
@@ -31,7 +32,8 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
     Grouped by the checkpoint that they were claimed with. What later claims replaced is dropped,
     or every fork of a long run would carry all of it.
     """
-    branch = Gathering(core, needed=False).branch(core.journals.branch_of(entry))
+    found_there = branch_with_claims(partial(core.journals.branch_of, entry))
+    branch = Gathering(core, needed=False).branch(found_there)
     newer = Replaced()
     found: list[list[Stored]] = []
     for seq, _, packs, own in rule.successive(branch):
