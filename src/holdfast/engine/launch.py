@@ -126,7 +126,7 @@ async def start(
             await child_of.confirm()
         mine = {**program.flow.stamp, **holder, **({} if child_of is None else child_of.term)}
         hold = Hold(core, entry, presence, lease, mine, blocking=options.blocking)
-        run = make_run(program, hold, options, Resumption(opening.birth))
+        run = make_run(program, hold, options, Resumption(opening.birth, is_new=True))
         presence.register(run)  # before others may claim it
         return Prepared(run, ev.RunStarted(run_id, program.flow.name))
 

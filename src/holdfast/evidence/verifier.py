@@ -44,7 +44,8 @@ class EvidenceVerifier:
     """Checks claims against the world as it is now, within a policy.
 
     May be shared between threads; there is nothing to close. A claim is VERIFIED only if its
-    check said so in time. Every call returns by the policy's `total_seconds`.
+    check said so in time. Every call returns by the policy's `total_seconds`, and the time that
+    the files take to be read at its `slowest_read`.
 
     `base_path` is short for a policy with that and nothing else; `attempts` is how often a check
     is tried while its verdict is INCONCLUSIVE and transient, after `backoff` seconds, then twice

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast as hf
+from holdfast.engine.run import reading
 from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import by_run, every_store
@@ -174,3 +175,31 @@ def test_the_same_file_by_another_name_is_the_same_file(
 
     with pytest.raises(hf.StepFailedError, match="'b' was not called"):
         engine.run_sync(flow(), run_id="r")
+
+
+@pytest.mark.parametrize("claims", ["outputs", "reads"])
+def test_an_outage_before_a_step_that_claims_is_no_failure_of_the_step(
+    engine: hf.Engine, desk: Desk, monkeypatch: pytest.MonkeyPatch, claims: str
+) -> None:
+    def down(*_: object) -> None:
+        raise hf.StoreUnavailableError("the server is restarted")
+
+    @workflow("claims")
+    def flow() -> Flow:
+        yield step("a").python(desk.write, args=("a",), outputs=desk / "a")
+        if not (desk / "started").exists():
+            (desk / "started").touch()
+            raise RuntimeError("crash")
+        made = step("b").python(desk.write, args=("b",))
+        yield made.outputs(desk / "b") if claims == "outputs" else made.reads(desk / "a")
+
+    with pytest.raises(RuntimeError):
+        engine.run_sync(flow(), run_id="r")
+    desk.take()
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_on_branch", down)
+        with pytest.raises(hf.StoreUnavailableError):
+            engine.run_sync(flow(), run_id="r", resume=True)
+        assert desk.take() == []
+    engine.run_sync(flow(), run_id="r", resume=True)
+    assert desk.take() == ["b"]

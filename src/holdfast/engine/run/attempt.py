@@ -22,7 +22,13 @@ from holdfast.engine.run.channel import channel
 from holdfast.engine.run.reading import Reading
 from holdfast.engine.run.threads import carried, in_thread, threads
 from holdfast.engine.timers import Sleep
-from holdfast.errors import ClaimFailedError, HoldfastError, StepTimeoutError
+from holdfast.errors import (
+    CheckpointLoadError,
+    ClaimFailedError,
+    HoldfastError,
+    StepTimeoutError,
+    StoreError,
+)
 
 if TYPE_CHECKING:
     from holdfast.engine.run.loop import Run
@@ -32,7 +38,7 @@ NO_CLAIMS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class NotBegunError(Exception):
-    """The lease of this process is not renewed: the run stops, and no step has failed."""
+    """The lease is not renewed, or the journal can't be read: the run stops, and no step failed."""
 
     def __init__(self, why: HoldfastError) -> None:
         self.why = why
@@ -159,6 +165,10 @@ class Attempts:
             task.called_with = inputs_of(task)  # before the step may change its arguments
         verifier = self._run.options.checks_with
         claiming.refuse(verifier)
+        try:
+            await self._aside(here, self.reading.prepare)
+        except (StoreError, CheckpointLoadError) as error:
+            raise NotBegunError(error) from None
         if not claiming.reads:
             return ()
         read: Sequence[Evidence] = await self._aside(here, claiming.before, verifier, task)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.meta import CHILD, EVIDENCE
+from holdfast.errors import CheckpointLoadError, StoreError
 from holdfast.model import Status
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class Reading:
         """A step finished here, and its entry, which is about to be saved, says this."""
         if EVIDENCE in claims or CHILD in claims:
             self._noted.append(claims)
+
+    def prepare(self) -> None:
+        """Read the journal, if that was not done yet. Blocks. Raises `StoreError`."""
+        if self._run.options.trust == "verify":
+            self._known()
 
     def changed(self, read: Iterable[Evidence]) -> list[Evidence]:
         """The claims in force that are false of files which were just read. Blocks.
@@ -69,6 +75,10 @@ class Reading:
 
         if self._run.options.trust != "verify":
             return []
+        try:
+            self.prepare()
+        except (StoreError, CheckpointLoadError):  # the step is done; saving it tells
+            return []
         newer = Replaced(Claim(claim, frozenset(claim.facts)) for claim in claims)
         earlier = {
             one.key: Claim(one.evidence, one.facts)
@@ -96,9 +106,11 @@ class Reading:
 
         with self._lock:
             if self._in_force is None:
-                self._in_force = InForce()
-                for packs in _on_branch(self._run, self._run.run_id):
-                    self._in_force.add(packs)
+                found = InForce()
+                if not self._run.behind.is_new:
+                    for packs in _on_branch(self._run, self._run.run_id):
+                        found.add(packs)
+                self._in_force = found
             while self._noted:  # some may be among the saved ones: then they are the newest again
                 for packs in _groups(self._run, self._noted.popleft()):
                     self._in_force.add(packs)

@@ -13,6 +13,7 @@ class Resumption(NamedTuple):
     """What happened in a run before: in a new one, nothing."""
 
     birth: str  # of the run
+    is_new: bool = False
     epoch: int = 0
     deaths: int = 0
     failed_attempts: Mapping[str, int] = _NONE
