@@ -1,10 +1,10 @@
-"""How the library logs: each message on one line, whatever it quotes."""
+"""How the library logs: each message on one line, whatever it quotes, and in words."""
 
 from __future__ import annotations
 
 import logging
 
-from holdfast.errors.base import one_line
+from holdfast.errors.base import named_journals, one_line
 
 
 def logger(name: str = "holdfast") -> logging.Logger:
@@ -22,7 +22,7 @@ class _OneLine(logging.Filter):
             text = record.getMessage()
         except (TypeError, ValueError):  # handlers report it
             return True
-        shown = one_line(text)
+        shown = one_line(named_journals(text))
         if shown != text:
             record.msg, record.args = shown, None
         return True

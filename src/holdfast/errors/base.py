@@ -1,6 +1,9 @@
 """How errors are declared: a docstring, fields as annotations, and a message."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -64,6 +67,8 @@ class HoldfastError(Exception):
                 cls._fields[name] = annotation
         if cls.__module__.startswith("holdfast.errors."):
             cls.__module__ = "holdfast.errors"  # where users import it from
+        if "__str__" in cls.__dict__:
+            cls.__str__ = _for_people(cls.__str__)  # type: ignore[method-assign]
 
     def __init__(self, *args: object, **named: object) -> None:
         Exception.__init__(self, *args)  # not OSError's: it takes two arguments as its own
@@ -86,7 +91,44 @@ class HoldfastError(Exception):
         return type(self), self.args, state
 
     def __str__(self) -> str:
-        return self._text.format_map(vars(self)) if self._text else ": ".join(map(str, self.args))
+        text = self._text.format_map(vars(self)) if self._text else ": ".join(map(str, self.args))
+        return named_journals(text)
+
+    def __repr__(self) -> str:
+        return named_journals(super().__repr__())
+
+
+def _for_people(message: Callable[[Any], str]) -> Callable[[Any], str]:
+    @wraps(message)
+    def __str__(self: Any) -> str:  # noqa: N807 - as tracebacks of it should say
+        return named_journals(message(self))
+
+    return __str__
+
+
+_HIDDEN: Final = r"(?:\x1f|\\x1f|\\u001f)"  # what the names of internal journals begin with
+_JOURNAL: Final = re.compile(
+    rf"{_HIDDEN}(?:(store)|(process|thread|alias|verdict){_HIDDEN}|permit{_HIDDEN}(\d+){_HIDDEN})"
+)
+_OWN: Final = {
+    "process": "record of process ",
+    "thread": "index of thread ",
+    "alias": "alias ",
+    "verdict": "verdicts of ",
+}
+
+
+def named_journals(text: str) -> str:
+    """The text with words instead of the names of internal journals: "verdicts of run-1"."""
+    if "\x1f" not in text and "1f" not in text:
+        return text
+    return _JOURNAL.sub(_own_name, text)
+
+
+def _own_name(found: re.Match[str]) -> str:
+    if found[1]:
+        return "record of the store"
+    return _OWN[found[2]] if found[2] else f"permit {found[3]} of "
 
 
 def one_line(text: str) -> str:

@@ -255,12 +255,10 @@ class Watcher:
                 self._bell.get(timeout=left)
 
     def _log(self, error: HoldfastError) -> None:
-        """Log an outage once, without the names of internal journals."""
+        """Log an outage once."""
         if not self._out:
             self._out = True
-            said = str(getattr(error, "reason", None) or error)
-            hidden = HIDDEN in said or repr(HIDDEN)[1:-1] in said
-            log.warning("can't watch for now: %s", self._store.url if hidden else said)
+            log.warning("can't watch for now: %s", getattr(error, "reason", None) or error)
 
     def _recovered(self) -> None:
         if self._out:

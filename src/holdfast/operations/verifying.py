@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.errors.base import named_journals
 from holdfast.kernel.core import Core
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
@@ -24,7 +25,7 @@ class Problem(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.run_id}@{self.seq}: {self.reason}"
+        return named_journals(f"{self.run_id}@{self.seq}: {self.reason}")
 
 
 class Integrity(NamedTuple):
