@@ -289,7 +289,7 @@ def test_after_an_outage_any_run_may_have_changed(
         assert changes.wait()[0] == ANY_RUN
     said = [record.getMessage() for record in caplog.records if record.name == "holdfast"]
     assert said == [
-        f"can't watch for now: {troubled.url}",
+        "can't watch for now: record of process 3 is locked",
         f"watching again: {troubled.url} answers",
     ]
     assert all(HIDDEN not in line and "x1f" not in line for line in said)
