@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 import psycopg
 import pymysql
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from psycopg.rows import dict_row
 
-from holdfast.evidence import EvidenceVerifier
+from holdfast.evidence import EvidenceVerifier, Policy
+from tests.effort import examples
 from tests.servers import mariadb, postgres
 
 from .support import ERROR, FAILED, INCONCLUSIVE, VERIFIED, claim, status, verifier
@@ -239,3 +242,58 @@ def test_nothing_can_be_written(database: Database, checker: EvidenceVerifier) -
             cursor.execute("CREATE VIEW sly AS SELECT sly() AS id")
     assert status(checker, row({"id": 77}, table="sly")) is not VERIFIED
     assert status(checker, row({"id": 77})) is FAILED
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "one", "n": 7.5, "data": b"\x00\xff"},
+    {"id": 2, "name": "two", "n": None, "data": None},
+    {"id": 3, "name": "TWO", "n": 7.0, "data": b"two"},
+    {"id": 4, "name": "7", "n": 0.1, "data": b""},
+]
+VALUES = [1, 2, 3, 4, "1", "one", "One", "two", "TWO", "two ", "7", 7, 7.0, 7.5, 0.1, None, True,
+          False, b"\x00\xff", b"two", b"", "", "\0", "' OR 1=1", 2**70, -0.0, float("inf")]  # fmt: skip
+
+
+def _has(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    def equal(one: Any, value: Any) -> bool:
+        if one is None or value is None:
+            return one is value
+        kinds = (str, bytes)
+        return bool(one == value) and all(isinstance(one, k) == isinstance(value, k) for k in kinds)
+
+    return all(equal(row[name], value) for name, value in wanted.items())
+
+
+def test_no_row_is_verified_that_python_would_not_call_equal(database: Database) -> None:
+    checker = EvidenceVerifier(policy=Policy(connections={"default": database.url}), attempts=1)
+    kind = "BYTEA" if database.kind == "postgres" else "BLOB"
+    statement = (
+        f"CREATE TABLE any_row (id INTEGER, name VARCHAR(9), n DOUBLE PRECISION, data {kind})"
+    )
+    insert = "INSERT INTO any_row VALUES (%(id)s, %(name)s, %(n)s, %(data)s)"
+    if database.kind == "postgres":
+        with psycopg.connect(database.url, autocommit=True) as db:
+            db.execute(statement.encode())
+            for one in ROWS:
+                db.execute(insert, one)
+    else:
+        with mariadb.connect(database.url) as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            for one in ROWS:
+                cursor.execute(insert, one)
+            connection.commit()
+    columns = st.dictionaries(st.sampled_from(list(ROWS[0])), st.sampled_from(VALUES), max_size=2)
+
+    @given(columns, columns)
+    @settings(max_examples=examples(60), deadline=None, database=None)
+    def attempt(where: dict[str, Any], values: dict[str, Any]) -> None:
+        evidence = row(where, values, table="any_row")
+        found = status(checker, evidence)
+        exact = [one for one in ROWS if _has(one, where)]
+        holds = bool(where) and len(exact) == 1 and _has(exact[0], values)
+        if found is VERIFIED:
+            assert holds
+        elif found is FAILED:
+            assert not holds
+
+    attempt()
