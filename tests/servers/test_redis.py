@@ -467,10 +467,10 @@ def test_when_all_connections_are_in_use_the_error_says_so() -> None:
 
 
 def test_runs_are_listed_in_order_however_they_fall_into_shards(store: Store) -> None:
-    names = [f"run-{n:04}" for n in range(1500)]
+    names = [f"run-{n:04}" for n in range(900)]
     store.append([entry(name, 0) for name in names])
     found: list[str] = []
-    while page := store.runs(after=found[-1] if found else "", limit=400):
+    while page := store.runs(after=found[-1] if found else "", limit=250):
         found += [head.run for head in page]
     assert found == names
     assert store.stats().runs == 0  # they carry no state
