@@ -60,7 +60,10 @@ class NewGraphRun(NewRun, total=False):
 
 
 class ResumeGraph(RunOptions, total=False):
-    """Options of a graph's own `resume`: where to continue, and with what state."""
+    """Options of a graph's own `resume`: where to continue, with what state, and for whom.
+
+    With `owner`, a run that belongs to anybody else raises `NotOwnerError`.
+    """
 
     store: StoreLike
     checkpoint_failure_fatal: bool | None
@@ -69,6 +72,7 @@ class ResumeGraph(RunOptions, total=False):
     override: Any
     validate: Callable[[Any], object] | None
     replay: bool
+    owner: str | None
 
 
 class CompiledGraph(WalkingFlow[S], Generic[S]):
