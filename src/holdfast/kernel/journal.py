@@ -11,8 +11,9 @@ from holdfast.codec import envelope, readable, values
 from holdfast.codec.chain import REACH, Chain, pack, whole
 from holdfast.codec.live import LiveValues
 from holdfast.errors import CheckpointCorruptedError, EntriesLostError, UnknownFormatError
+from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import damaged_at
-from holdfast.kernel.reader import Reader, state_seq
+from holdfast.kernel.reader import Reader
 from holdfast.kernel.ticket import Line, Ticket
 from holdfast.kernel.writer import Writer
 from holdfast.logs import logger

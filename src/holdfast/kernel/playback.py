@@ -6,7 +6,8 @@ from bisect import bisect_left
 
 from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError
-from holdfast.kernel.reader import Reader, current_at, is_live, state_seq
+from holdfast.kernel.entries import current_at, is_live, state_seq
+from holdfast.kernel.reader import Reader
 from holdfast.model import CARRY_STATE, Entry, Kind
 
 

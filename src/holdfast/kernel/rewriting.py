@@ -8,9 +8,10 @@ from contextlib import suppress
 from holdfast.codec import envelope
 from holdfast.codec.chain import SMALL_STATE
 from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.entries import is_live
 from holdfast.kernel.pages import pass_by
 from holdfast.kernel.proving import FARTHEST
-from holdfast.kernel.reader import Reader, is_live
+from holdfast.kernel.reader import Reader
 from holdfast.model import Entry
 
 

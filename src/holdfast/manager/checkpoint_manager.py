@@ -30,7 +30,8 @@ from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.evidence.world.bases import base_of, with_base
 from holdfast.kernel import backlog
 from holdfast.kernel.core import Core
-from holdfast.kernel.reader import all_runs, state_seq
+from holdfast.kernel.entries import state_seq
+from holdfast.kernel.reader import all_runs
 from holdfast.logs import logger
 from holdfast.manager import task_steps
 from holdfast.manager.task_checkpoint import StepInFlight, TaskCheckpoint, checkpoints_of

@@ -28,8 +28,8 @@ from holdfast.evidence.trust.storing import evidence_meta, pack_digest, pack_of
 from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.core import Core, Op
+from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Draft
-from holdfast.kernel.reader import is_stub, state_seq
 from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (
     CheckpointType,

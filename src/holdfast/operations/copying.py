@@ -28,11 +28,12 @@ from holdfast.errors import (
 )
 from holdfast.kernel.appending import alias_of, append, thread_member
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import MARKERS, Prover
-from holdfast.kernel.reader import all_runs, is_stub, state_seq
+from holdfast.kernel.reader import all_runs
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,

@@ -25,8 +25,9 @@ from holdfast.errors import (
     StoreUnavailableError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_live
 from holdfast.kernel.journal import Draft, Tip
-from holdfast.kernel.reader import all_runs, is_live
+from holdfast.kernel.reader import all_runs
 from holdfast.kernel.rewriting import rewrites
 from holdfast.model import (
     HIDDEN,

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeVar
 from holdfast.checkpoint import Checkpoint, CheckpointInfo
 from holdfast.codec.revive import revive
 from holdfast.errors import CheckpointCorruptedError, HoldfastError
+from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import Core, Pages
+from holdfast.kernel.entries import is_stub
 from holdfast.kernel.pages import Found
 from holdfast.kernel.playback import Branch, Playback
-from holdfast.kernel.reader import FEW, is_stub
 from holdfast.model import CARRY_STATE, Entry, Kind, check_id
 from holdfast.operations import reading
 from holdfast.operations.reading import outages_named

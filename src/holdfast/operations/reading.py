@@ -19,9 +19,9 @@ from holdfast.errors import (
     StoreError,
 )
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_live, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Found, pass_by
-from holdfast.kernel.reader import is_live, state_seq
 from holdfast.model import (
     CARRY_STATE,
     Entry,

@@ -12,8 +12,8 @@ from typing import Any, Final
 from holdfast.checkpoint import Checkpoint
 from holdfast.codec import readable
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_live
 from holdfast.kernel.playback import Playback
-from holdfast.kernel.reader import is_live
 from holdfast.model import Entry
 from holdfast.operations.copying import Progress, named_runs, unseen
 from holdfast.operations.private_files import replacing

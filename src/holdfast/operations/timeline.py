@@ -12,8 +12,8 @@ from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import Found, pass_by
-from holdfast.kernel.reader import state_seq
 from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, lost
 from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE

@@ -19,12 +19,13 @@ from typing import Any, Final, Literal
 from holdfast.codec import envelope, readable
 from holdfast.codec.meta import Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
+from holdfast.kernel.branches import FEW
 from holdfast.kernel.core import MAX_STATE_BYTES, Core
+from holdfast.kernel.entries import is_stub
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage, entries_of, pass_by
 from holdfast.kernel.playback import Playback
 from holdfast.kernel.proving import Prover
-from holdfast.kernel.reader import FEW, is_stub
 from holdfast.kernel.writer import writer_for
 from holdfast.model import (
     Entry,

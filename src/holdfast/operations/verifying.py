@@ -9,10 +9,10 @@ from holdfast.codec import envelope
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.errors.base import named_journals
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_stub, state_seq
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import entries_of
 from holdfast.kernel.proving import Prover
-from holdfast.kernel.reader import is_stub, state_seq
 from holdfast.model import Entry, check_id
 from holdfast.store import PAGE
 

@@ -13,9 +13,9 @@ from holdfast.engine.people.questions import FAIL
 from holdfast.engine.program import Stored
 from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
+from holdfast.kernel.entries import is_live
 from holdfast.kernel.journal import Journals
 from holdfast.kernel.pages import Damage
-from holdfast.kernel.reader import is_live
 from holdfast.logs import logger
 from holdfast.model import Entry, Kind, Status
 from holdfast.operations.reading import outages_named

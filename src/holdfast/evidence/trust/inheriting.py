@@ -19,7 +19,7 @@ from holdfast.evidence.trust.carrying import AT, EARLIER, PACKS, newest_marker
 from holdfast.evidence.trust.gathering import Gathering, branch_with_claims
 from holdfast.evidence.trust.rule import Pack, Replaced
 from holdfast.kernel.core import Core
-from holdfast.kernel.reader import is_live
+from holdfast.kernel.entries import is_live
 from holdfast.model import CARRY_STATE, Entry
 
 Stored = dict[str, Any]

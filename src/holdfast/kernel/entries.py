@@ -1,0 +1,250 @@
+"""Reading entries, one by one or all of a run, proved. Blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from holdfast.codec import envelope
+from holdfast.codec.envelope import Stored
+from holdfast.errors import CheckpointCorruptedError
+from holdfast.kernel.markers import Markers
+from holdfast.kernel.pages import (
+    Damage,
+    Found,
+    damaged_at,
+    entries_of,
+    head_seq,
+    missing,
+    pass_by,
+)
+from holdfast.kernel.proving import Prover, prove
+from holdfast.model import CARRY_STATE, Entry, Status, erases
+from holdfast.store import PAGE, Store
+
+T = TypeVar("T")
+
+
+class EntryReader:
+    """Reads the entries of journals.
+
+    Those that it returns with their bodies are proved, except for deltas: `Reader.chain` proves
+    those. Damage raises `CheckpointCorruptedError` where something depends on it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._markers = Markers(
+            self.entry, lambda run, seq: self.entries(run, after=seq, damage=pass_by)
+        )
+
+    def entry(self, run: str, seq: int) -> Entry | None:
+        """The entry at one position, proved; None where there is none, or only a stub."""
+        found, before = self._pair(run, seq)
+        if found is None:
+            return None
+        if is_stub(found):
+            self.check_stub(found)
+            return None
+        return self._proved(found, before)
+
+    def head(self, run: str) -> Entry | None:
+        """The run's newest entry, without its body and unchecked: to list it or to delete it."""
+        found = self.store.read(run, newest_first=True, limit=1, bodies=False)
+        if found and found[0].status == Status.DELETED and not erases(found[0]):
+            reason = "it is gone, and no entry behind it says that it was deleted"
+            raise CheckpointCorruptedError(run, found[0].seq, reason)
+        return found[0] if found else None
+
+    def head_seq(self, run: str) -> int | None:
+        """The seq of the run's newest entry, also where that can't be read."""
+        return head_seq(self.store, run)
+
+    def undisturbed(self, run: str, read: Callable[[], T]) -> T:
+        """What `read` returns; called again where others deleted what it was reading."""
+        known: int | None = -1
+        while True:
+            try:
+                return read()
+            except CheckpointCorruptedError:
+                before, known = known, self.head_seq(run)
+                if known == before:
+                    raise
+
+    def checked_head(self, run: str) -> Entry | None:
+        """The run's newest entry, proved: its kind and parent say which state is current."""
+        head, before = self._pair(run)
+        return None if head is None else self._proved(head, before)
+
+    def known_proof(self, entry: Entry) -> bytes | None:
+        """The proof of an entry's content, if it is known without reading more."""
+        return None
+
+    def check_stub(self, entry: Entry) -> None:
+        """Raise `CheckpointCorruptedError` unless a marker says that the entry was deleted."""
+        self._markers.check_stub(entry)
+
+    def vouch(self, entry: Entry, stored: Stored) -> None:
+        """Raise `CheckpointCorruptedError` unless its marker lists this rewritten body."""
+        self._markers.vouch(entry, stored)
+
+    def _pair(self, run: str, seq: int | None = None) -> tuple[Entry | None, bytes | None]:
+        """The entry at a seq, or the head, and the digest of the one before it, None if lost."""
+        try:
+            if seq is None:
+                found = self.store.read(run, newest_first=True, limit=2)[::-1]
+            else:
+                found = self.store.read(run, after=seq - 2, limit=2)
+        except CheckpointCorruptedError:
+            place = self.head_seq(run) if seq is None else seq
+            if place is None:
+                raise
+            return self._alone(run, place), self._digest_at(run, place - 1)
+        place = (found[-1].seq if found else -1) if seq is None else seq
+        digests = {entry.seq: entry.digest for entry in found}
+        for entry in found:
+            if entry.seq == place:
+                return entry, digests.get(place - 1)
+            if entry.seq > place:
+                if place < 0 or erases(entry):
+                    break
+                raise missing(run, place)
+        return None, None
+
+    def _alone(self, run: str, seq: int) -> Entry | None:
+        """The entry at a seq, where others near it can't be read."""
+        try:
+            found = self.store.read(run, after=seq - 1, limit=1)
+        except CheckpointCorruptedError as error:
+            raise damaged_at(self.store, run, seq, error) from None
+        return found[0] if found and found[0].seq == seq else None
+
+    def _proved(self, entry: Entry, before: bytes | None) -> Entry:
+        """The entry, if its digest proves it; a delta is proved by `chain`."""
+        stored = envelope.glance(entry)
+        if stored.is_delta:
+            proof = self.known_proof(entry)
+            if proof is None:
+                envelope.check(entry)
+                return entry
+        else:
+            proof = stored.proof_with()
+        if stored.proof:
+            self.vouch(entry, stored)
+        prove(entry, before, proof)
+        return entry
+
+    def entries(
+        self,
+        run: str,
+        *,
+        bodies: bool = False,
+        newest_first: bool = False,
+        after: int | None = None,
+        page: int = PAGE,
+        damage: Damage | None = None,
+    ) -> Iterator[Entry]:
+        """Every entry of a run, stubs included, a page at a time: with bodies, as many as fit.
+
+        Raises `CheckpointCorruptedError` at an entry that is missing, or that the store finds
+        damaged, or, with bodies, that is not proved; with `damage`, calls that and continues.
+        """
+        for found in self.scan(
+            run, bodies=bodies, newest_first=newest_first, after=after, page=page
+        ):
+            if not isinstance(found, CheckpointCorruptedError):
+                yield found
+            elif damage is None:
+                raise found
+            else:
+                damage(found)
+
+    def scan(
+        self,
+        run: str,
+        *,
+        bodies: bool = False,
+        newest_first: bool = False,
+        after: int | None = None,
+        page: int = PAGE,
+    ) -> Iterator[Found]:
+        """As `entries`, with what is wrong with an entry in its place."""
+        if not bodies:
+            return entries_of(self.store, run, newest_first, after, page, bodies=False)
+        return self._backward(run, after, page) if newest_first else self._forward(run, after, page)
+
+    def _forward(self, run: str, after: int | None, page: int) -> Iterator[Found]:
+        """Proved entries, oldest first."""
+        prover = Prover(self.vouch)
+        first = -1 if after is None else after
+        # One more, whose digest proves the first.
+        for found in entries_of(
+            self.store, run, False, first - 1, page + (first >= 0), bodies=True
+        ):
+            if isinstance(found, CheckpointCorruptedError):
+                if found.seq is not None:
+                    prover.pass_over(found.seq, found.digest)
+            elif is_stub(found) or found.seq <= first:
+                prover.pass_over(found.seq, found.digest)
+            else:
+                try:
+                    prover.prove(found)
+                except CheckpointCorruptedError as error:
+                    error.entry = found
+                    yield error
+                    continue
+            if found.seq is None or found.seq > first:
+                yield found
+
+    def _backward(self, run: str, after: int | None, page: int) -> Iterator[Found]:
+        """Proved entries, newest first: each when the one before it was read, too."""
+        waiting: Entry | None = None
+        for found in entries_of(self.store, run, True, after, page + 1, bodies=True):
+            if waiting is not None:
+                yield self._proved_or_not(waiting, found.digest)
+                waiting = None
+            if isinstance(found, CheckpointCorruptedError):
+                yield found
+            else:
+                waiting = found
+        if waiting is not None:
+            yield self._proved_or_not(waiting, None)
+
+    def _proved_or_not(self, entry: Entry, before: bytes | None) -> Found:
+        if is_stub(entry):
+            return entry
+        try:
+            return self._proved(entry, before)
+        except CheckpointCorruptedError as error:
+            error.entry = entry
+            return error
+
+    def _digest_at(self, run: str, seq: int) -> bytes | None:
+        """The digest of an entry, as it is stored; None if it is lost."""
+        try:
+            found = self.store.read(run, after=seq - 1, limit=1, bodies=False)
+        except CheckpointCorruptedError as error:
+            return error.digest
+        return found[0].digest if found and found[0].seq == seq else None
+
+
+def is_stub(entry: Entry) -> bool:
+    """Whether this is what a deleted entry left, read with its body."""
+    return entry.status == Status.DELETED and not entry.body
+
+
+def state_seq(entry: Entry) -> int | None:
+    """The seq of the state that is current once this entry is the head."""
+    return (
+        entry.seq if entry.kind in CARRY_STATE and entry.status != Status.DELETED else entry.parent
+    )
+
+
+def current_at(entry: Entry) -> int | None:
+    """The seq of the state that was current when this entry was the head, deleted or not."""
+    return entry.seq if entry.kind in CARRY_STATE else entry.parent
+
+
+def is_live(entry: Entry) -> bool:
+    """Whether this is a checkpoint that was not deleted."""
+    return entry.kind in CARRY_STATE and entry.status != Status.DELETED
