@@ -112,7 +112,7 @@ CLAIMS = {
     ),
     "process_exists": claims(
         "process_exists", {}, pid=like(here["pid"], 1, 0, -1), start_time=like(here["start_time"]),
-        command=like(here["command"], "0" * 64), exe=like(here.get("exe"), "1:2"),
+        command=like(here["command"], "0" * 64), image=like(here.get("image"), "0" * 64),
     ),
 }  # fmt: skip
 

@@ -92,8 +92,40 @@ def test_a_process_that_executes_another_script_is_not_verified() -> None:
     with talking(code) as (process, go_on):
         evidence = process_evidence(process.pid)
         assert status(CHECKER, evidence) == VERIFIED
+        alone = claim(
+            "process_exists", **{k: v for k, v in evidence.expected.items() if k != "image"}
+        )
         go_on()
-        assert status(CHECKER, evidence) == INCONCLUSIVE, "it may have another name only"
+        assert status(CHECKER, evidence) == FAILED
+        assert status(CHECKER, alone) == INCONCLUSIVE, "it may have another name only"
+
+
+def test_a_process_may_give_itself_another_name() -> None:
+    """As servers do, that show what they do in the list of processes."""
+    rename = "open('/proc/self/comm', 'w').write('other')"
+    arguments = (
+        "import ctypes; start = int(open('/proc/self/stat').read().rpartition(')')[2].split()[45]); "
+        "ctypes.memmove(start, b'renamed', 7)"
+    )
+    with talking(f"{SAY}\n{rename}; {arguments}; {SAY}") as (process, go_on):
+        evidence = process_evidence(process.pid)
+        alone = claim(
+            "process_exists", **{k: v for k, v in evidence.expected.items() if k != "image"}
+        )
+        go_on()
+        assert Path(f"/proc/{process.pid}/cmdline").read_bytes().startswith(b"renamed")
+        assert status(CHECKER, evidence) == VERIFIED
+        assert status(CHECKER, alone) == INCONCLUSIVE
+
+
+def test_where_programs_are_always_put_to_the_same_place_the_command_line_decides(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "off").write_text("0\n")
+    monkeypatch.setattr(programs, "_RANDOMIZE", tmp_path / "off")
+    evidence = process_evidence(child.pid)
+    assert "image" not in evidence.expected
+    assert status(CHECKER, evidence) == VERIFIED
 
 
 def test_a_program_that_was_replaced_on_the_disk_is_still_the_one(tmp_path: Path) -> None:
@@ -111,10 +143,10 @@ def test_what_may_not_be_inspected_is_inconclusive(
 ) -> None:
     """As for the process of another user: its command line is known, its file is not."""
     evidence = process_evidence(child.pid)
-    monkeypatch.setattr(programs, "_exe", lambda pid: None)
+    monkeypatch.setattr(programs, "_image", lambda pid: None)
     assert status(CHECKER, evidence) == INCONCLUSIVE
     less = process_evidence(child.pid)
-    assert "exe" not in less.expected
+    assert "image" not in less.expected
     assert status(CHECKER, less) == VERIFIED
 
 
@@ -138,7 +170,8 @@ def test_a_name_with_brackets_does_not_confuse_us() -> None:
 
 @pytest.mark.parametrize(
     "expected",
-    [{}, {"pid": 1}, {"pid": 1, "start_time": "x"}, {"pid": 1, "start_time": "x", "command": "ls"}, {"pid": 0, "start_time": "x"}, {"pid": -1, "start_time": "x"}, {"pid": True, "start_time": "x"},
+    [{}, {"pid": 1}, {"pid": 1, "start_time": "x"}, {"pid": 1, "start_time": "x", "command": "ls"},
+     {"pid": 1, "start_time": "x", "command": "0" * 64, "image": "0"}, {"pid": 0, "start_time": "x"}, {"pid": -1, "start_time": "x"}, {"pid": True, "start_time": "x"},
      {"pid": "1", "start_time": "x"}, {"pid": 1 << 40, "start_time": "x"}, {"pid": 1, "start_time": 7},
      {"pid": 1, "start_time": "x", "name": "init"}],
 )  # fmt: skip

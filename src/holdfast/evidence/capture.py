@@ -146,8 +146,8 @@ def process_evidence(pid: int, description: str | None = None) -> Evidence:
         raise ProcessLookupError(f"there is no process {pid}")
     program = program_of(pid)
     expected = {"pid": pid, "start_time": start, "command": program.command}
-    if program.exe is not None:
-        expected["exe"] = program.exe
+    if program.image is not None:
+        expected["image"] = program.image
     if start_of(pid) != start:
         raise ProcessLookupError(f"there is no process {pid}")
     return Evidence(

@@ -1,11 +1,11 @@
 """process_exists: a process is still running, and still executes the same program.
 
-    expected = {"pid": 4711, "start_time": "…", "command": "9f86d0…", "exe": "2049:1234"}
+    expected = {"pid": 4711, "start_time": "…", "command": "9f86d0…", "image": "60303a…"}
 
 All are what `process_evidence(pid)` records. `start_time` distinguishes the process from a later
-one with the same pid; `command`, the SHA-256 of its command line, and `exe`, the file it executes,
-from another program that it was replaced by. `exe` is optional: the system tells it of one's own
-processes only.
+one with the same pid, and `image` from another program that it was replaced by (`exec`), also if
+that was started by the same interpreter. The system tells the image of one's own processes only;
+without it, `command`, the SHA-256 of the command line, must be the same.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class ExpectedProcess(NamedTuple):
     pid: int
     start: str
     command: str
-    exe: str | None
+    image: str | None
 
 
 def admit(evidence: Evidence, policy: Policy) -> ExpectedProcess:
     """The claim, parsed."""
-    fields = Fields(evidence, "pid", "start_time", "command", "exe")
+    fields = Fields(evidence, "pid", "start_time", "command", "image")
     pid = fields.required("pid", int)
     if not 0 < pid < 1 << 31:
         raise fields.refuse(f"{pid} is not a pid")
@@ -42,7 +42,8 @@ def admit(evidence: Evidence, policy: Policy) -> ExpectedProcess:
             "command is missing, and a process may execute another program; "
             "use process_evidence(pid)"
         )
-    return ExpectedProcess(pid, start, fields.sha256("command"), fields.optional("exe", str, None))
+    image = fields.sha256("image") if "image" in fields else None
+    return ExpectedProcess(pid, start, fields.sha256("command"), image)
 
 
 def subject(evidence: Evidence) -> str:
@@ -58,8 +59,8 @@ def facts(evidence: Evidence) -> dict[str, object]:
 def check(evidence: Evidence, context: Context) -> Verdict:
     """FAILED if it has ended, another has its number, or it is another program now.
 
-    INCONCLUSIVE if the system hides it, and if it has another command line: it may have given
-    itself another name.
+    INCONCLUSIVE if the system hides it, or tells its command line alone, and that is another one:
+    it may have given itself another name.
     """
     claim = admit(evidence, context.policy)
     pid = claim.pid
@@ -80,11 +81,11 @@ def check(evidence: Evidence, context: Context) -> Verdict:
         return failed(f"process {pid} has ended")
     except (OSError, ValueError) as error:
         return inconclusive(f"process {pid}: {getattr(error, 'strerror', None) or error}")
-    if claim.exe is not None:
-        if program.exe is None:
+    if claim.image is not None:
+        if program.image is None:
             return inconclusive(f"what process {pid} executes may not be inspected")
-        if program.exe != claim.exe:
-            return failed(f"process {pid} executes another program now")
+        same = program.image == claim.image
+        return verified() if same else failed(f"process {pid} executes another program now")
     if program.command != claim.command:
         return inconclusive(
             f"process {pid} has another command line now: it has another name, or does other work"

@@ -7,20 +7,23 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_RANDOMIZE: Final = Path("/proc/sys/kernel/randomize_va_space")
+_NOT_RANDOM: Final = 0x0040000  # ADDR_NO_RANDOMIZE, as debuggers set it
 
 
 class Program(NamedTuple):
     """What a process executes."""
 
-    exe: str | None  # identifies the file; None if the system does not say, or not to us
+    image: str | None  # another one after each exec; None if the system does not say, or not to us
     command: str  # the SHA-256 of the command line, in hex: it may hold passwords
 
 
 def program_of(pid: int, timeout: float = 5.0) -> Program:
     """The program of a process. Raises `OSError` if there is none, or the system does not say."""
     if sys.platform.startswith("linux"):
-        return Program(_exe(pid), _digest(Path(f"/proc/{pid}/cmdline").read_bytes()))
+        return Program(_image(pid), _digest(Path(f"/proc/{pid}/cmdline").read_bytes()))
     asked = ["/bin/ps", "-ww", "-o", "command=", "-p", str(pid)]
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command and a number
@@ -33,15 +36,26 @@ def program_of(pid: int, timeout: float = 5.0) -> Program:
     return Program(None, _digest(done.stdout.strip()))
 
 
-def _exe(pid: int) -> str | None:
-    """The file that is executed, also if it was replaced or deleted since."""
+def _image(pid: int) -> str | None:
+    """A digest of the file that is executed and of where the kernel put it.
+
+    A process that changes its name or arguments keeps it. With each exec, everything is put at
+    other, random places; hashed together, they can't be guessed.
+    """
     try:
         status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a link that only the system can follow
-    except PermissionError:  # another user's process
+        places = Path(f"/proc/{pid}/auxv").read_bytes()
+        if not places or not _is_random(pid):
+            return None
+    except (PermissionError, FileNotFoundError):  # another user's, or one of the kernel's own
         return None
-    except FileNotFoundError:  # the kernel's own threads have none
-        return None
-    return f"{status.st_dev}:{status.st_ino}"
+    return _digest(f"{status.st_dev}:{status.st_ino} ".encode() + places)
+
+
+def _is_random(pid: int) -> bool:
+    """Whether a new program would be put elsewhere."""
+    personality = int(Path(f"/proc/{pid}/personality").read_text(), 16)
+    return _RANDOMIZE.read_text().strip() != "0" and not personality & _NOT_RANDOM
 
 
 def _digest(command: bytes) -> str:
