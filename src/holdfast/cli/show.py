@@ -16,6 +16,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.model import OF_CHILD
 from holdfast.operations.children import parent_run
 from holdfast.operations.timeline import Moment
+from holdfast.operations.verifying import Problem
 
 _MOMENTS: Final = 50
 _LINES: Final = 20
@@ -66,6 +67,7 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
             checkpoint = cp.load(checkpoint_id=place) if place else cp.load(info.run_id)
         except CheckpointCorruptedError as error:
             checkpoint, damage = None, str(error)
+            moments = _marked(moments, cp.verify(info.run_id).problems)
         if checkpoint is None and place is not None and not damage:
             raise CheckpointNotFoundError(info.run_id, place)
         children = cp.children(info.run_id)
@@ -103,6 +105,12 @@ def command(session: Session, run: str, where: str | None, full: bool) -> None:
     session.show(document, draw)
     if damage:
         raise FailedError(_show.clean(damage))
+
+
+def _marked(moments: Sequence[Moment], problems: Sequence[Problem]) -> list[Moment]:
+    """The moments, with what is wrong with those that are damaged."""
+    wrong = {problem.seq: f"damaged: {problem.reason}" for problem in problems}
+    return [m._replace(note=wrong.get(m.seq, m.note)) for m in moments]
 
 
 def _draw_summary(

@@ -102,8 +102,8 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
             return f"{self.run_id} is damaged: {self.reason}; restore it from a backup"
         return (
             f"{self.run_id}@{self.seq} is damaged: {self.reason}; "
-            f"`holdfast show {self.run_id}` lists what is intact, and `holdfast rollback` "
-            "goes back to it"
+            f"`holdfast show {self.run_id}` marks what is damaged, and `holdfast rollback "
+            f"{self.run_id} SEQ` goes back to what is not"
         )
 
 
