@@ -27,6 +27,7 @@ class Postgres(Server):
             "unix_socket_directories": "",
             "max_connections": 250,
             "shared_buffers": "32MB",
+            "max_wal_size": "256MB",
             "recovery_init_sync_method": "syncfs",  # not a thousand files, after each kill
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]

@@ -25,7 +25,7 @@ HOST: Final = "127.0.0.1"
 START_SECONDS: Final = 60.0
 _USER: Final = "nobody"  # servers refuse to run as root
 _GROUP: Final = "nogroup"
-_ROOM: Final = 8 << 30  # bytes, for a few servers for each worker of xdist
+_ROOM: Final = 6 << 30  # bytes, for a few servers for each worker of xdist
 
 
 class Server(ABC):
