@@ -51,7 +51,7 @@ class CheckpointManager:
     Blocking. May be shared between threads, and several processes may work on one store: a step
     begun by one can be committed by another. A task is a run; its id is the run's.
 
-    A checkpoint *verifies* when the newest claim about each subject on its branch, up to it,
+    A checkpoint *verifies* when the newest claim of each fact on its branch, up to it,
     verifies now. `get_last_verified_checkpoint` finds only those, and only they can be rolled back
     to. Earlier verdicts are shown and never believed.
     """

@@ -117,7 +117,7 @@ class Recorder:
     def forget_unsaved(self) -> None:
         """The run is over: drop what its strategy does not save.
 
-        Unless something was claimed in it: that may supersede claims that were saved before.
+        Unless something was claimed in it: that may replace claims that were saved before.
         """
         claims = any(may_claim(draft.meta) for draft in self._kept)
         if not self._options.strategy.saves_all and not claims:

@@ -68,7 +68,7 @@ _modules: Final[dict[str, Any]] = {}  # of built-in types, once used; each has t
 def register_type(name: str, kind: EvidenceTypeLike) -> None:
     """Add a type of evidence to this process. Raises `ValueError` for the name of a built-in type.
 
-    Subjects of registered types are their own: no claim of theirs supersedes a built-in type's.
+    Subjects of registered types are their own: no claim of theirs replaces a built-in type's.
     """
     if name in BUILT_IN or not name:
         raise ValueError(f"{name!r} can't be registered: choose a name of your own")
