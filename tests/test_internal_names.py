@@ -92,3 +92,18 @@ def test_damage_to_verdicts_is_named_in_words(tmp_path: Path) -> None:
         cp.export_run("task", tmp_path / "task.jsonl")
     assert hides(str(damaged.value))
     assert "verdicts of task@0 is damaged" in str(damaged.value)
+
+
+@pytest.mark.parametrize(
+    ("run", "command"),
+    [
+        ("r-1", "`holdfast show r-1`"),
+        ("a; rm -rf ~", "`holdfast show 'a; rm -rf ~'`"),
+        ("--flow=evil:x", "`holdfast show -- --flow=evil:x`"),
+    ],
+)
+def test_advice_about_damage_quotes_the_run(run: str, command: str) -> None:
+    assert command in str(hf.CheckpointCorruptedError(run, 3, "it was cut"))
+    assert "holdfast show" not in str(
+        hf.CheckpointCorruptedError(verdict_journal(run), 3, "it was cut")
+    )

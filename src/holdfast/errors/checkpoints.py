@@ -1,5 +1,6 @@
 """Something is wrong with a checkpoint or a run."""
 
+from shlex import quote
 from typing import Any
 
 from holdfast.errors.base import HoldfastError, attribute, shortened
@@ -100,10 +101,13 @@ class CheckpointCorruptedError(CheckpointError, ValueError):
     def __str__(self) -> str:
         if self.seq is None:
             return f"{self.run_id} is damaged: {self.reason}; restore it from a backup"
+        damaged = f"{self.run_id}@{self.seq} is damaged: {self.reason}"
+        if not self.run_id.isprintable():  # one of our own journals, which no command takes
+            return damaged
+        run = ("-- " if self.run_id.startswith("-") else "") + quote(self.run_id)
         return (
-            f"{self.run_id}@{self.seq} is damaged: {self.reason}; "
-            f"`holdfast show {self.run_id}` marks what is damaged, and `holdfast rollback "
-            f"{self.run_id} SEQ` goes back to what is not"
+            f"{damaged}; `holdfast show {run}` marks what is damaged, and "
+            f"`holdfast rollback {run} SEQ` goes back to what is not"
         )
 
 
