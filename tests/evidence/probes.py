@@ -72,9 +72,9 @@ def a_stored_verdict_is_not_believed(tmp_path: Path) -> None:
 
 def a_verdict_is_not_written_into_its_claim(tmp_path: Path) -> None:
     evidence = claim("mine")
-    before = evidence.to_dict()
+    before = evidence.claim_dict()
     evidence.judge(verified()._replace(evidence=evidence.digest))
-    assert evidence.to_dict() == before
+    assert evidence.claim_dict() == before
 
 
 def _database(tmp_path: Path) -> Path:

@@ -111,14 +111,21 @@ def test_a_stored_verdict_is_not_believed() -> None:
 
 def test_a_verdict_is_a_view_and_no_part_of_the_claim() -> None:
     evidence = claim("custom", a=1)
-    before = evidence.to_dict()
+    before = evidence.claim_dict()
     evidence.judge(verified()._replace(at=1_700_000_000_000_007, evidence=evidence.digest))
     assert evidence.verified
-    assert evidence.to_dict() == before
+    assert evidence.claim_dict() == before
     assert evidence == claim("custom", a=1)
     at = datetime(2023, 11, 14, 22, 13, 20, 7, tzinfo=UTC)
     assert evidence.verified_at == at
-    assert evidence.verdict_dict()["verified_at"] == at.isoformat()
+    shown = {
+        "verified": True,
+        "verification_status": "verified",
+        "verification_error": None,
+        "verified_at": at.isoformat(),
+    }
+    assert evidence.to_dict() == before | shown  # the names of the design document
+    assert Evidence.from_dict(evidence.to_dict()) == evidence
     assert pickle.loads(pickle.dumps(evidence)).verdict == evidence.verdict
 
 

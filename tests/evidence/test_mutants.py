@@ -67,8 +67,8 @@ def a_stored_verdict_is_trusted(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_verdict_is_written_into_the_claim(patch: pytest.MonkeyPatch) -> None:
-    sound = Evidence.to_dict
-    patch.setattr(Evidence, "to_dict", lambda self: sound(self) | self.verdict_dict())
+    sound = Evidence.claim_dict
+    patch.setattr(Evidence, "claim_dict", lambda self: sound(self) | self._verdict_dict())
 
 
 def names_go_into_sql_as_they_are(patch: pytest.MonkeyPatch) -> None:

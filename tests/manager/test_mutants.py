@@ -135,8 +135,7 @@ def keeps_the_callers_snapshot(patch: pytest.MonkeyPatch) -> None:
 
 def stores_the_verdict_with_the_claim(patch: pytest.MonkeyPatch) -> None:
     def meta(pack: EvidencePack) -> dict[str, Any]:
-        claims = [c.to_dict() | c.verdict_dict() for c in pack.evidence_list]
-        return {"evidence": pack.to_dict() | {"evidence_list": claims}}
+        return {"evidence": pack.to_dict()}
 
     patch.setattr(task_steps, "evidence_meta", meta)
 

@@ -25,7 +25,7 @@ class Evidence:
     The claim (type, description, expected, metadata) is fixed when it is made, from copies;
     `expected` and `metadata` give a fresh copy each time. `verified`, `verification_status`,
     `verification_error` and `verified_at` show what was found last. They are not part of the
-    claim: not of its digest, not of equality and not of `to_dict`, so that a stored claim never
+    claim: not of its digest, not of equality and not of `claim_dict`, so that a stored claim never
     vouches for itself. Only `judge` sets them. Neither are `base` and `observed`, which say what
     holdfast itself saw when the claim was made or saved: only `noted` sets them, and they are
     stored with the checkpoint, beside the claim.
@@ -165,7 +165,11 @@ class Evidence:
         object.__setattr__(self, "observed", observed)
 
     def to_dict(self) -> dict[str, Any]:
-        """The claim in JSON form, without any verdict; `from_dict` turns it back exactly."""
+        """The claim in JSON form, and the newest verdict on it; `from_dict` reads the claim."""
+        return self.claim_dict() | self._verdict_dict()
+
+    def claim_dict(self) -> dict[str, Any]:
+        """The claim alone in JSON form, as it is stored; `from_dict` turns it back exactly."""
         return {
             "evidence_type": str(self.evidence_type),
             "description": self.description,
@@ -173,8 +177,7 @@ class Evidence:
             "metadata": readable.to_json(self.metadata),
         }
 
-    def verdict_dict(self) -> dict[str, Any]:
-        """The view of the newest verdict in JSON form."""
+    def _verdict_dict(self) -> dict[str, Any]:
         at = self.verified_at
         return {
             "verified": self.verified,
@@ -187,7 +190,7 @@ class Evidence:
     def from_dict(cls, data: Mapping[str, Any]) -> Evidence:
         """The claim that `to_dict` was called on, not yet checked.
 
-        A verdict beside it (`verdict_dict`) is ignored: a claim does not vouch for itself. Raises
+        The verdict beside it is ignored: a claim does not vouch for itself. Raises
         `InvalidEvidenceError` for anything else.
         """
         if not is_object_of(data, _KEYS, _VIEW):
@@ -206,7 +209,7 @@ class Evidence:
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self.to_dict(), self.verdict, self.base, self.observed)
+        return _restore, (self.claim_dict(), self.verdict, self.base, self.observed)
 
     def __str__(self) -> str:
         if self.verification_error:

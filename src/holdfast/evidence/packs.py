@@ -73,9 +73,14 @@ class EvidencePack:
         return {**summary(self.evidence_list), "is_verified": self.is_verified}
 
     def to_dict(self) -> dict[str, Any]:
-        """The claims and what it takes, in JSON form, without verdicts; see `from_dict`."""
+        """The claims with the newest verdicts, and what it takes, in JSON form; see `from_dict`."""
+        claims = [evidence.to_dict() for evidence in self.evidence_list]
+        return self.claim_dict() | {"evidence_list": claims}
+
+    def claim_dict(self) -> dict[str, Any]:
+        """The claims and what it takes in JSON form, without verdicts, as they are stored."""
         return {
-            "evidence_list": [evidence.to_dict() for evidence in self.evidence_list],
+            "evidence_list": [evidence.claim_dict() for evidence in self.evidence_list],
             "require_all": self.require_all,
             "allow_partial": self.allow_partial,
             "min_verified": self.min_verified,

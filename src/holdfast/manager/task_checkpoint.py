@@ -90,17 +90,13 @@ class TaskCheckpoint(Checkpoint):
     def to_dict(self) -> dict[str, Any]:
         """The documented JSON form, with the names of tasks and of checkpoints; see `from_dict`."""
         at = self.last_verified_at
-        pack = self._pack and {
-            **self._pack.to_dict(),
-            "evidence_list": [c.to_dict() | c.verdict_dict() for c in self._pack.evidence_list],
-        }
         return super().to_dict() | {
             "task_id": self.task_id,
             "work_item_id": self.work_item_id,
             "checkpoint_type": self.checkpoint_type,
             "sequence_number": self.sequence_number,
             "snapshot_data": readable.to_json(self.state),
-            "evidence_pack": pack,
+            "evidence_pack": None if self._pack is None else self._pack.to_dict(),
             "metadata": readable.to_json(self.metadata),
             "verified": self.verified,
             "last_verified_at": None if at is None else at.isoformat(),

@@ -32,7 +32,7 @@ def evidence_meta(*packs: EvidencePack) -> dict[str, Any]:
     That is what the newest verdicts on them say of each pack, and what is noted on the claims.
     Raises `InvalidEvidenceError` if it is large.
     """
-    claimed = [pack.to_dict() | {OBSERVED: _observed(pack)} for pack in packs]
+    claimed = [pack.claim_dict() | {OBSERVED: _observed(pack)} for pack in packs]
     size = len(json.dumps(claimed))
     if size > MAX_EVIDENCE:
         raise InvalidEvidenceError(
@@ -133,7 +133,7 @@ def left_of(bound: Sequence[BoundClaim], required: int) -> dict[str, Any]:
     left = EvidencePack(claims, all_of_them, not all_of_them, 0 if all_of_them else required)
     unproven = {claim.evidence.digest for claim in bound if not claim.replaces}
     facts = {claim.evidence.digest: claim.facts for claim in bound if not claim.is_whole}
-    return left.to_dict() | {OBSERVED: _noted(claims, AtCommit.SATISFIED, unproven, facts)}
+    return left.claim_dict() | {OBSERVED: _noted(claims, AtCommit.SATISFIED, unproven, facts)}
 
 
 def pack_digest(pack: EvidencePack) -> str:
