@@ -22,8 +22,10 @@ from holdfast.model import (
     alias_journal,
     permit_journal,
     process_journal,
+    request_journal,
     thread_journal,
     verdict_journal,
+    vote_journal,
 )
 
 JOURNALS = {
@@ -32,6 +34,8 @@ JOURNALS = {
     alias_journal("mine"): "alias mine",
     process_journal(7): "record of process 7",
     permit_journal("digest", 2): "permit 2 of digest",
+    request_journal(3): "request to verify 3",
+    vote_journal(3, 7): "vote on request 3 of process 7",
     STORE_JOURNAL: "record of the store",
 }
 

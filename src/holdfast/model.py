@@ -231,6 +231,20 @@ def permit_journal(flow: str, number: int) -> str:
     return f"{HIDDEN}permit{HIDDEN}{number}{HIDDEN}{flow}"
 
 
+REQUESTS: Final = f"{HIDDEN}request{HIDDEN}"
+"""What the names of the requests to verify begin with."""
+
+
+def request_journal(number: int) -> str:
+    """The journal of one request to verify a checkpoint: one row, replaced by the next request."""
+    return f"{REQUESTS}{number}"
+
+
+def vote_journal(request: int, slot: int | str) -> str:
+    """The journal of what the process of a slot found when it was asked: one row, replaced."""
+    return f"{HIDDEN}vote{HIDDEN}{request}{HIDDEN}{slot}"
+
+
 def thread_journal(thread: str) -> str:
     """The journal beside the runs that lists a thread's runs in the order they were opened."""
     return f"{HIDDEN}thread{HIDDEN}{thread}"

@@ -103,6 +103,11 @@ flows: Final = option(
     to="flows",
     multiple=True,
 )
+ask_workers: Final = option(
+    "--ask-workers TIME",
+    "How long workers on other machines have to check claims labelled with their hosts: 30, 5m.",
+    type=duration,
+)
 reason: Final = option("--reason TEXT", "Why; it is kept in the run's history.", default="")
 inputs: Final = together(
     option(

@@ -33,6 +33,7 @@ class Plan(NamedTuple):
     at_once: int
     per_flow: Mapping[str, int]
     drain: float
+    verifies: bool = False  # it checks claims for others
 
 
 class Progress:
@@ -135,7 +136,11 @@ class Table:
         line = _show.cell(f"worker {this_process().name}", "bold")
         line.add(f"  {_show.clean(plan.store)}", "dim")
         self._say(line)
-        self._say(_show.cell(f"executes {', '.join(plan.flows)}: {plan.at_once} at once{limits}"))
+        if plan.flows:
+            flows = ", ".join(plan.flows)
+            self._say(_show.cell(f"executes {flows}: {plan.at_once} at once{limits}"))
+        if plan.verifies:
+            self._say(_show.cell("verifies claims for others"))
 
     def tell(self, event: WorkerEvent) -> None:
         """A run began or stopped."""

@@ -1,5 +1,7 @@
 """`holdfast resume`: continue a run."""
 
+from datetime import timedelta
+
 import click
 
 from holdfast.cli import _flows, _options
@@ -28,6 +30,7 @@ from holdfast.engine.options import Trust
 @option(
     "--take-over", "Take the run from a living process: that one stops, and its step runs again."
 )
+@_options.ask_workers
 def command(
     session: Session,
     run: str,
@@ -35,6 +38,7 @@ def command(
     allowed: Allowed,
     trust: Trust,
     take_over: bool,
+    ask_workers: timedelta | None,
 ) -> None:
     """Continue RUN where it stopped, and follow it to its end.
 
@@ -54,7 +58,11 @@ def command(
     execute(
         session,
         lambda engine: engine.resume_stream(
-            info.run_id, flow=flow.flow, trust=trust, take_over=take_over
+            info.run_id,
+            flow=flow.flow,
+            trust=trust,
+            take_over=take_over,
+            ask_workers=None if ask_workers is None else ask_workers.total_seconds(),
         ),
         info.run_id,
         resume_command,

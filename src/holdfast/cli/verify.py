@@ -1,6 +1,7 @@
 """`holdfast verify`: check stored bytes, and claims about the world."""
 
 from collections import Counter
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -10,12 +11,15 @@ from holdfast.checkpointer import SyncCheckpointer
 from holdfast.cli import _show
 from holdfast.cli._claims import Allowed, allowing
 from holdfast.cli._exits import Exit, as_options
-from holdfast.cli._options import option
+from holdfast.cli._options import duration, option
 from holdfast.cli._progress import side_by_side
 from holdfast.cli._runs import run_argument, run_ids
 from holdfast.cli._session import Session, as_command
+from holdfast.engine.voting.asking import verify_with_workers
+from holdfast.engine.voting.rows import LONGEST
 from holdfast.evidence import EvidenceVerifier
 from holdfast.evidence.trust.checking import Checker
+from holdfast.evidence.trust.voting import Decision
 from holdfast.evidence.verdicts import VerificationStatus
 from holdfast.operations.verifying import Integrity
 
@@ -30,6 +34,7 @@ class Report(NamedTuple):
     verdict: str  # damaged; else of its evidence: verified, unverified, failed, not checked ...
     integrity: Integrity
     against: tuple[str, ...]  # why it is not in order
+    votes: tuple[Decision, ...] = ()  # if workers were asked
 
     def to_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -37,7 +42,16 @@ class Report(NamedTuple):
             name: getattr(self.integrity, name)
             for name in ("entries", "proved", "rewritten", "deleted")
         }
-        return {"run_id": self.run_id, "verdict": self.verdict, "problems": self.against, **counts}
+        found = {"run_id": self.run_id, "verdict": self.verdict, "problems": self.against, **counts}
+        return found | ({"claims": list(map(_voted, self.votes))} if self.votes else {})
+
+
+class Asking(NamedTuple):
+    """Whom to ask, and how long to wait for them."""
+
+    on: tuple[str, ...]
+    quorum: int | None
+    within: float
 
 
 @as_command(
@@ -46,6 +60,8 @@ class Report(NamedTuple):
     "holdfast verify nightly --host api.example.org",
     "holdfast verify --connection main=postgresql://localhost/orders",
     "holdfast verify --no-evidence --json",
+    "holdfast verify nightly --worker --within 60",
+    "holdfast verify nightly --worker --on gpu-1 --on gpu-2 --quorum 2",
 )
 @run_argument(required=False)
 @option("--evidence/--no-evidence", "Check claims about the world, too.", default=True)
@@ -55,6 +71,19 @@ class Report(NamedTuple):
     type=click.Path(exists=True, file_okay=False),
 )
 @allowing
+@option("--worker", "Let workers check the claims (`holdfast worker --verify`), not this machine.")
+@option("--on HOST", "With --worker: ask only workers on this host.", multiple=True)
+@option(
+    "--quorum N",
+    "With --worker: how many must agree on a claim; by default a majority of those asked.",
+    type=click.IntRange(1),
+)
+@option(
+    "--within TIME",
+    "With --worker: how long workers may take to answer: 30, 90s, 5m.",
+    default="30",
+    type=duration,
+)
 @option("--workers", "How many runs are checked at a time.", default=4, type=click.IntRange(1, 64))
 def command(
     session: Session,
@@ -62,6 +91,10 @@ def command(
     evidence: bool,
     base_path: str | None,
     allowed: Allowed,
+    worker: bool,
+    on: tuple[str, ...],
+    quorum: int | None,
+    within: timedelta,
     workers: int,
 ) -> None:
     """Check RUN, or all runs: every checksum, the chain of digests, and the evidence as it is now.
@@ -73,11 +106,21 @@ def command(
     types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
     evidence fails, is inconclusive or was not checked. Verdicts are recorded beside the run,
     except for claims that were not checked.
+
+    A claim that is labelled with a host can be checked only there: --worker asks the workers. Each
+    checks within what it was allowed, and has a vote. A labelled claim is decided by the workers on
+    its host, any other by --quorum votes. A run is "disputed" if one finds true what another finds
+    false. Who does not answer in time has no vote.
     """
+    if (on or quorum) and not worker:
+        raise click.UsageError("--on and --quorum are for --worker")
+    if not 0 < within.total_seconds() <= LONGEST:
+        raise click.UsageError(f"--within takes at most {LONGEST:.0f} seconds, and more than none")
     verifier = allowed.verifier(base_path) if evidence else None
+    asking = Asking(on, quorum, within.total_seconds()) if worker else None
     with session.opened() as cp:
         names = run_ids(cp, run)
-        check = partial(_check, cp, verifier=verifier)
+        check = partial(_check, cp, verifier=verifier, asking=asking)
         reports = side_by_side("verifying", check, names, workers=workers)
     wrong = [report for report in reports if report.verdict not in _FINE]
     counts = Counter(report.verdict for report in reports)
@@ -91,7 +134,13 @@ def command(
         raise SystemExit(Exit.FAILED)
 
 
-def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | None) -> Report:
+def _check(
+    cp: SyncCheckpointer,
+    run_id: str,
+    *,
+    verifier: EvidenceVerifier | None,
+    asking: Asking | None,
+) -> Report:
     integrity = cp.verify(run_id)
     if not integrity.ok:
         return Report(run_id, "damaged", integrity, tuple(map(str, integrity.problems)))
@@ -100,12 +149,33 @@ def _check(cp: SyncCheckpointer, run_id: str, *, verifier: EvidenceVerifier | No
     newest = next(iter(cp.core.journals.branch(run_id)), None)
     if newest is None:
         return Report(run_id, "unverified", integrity, ())
-    standing = Checker(cp.core, verifier, record_errors=False).check(newest)
+    votes: tuple[Decision, ...] = ()
+    if asking is None:
+        standing = Checker(cp.core, verifier, record_errors=False).check(newest)
+    else:
+        found = verify_with_workers(cp.core, newest, **asking._asdict())
+        standing, votes = found.standing, found.decisions
     if not standing.holds and not standing.against:
         return Report(run_id, "unverified", integrity, ())
     unchecked = standing.status is VerificationStatus.ERROR
     verdict = _UNCHECKED if unchecked else standing.status.value
-    return Report(run_id, verdict, integrity, tuple(as_options(str(c)) for c in standing.against))
+    if any(one.disputed for one in votes):
+        verdict = "disputed"
+    against = tuple(as_options(str(claim)) for claim in standing.against)
+    return Report(run_id, verdict, integrity, against, votes)
+
+
+def _voted(one: Decision) -> dict[str, Any]:
+    """For `--json`."""
+    return {
+        "claim": one.evidence.description,
+        "host": one.evidence.host,
+        "verdict": "disputed" if one.disputed else one.verdict.status.value,
+        "votes": [
+            {"by": vote.voter, "verdict": vote.verdict.status.value, "reason": vote.verdict.reason}
+            for vote in one.votes
+        ],
+    }
 
 
 def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
@@ -122,6 +192,9 @@ def _draw(reports: list[Report], counts: Counter[str], *, one: bool) -> None:
                 f"  {_show.plural(found.entries, 'entry')}: {found.proved:,} proved by "
                 f"the chain, {found.rewritten:,} rewritten since, {found.deleted:,} deleted"
             )
+            voters = sorted({vote.voter for one in report.votes for vote in one.votes})
+            if voters:
+                _show.say(f"  answered by {', '.join(voters)}")
     if not one:
         summary = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(counts.items()))
         _show.say(f"{_show.plural(len(reports), 'run')}: {summary}" if reports else "no runs")

@@ -33,6 +33,7 @@ _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to ot
     "holdfast worker --flow jobs:digest --flow jobs:report --at-once 20 --per-flow digest=2",
     "holdfast worker --drain 5m --json | jq 'select(.event == \"failed\")'",
     "holdfast worker --until-idle",
+    "holdfast worker --verify --root /srv/models",
 )
 @_options.flows
 @allowing
@@ -54,6 +55,8 @@ _GRACE: Final = 3.0  # seconds, after the second signal, to leave the runs to ot
     type=_options.duration,
 )
 @option("--until-idle", "Stop when there is nothing left to do.")
+@_options.ask_workers
+@option("--verify", "Check claims for others, too: see `holdfast verify --worker`.")
 def command(
     session: Session,
     flows: tuple[str, ...],
@@ -62,6 +65,8 @@ def command(
     per_flow: tuple[str, ...],
     drain: timedelta,
     until_idle: bool,
+    ask_workers: timedelta | None,
+    verify: bool,
 ) -> None:
     """Execute runs that nobody executes, until told to stop.
 
@@ -71,23 +76,31 @@ def command(
     are. What steps claim is checked as by `holdfast run` and `holdfast resume`. On a terminal a table shows what is executed; elsewhere, or with --json, each event is a
     JSON line on standard output, and what steps print goes to standard error.
 
+    With --verify it also answers `holdfast verify --worker`, and it needs no flows: it checks what
+    its machine can see, within the current directory and what you allow, whoever asks.
+
     SIGTERM or Ctrl-C drains: nothing more is begun, runs may finish for --drain, and what is left
     then is left to other workers. Exits with 0 after that, whatever became of the runs. A second
     signal ends it at once, with 143 or 130. With --until-idle, exits with 1 if a run failed or
     could not be executed.
     """
     known = _flows.load_all(flows, strict=True)
-    if not known:
+    if not known and not verify:
         raise click.UsageError(
             "a worker needs flows: name them with --flow MODULE:NAME, or under [tool.holdfast] in "
             'pyproject.toml: flows = ["MODULE:NAME"]'
+        )
+    if not known and until_idle:
+        raise click.UsageError(
+            "--until-idle needs flows: a worker that only verifies is never idle"
         )
     names = tuple(dict.fromkeys(one.flow.name for one in known))
     limits = _limits(per_flow, names)
     _adopt(session, known)
     session.require_shared()
-    plan = Plan(masked(session.url), names, at_once, limits, drain.total_seconds())
-    code, left = asyncio.run(_work(session, known, allowed, plan, until_idle))
+    asking = None if ask_workers is None else ask_workers.total_seconds()
+    plan = Plan(masked(session.url), names, at_once, limits, drain.total_seconds(), verify)
+    code, left = asyncio.run(_work(session, known, allowed, plan, until_idle, asking))
     if left:
         # Steps in threads can't be stopped. Their process has to end, so that others may execute
         # them: at its usual end, Python would wait for them.
@@ -133,7 +146,12 @@ def _adopt(session: Session, flows: Sequence[Named]) -> None:
 
 
 async def _work(
-    session: Session, flows: Sequence[Named], allowed: Allowed, plan: Plan, until_idle: bool
+    session: Session,
+    flows: Sequence[Named],
+    allowed: Allowed,
+    plan: Plan,
+    until_idle: bool,
+    ask_workers: float | None,
 ) -> tuple[Exit, int]:
     """Work until told to stop; returns the exit code, and how many runs were left."""
     stop, progress = asyncio.Event(), Progress()
@@ -153,6 +171,7 @@ async def _work(
             session.url if session.own is None else session.own,
             flows=[one.flow for one in flows],
             verifier=allowed.verifier(),
+            ask_workers=ask_workers,
         )
     except ValueError as error:
         raise click.UsageError(_show.clean(str(error))) from error
@@ -165,6 +184,7 @@ async def _work(
                 until_idle=until_idle,
                 stop=stop,
                 listener=listen,
+                verify=allowed.verifier() if plan.verifies else None,
             )
         )
         code = Exit.OK

@@ -20,7 +20,7 @@ def command(session: Session) -> None:
 
     A process of this machine is known to be alive or dead. One of another machine is `unknown`:
     its last beat, by its own clock, says more. NOTE says if its event loop is blocked: a step that
-    blocks it keeps all runs of that process waiting. Processes that are no workers, such as
+    blocks it keeps all runs of that process waiting; or that it was started with --verify. Processes that are no workers, such as
     `holdfast run`, have no flows. With --json, one object per line.
     """
     session.require_store()
@@ -61,4 +61,6 @@ def _note(worker: WorkerInfo) -> Text:
         return _show.cell("its runs are continued by others" if worker.runs else "", "dim")
     if worker.lag >= _LATE:
         return _show.cell(f"its event loop is blocked for {_show.span(worker.lag)}", "red")
+    if worker.verifies:
+        return _show.cell("verifies for others", "dim")
     return Text()

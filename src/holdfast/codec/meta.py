@@ -134,6 +134,15 @@ class Meta:
     lag = Key(float, 0.0)  # seconds that an event loop of the process is late
     flows = Key(list, _NONE)  # whose runs the process executes as a worker
     at_once = Key(int, 0)  # how many of them
+    verifies = Key(bool, False)  # whether it checks claims for others
+
+    # requests to verify, and votes
+    request = Key(str, "")  # random
+    seq = Key(int, -1)  # of a request: the checkpoint, and `digest` its digest, in hex
+    digest = Key(str, "")
+    within = Key(float, 0.0)  # seconds, that the asker waits
+    votes = Key(dict, _NO_FIELDS)  # by status: the claims it was found of
+    reasons = Key(dict, _NO_FIELDS)  # by claim
 
     # the entries of flows
     shape = Key(str, None)  # changes when the structure of a graph or pipeline does

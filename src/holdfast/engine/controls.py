@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.engine import launch
 from holdfast.engine.blocking import blocking, blocking_iterator
@@ -24,6 +24,9 @@ from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
 from holdfast.model import Status
 from holdfast.operations import listing
+
+if TYPE_CHECKING:
+    from holdfast.engine.voting.asking import Consensus
 
 _LOOK_EVERY: Final = 0.5  # seconds between two looks at a run that others execute
 
@@ -129,6 +132,38 @@ class Controls(Door):
         with self._opened.use() as core:
             return await core.off_loop(partial(list_workers, core))
 
+    async def verify_with_workers(
+        self,
+        run_id: str,
+        *,
+        seq: int | None = None,
+        on: Collection[str] = (),
+        quorum: int | None = None,
+        within: float = 30.0,
+    ) -> Consensus:
+        """Have workers check what was claimed up to a run's current checkpoint, or up to `seq`.
+
+        All workers that verify are asked, or those `on` these hosts, and each checks within its
+        own policy. A claim that is labelled with a host is decided by the workers there. Any other
+        needs as many votes as the `quorum`, or of a majority of those asked. Who has not answered
+        `within` so many seconds has no vote. Where some find a claim true and others false,
+        nothing is decided, and `disputed` of the result shows it.
+
+        Raises `CheckpointNotFoundError`.
+        """
+        from holdfast.engine.voting import asking
+
+        if isinstance(on, str):
+            raise TypeError("on is a list of hosts, not one name")
+        asking.check_asking(quorum, within)
+
+        def ask(core: Core) -> Consensus:
+            checkpoint = asking.checkpoint_at(core, run_id, seq)
+            return asking.verify_with_workers(core, checkpoint, on=on, quorum=quorum, within=within)
+
+        with self._opened.use() as core:
+            return await asyncio.to_thread(ask, core)
+
     async def mermaid(self, run_id: str) -> str:
         """What a run did, as Mermaid text, which Markdown viewers draw."""
         with self._opened.use() as core:
@@ -143,4 +178,5 @@ class Controls(Door):
     apply_deadlines_sync = blocking(apply_deadlines)
     orphans_sync = blocking(orphans)
     workers_sync = blocking(workers)
+    verify_with_workers_sync = blocking(verify_with_workers)
     mermaid_sync = blocking(mermaid)

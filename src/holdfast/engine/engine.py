@@ -237,6 +237,7 @@ class Engine(Controls):
         until_idle: bool = False,
         stop: asyncio.Event | None = None,
         listener: Listener | None = None,
+        verify: EvidenceVerifier | None = None,
     ) -> int:
         """Be a worker: execute the runs of these flows, or of all known ones, that nobody executes.
 
@@ -248,16 +249,24 @@ class Engine(Controls):
         the main thread; with `until_idle`, at most until nothing is left to do. Runs that are under
         way then may finish for `drain` seconds; those that don't are left to other workers.
 
+        With `verify`, it also checks claims for others (`verify_with_workers`), with this verifier
+        and within its policy, which must not take claims at their own word (`own_word=False`, with
+        `hosts`). It needs no flows then.
+
         Returns how many runs it executed. `listener` is called with a `WorkerEvent` whenever
         it begins, stops executing or refuses a run.
         """
         limits = WorkOptions(at_once, per_flow or {}, drain, until_idle).check()
         for flow in flows:
             self._launcher.flows.add(as_flow(flow))
-        names = tuple(flow.name for flow in flows) or flows_of(self._launcher)
+        if verify is not None:
+            from holdfast.engine.voting.answering import check_verifier
+
+            check_verifier(verify)
+        names = tuple(flow.name for flow in flows) or flows_of(self._launcher, verify)
         limits.check_flows(names)
         with self._opened.use() as core, stopping(stop) as told:
-            worker = Worker(core, self._launcher, names, limits, listener)
+            worker = Worker(core, self._launcher, names, limits, listener, verify)
             await worker.run(told)
             return worker.done
 

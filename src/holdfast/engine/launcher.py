@@ -77,7 +77,7 @@ class Launcher:
         after, failing = said.get("checkpoint_after"), said.get("on_save_failure")
         if failing not in (None, "raise", "warn"):
             raise ValueError(f"on_save_failure must be 'raise' or 'warn', not {failing!r}")
-        same = ("trust", "take_over", "wait", "timeout", "durability", "strict")
+        same = ("trust", "take_over", "wait", "timeout", "durability", "strict", "ask_workers")
         return Options(
             **{name: said[name] for name in same if name in said},
             strategy=usual if after is None else Strategy(after),

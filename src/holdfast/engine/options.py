@@ -56,6 +56,9 @@ class RunOptions(TypedDict, total=False):
       `Checkpointer`, which decides unless it is given here.
     - `on_save_failure`: "raise", or "warn" to continue the run when a save fails.
     - `strict`: raise `FlowChangedError` if a recorded step is called with other arguments now.
+    - `ask_workers`: seconds that a resume waits for workers on other machines to check the claims
+      that are labelled with their hosts. By default nobody is asked, and such a claim is
+      inconclusive.
     """
 
     trust: Trust
@@ -66,6 +69,7 @@ class RunOptions(TypedDict, total=False):
     durability: Durability | None
     on_save_failure: Literal["raise", "warn"] | None
     strict: bool
+    ask_workers: float | None
 
 
 class RunNames(TypedDict, total=False):
@@ -121,6 +125,7 @@ class Options:
     dead_after: float = DEAD_AFTER  # seconds without a beat: others may declare this process dead
     wait: bool = True  # for a living process that executes the run
     strict: bool = False  # recorded steps must be called with the arguments they had
+    ask_workers: float | None = None  # seconds that those on other hosts have to check claims
     verifier: EvidenceVerifier | None = None  # what checks the claims; None: one with no policy
     executors: Executors = field(default_factory=Executors)  # made by factories, for its steps
 
@@ -134,6 +139,11 @@ class Options:
         seconds: object = self.timeout
         if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
             raise ValueError(f"timeout must be a number of seconds above 0, not {seconds!r}")
+
+        if self.ask_workers is not None:
+            from holdfast.engine.voting.asking import check_asking
+
+            check_asking(None, self.ask_workers)
 
     @property
     def checks_with(self) -> EvidenceVerifier:

@@ -108,13 +108,17 @@ def _for_people(message: Callable[[Any], str]) -> Callable[[Any], str]:
 
 _HIDDEN: Final = r"(?:\x1f|\\x1f|\\u001f)"  # what the names of internal journals begin with
 _JOURNAL: Final = re.compile(
-    rf"{_HIDDEN}(?:(store)|(process|thread|alias|verdict){_HIDDEN}|permit{_HIDDEN}(\d+){_HIDDEN})"
+    rf"{_HIDDEN}(?:(store)|(process|thread|alias|verdict|request){_HIDDEN}"
+    rf"|(permit|vote){_HIDDEN}(\d+){_HIDDEN})"
 )
 _OWN: Final = {
     "process": "record of process ",
     "thread": "index of thread ",
     "alias": "alias ",
     "verdict": "verdicts of ",
+    "request": "request to verify ",
+    "permit": "permit {} of ",
+    "vote": "vote on request {} of process ",
 }
 
 
@@ -128,7 +132,7 @@ def named_journals(text: str) -> str:
 def _own_name(found: re.Match[str]) -> str:
     if found[1]:
         return "record of the store"
-    return _OWN[found[2]] if found[2] else f"permit {found[3]} of "
+    return _OWN[found[2] or found[3]].format(found[4])
 
 
 def one_line(text: str) -> str:

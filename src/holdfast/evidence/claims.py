@@ -14,6 +14,7 @@ from holdfast.errors import InvalidEvidenceError, SerializeError
 from holdfast.errors.base import one_line
 from holdfast.evidence.checks import BUILT_IN, EvidenceType, facts_of, subject_of
 from holdfast.evidence.verdicts import Verdict, VerificationStatus
+from holdfast.kernel.processes import this_host
 
 MAX_CLAIM_BYTES: Final = 1 << 20
 """A claim names data; it does not contain it."""
@@ -23,7 +24,8 @@ class Evidence:
     """One claim, and a view of the newest verdict on it.
 
     The claim (type, description, expected, metadata) is fixed when it is made, from copies;
-    `expected` and `metadata` give a fresh copy each time. `verified`, `verification_status`,
+    `expected` and `metadata` give a fresh copy each time. With `host`, which is kept in the
+    metadata, the claim is about that machine and can be checked only there. `verified`, `verification_status`,
     `verification_error` and `verified_at` show what was found last. They are not part of the
     claim: not of its digest, not of equality and not of `claim_dict`, so that a stored claim never
     vouches for itself. Only `judge` sets them. Neither are `base` and `observed`, which say what
@@ -36,12 +38,13 @@ class Evidence:
 
     __slots__ = (
         "_expected", "_facts", "_metadata", "_subject", "base", "description", "digest",
-        "evidence_type", "observed", "verdict",
+        "evidence_type", "host", "observed", "verdict",
     )  # fmt: skip
 
     evidence_type: EvidenceType | str
     description: str
     digest: str  # the SHA-256 of the claim, in hex; equal claims have equal digests
+    host: str | None  # the machine where it can be checked; None: anywhere
     verdict: Verdict | None  # the newest; None if it was not checked yet
     base: str | None  # the directory that a relative path starts in; None if it is not known
     observed: Mapping[str, Any] | None  # what holdfast saw itself, such as an exit code
@@ -56,6 +59,8 @@ class Evidence:
         description: str,
         expected: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
+        *,
+        host: str | None = None,
     ) -> None:
         if not _is_name(evidence_type):
             raise InvalidEvidenceError("evidence_type", f"{evidence_type!r} is not a type's name")
@@ -66,8 +71,13 @@ class Evidence:
         put("evidence_type", BUILT_IN.get(name, name))
         put("description", str(description))
         put("_expected", _encoded("expected", expected))
-        put("_metadata", _encoded("metadata", metadata or {}))
-        claim = canonical(["holdfast evidence 1", name, description, self.expected, self.metadata])
+        labelled: object = metadata or {}
+        if host is not None and isinstance(labelled, Mapping):
+            labelled = {**labelled, "host": host}
+        put("_metadata", _encoded("metadata", labelled))
+        beside = self.metadata
+        put("host", _host(beside.get("host")))
+        claim = canonical(["holdfast evidence 1", name, description, self.expected, beside])
         put("digest", hashlib.sha256(claim.encode()).hexdigest())
         put("_subject", None)
         put("_facts", None)
@@ -106,6 +116,11 @@ class Evidence:
             object.__setattr__(self, "_subject", subject_of(self))
         assert self._subject is not None
         return self._subject
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it can be checked only on another machine than this one."""
+        return self.host is not None and self.host != this_host()
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -238,6 +253,15 @@ def is_object_of(data: object, keys: set[str], ignored: set[str]) -> bool:
 
 def _is_name(given: object) -> bool:
     return isinstance(given, str) and 0 < len(given) <= 100
+
+
+def _host(given: object) -> str | None:
+    """The label of a machine. Raises `InvalidEvidenceError`."""
+    if given is None:
+        return None
+    if not _is_name(given) or not str(given).isprintable() or "/" in str(given):
+        raise InvalidEvidenceError("host", f"{given!r} is not the name of a machine")
+    return str(given)
 
 
 def _encoded(what: str, given: object) -> bytes:

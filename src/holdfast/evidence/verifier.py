@@ -204,6 +204,11 @@ class EvidenceVerifier:
         return Verdict(status, reason, transient, clock.now(), seconds, attempt, evidence.digest)
 
     def _attempt(self, evidence: Evidence, context: Context) -> Verdict:
+        if evidence.is_elsewhere:
+            return inconclusive(
+                f"it can be checked only on {evidence.host}: ask a worker there with "
+                "`holdfast verify --worker`, or verify_with_workers"
+            )
         name = str(evidence.evidence_type)
         kind = type_named(name)
         check = self._checks.get(name, None if kind is None else kind.check)

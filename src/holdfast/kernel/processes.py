@@ -1,8 +1,9 @@
-"""When a process started: distinguishes it from a later one with the same pid."""
+"""When a process started, which distinguishes it from a later one with its pid, and where."""
 
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,11 @@ def start_of(pid: int, timeout: float = 5.0) -> str | None:
     if sys.platform.startswith("linux"):
         return _from_proc(pid)
     return _from_ps(pid, timeout)
+
+
+def this_host() -> str:
+    """The name of this machine, as processes and claims are labelled with it."""
+    return socket.gethostname().replace("|", "_")
 
 
 def boot_id() -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,6 +15,7 @@ from holdfast.checkpoint import Checkpoint
 from holdfast.checkpointer import Checkpointer, SyncCheckpointer
 from holdfast.codec.meta import Meta
 from holdfast.engine.door import StoreLike, open_checkpointer
+from holdfast.engine.voting.asking import WITHIN, Consensus, verify_with_workers
 from holdfast.errors import (
     CheckpointCorruptedError,
     CheckpointNotFoundError,
@@ -194,6 +195,23 @@ class CheckpointManager:
             return found
 
     # --- trust
+
+    def verify_with_workers(
+        self,
+        checkpoint_id: str,
+        *,
+        on: Collection[str] = (),
+        quorum: int | None = None,
+        within: float = WITHIN,
+    ) -> Consensus:
+        """Have workers check a checkpoint, as `Engine.verify_with_workers` does.
+
+        Raises `CheckpointNotFoundError`.
+        """
+        core = self._core()
+        with reading.outages_named(checkpoint_id):
+            entry = self._find(core, checkpoint_id).entry
+            return verify_with_workers(core, entry, on=on, quorum=quorum, within=within)
 
     def verify_checkpoint(self, checkpoint_id: str) -> bool:
         """Whether a checkpoint verifies now. The verdicts are recorded beside the task's journal.

@@ -9,6 +9,7 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -266,3 +267,39 @@ def _in_fork(url: str, run: str) -> None:
 async def rage(engine: hf.Engine, *, runs: list[str], seed: str, over: str) -> None:
     """Everything that users may do to these runs, until the test says that all is over."""
     await storm.Storm(engine, runs, seed, Path(over)).rage()
+
+
+def verify(
+    url: str, dead_after: float, *, roots: Sequence[str], lies: bool = False, until: str = ""
+) -> None:
+    """A worker that only verifies for others; it may lie, or look only once a file is there."""
+    from holdfast.evidence import EvidenceVerifier, Policy, failed, verified
+    from holdfast.evidence.trust.checking import Checker
+
+    truth = Checker.verdicts
+
+    def verdicts(checker: Checker, entry: Any) -> Any:
+        note("asked", entry.run)
+        while until and not Path(until).exists():
+            time.sleep(0.02)
+        found = truth(checker, entry)
+        if lies:
+            opposite = {"verified": failed("it is not"), "failed": verified()}
+            found = [(claim, opposite.get(verdict.status, verdict)) for claim, verdict in found]
+        note("looked", entry.run)
+        return found
+
+    async def main() -> None:
+        policy = Policy(roots=tuple(map(Path, roots)), own_word=False, hosts=frozenset())
+        async with hf.Engine(url, dead_after=dead_after) as engine:
+            await engine.work(verify=EvidenceVerifier(policy=policy))
+
+    with mock.patch.object(Checker, "verdicts", verdicts):
+        asyncio.run(main())
+
+
+@in_loop
+async def ask(engine: hf.Engine, *, run: str, **options: Any) -> None:
+    """Ask the workers to verify a run."""
+    found = await engine.verify_with_workers(run, **options)
+    note("outcome", run, how=found.standing.status.value)

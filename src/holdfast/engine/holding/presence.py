@@ -44,10 +44,11 @@ Ending = asyncio.Task[Any] | Future[Any]
 
 
 class Offer(NamedTuple):
-    """What a worker of this process would execute: runs of these flows, so many at once."""
+    """What a worker of this process would do: execute runs of these flows, so many at once."""
 
     flows: tuple[str, ...]
     at_once: int
+    verifies: bool = False  # and check claims for others
 
 
 class Presence:
@@ -175,7 +176,8 @@ class Presence:
         offers = tuple(self._offers.values())
         flows = tuple(sorted({name for offer in offers for name in offer.flows}))
         at_once = sum(offer.at_once for offer in offers)
-        return beat._replace(lag=self._lag(), flows=flows, at_once=at_once)
+        verifies = any(offer.verifies for offer in offers)
+        return beat._replace(lag=self._lag(), flows=flows, at_once=at_once, verifies=verifies)
 
     # --- the lease
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.kernel.processes import boot_id, start_of
+from holdfast.kernel.processes import boot_id, start_of, this_host
 
 
 class Identity(NamedTuple):
@@ -42,7 +41,7 @@ def this_process() -> Identity:
 
 @lru_cache(maxsize=2)
 def _process(pid: int) -> Identity:
-    host = socket.gethostname().replace("|", "_")
+    host = this_host()
     spaces = []
     for name in ("pid", "time"):
         with suppress(OSError):

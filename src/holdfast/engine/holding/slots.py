@@ -52,6 +52,7 @@ class Beat(NamedTuple):
     lag: float = 0.0  # seconds that an event loop of the process was late
     flows: tuple[str, ...] = ()  # whose runs the process executes as a worker
     at_once: int = 0  # how many of them
+    verifies: bool = False  # the process checks claims for others
 
     @property
     def every(self) -> float:
@@ -138,6 +139,8 @@ def write(core: Core, slot: Slot, beat: Beat) -> Slot | None:
     }
     if beat.at_once:
         facts |= {"flows": list(beat.flows), "at_once": beat.at_once}
+    if beat.verifies:
+        facts["verifies"] = True
     entry = replace(core, process_journal(slot.number), slot.head, facts)
     return None if entry is None else Slot(slot.number, entry, beat)
 
@@ -180,4 +183,13 @@ def _parse(head: Entry) -> Beat:
         meta.refuse("it names no process")
     process = Identity(*meta.process)
     flows = tuple(name for name in meta.flows if isinstance(name, str))
-    return Beat(meta.nonce, cast("State", state), process, dead_after, lag, flows, meta.at_once)
+    return Beat(
+        meta.nonce,
+        cast("State", state),
+        process,
+        dead_after,
+        lag,
+        flows,
+        meta.at_once,
+        meta.verifies,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from holdfast.codec.meta import EVIDENCE, Meta, dump_meta
 from holdfast.engine.events import CheckpointRejected
@@ -15,6 +15,9 @@ from holdfast.kernel.journal import Draft
 from holdfast.kernel.pages import pass_by
 from holdfast.model import Entry, Kind, Status, checkpoint_id
 from holdfast.operations.forking import copy_of
+
+if TYPE_CHECKING:
+    from holdfast.evidence.trust.checking import Checker
 
 _MOST: Final = 20  # reasons that a rollback records; the event stream has them all
 
@@ -54,12 +57,10 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
     """
     if options.trust == "skip" or history.ending or not history.may_claim:
         return None
-    from holdfast.evidence.trust.checking import Checker
     from holdfast.evidence.trust.gathering import branch_with_claims
 
-    verifier = options.checks_with if options.trust == "verify" else None
     branch = branch_with_claims(history.branch)
-    found = Checker(core, verifier).newest(branch, lambda entry: True, unclaimed=True)
+    found = _checker(core, options).newest(branch, lambda entry: True, unclaimed=True)
     if not found.rejected:
         return None
     oldest, _ = found.rejected[-1]
@@ -100,16 +101,26 @@ def begin_anew(
     if found is None or EVIDENCE not in found.meta:
         return None
     from holdfast.evidence import VerificationStatus
-    from holdfast.evidence.trust.checking import Checker
 
-    verifier = options.checks_with if options.trust == "verify" else None
-    standing = Checker(core, verifier).check_step(found)
+    standing = _checker(core, options).check_step(found)
     if standing.holds:
         return None
     if standing.status is not VerificationStatus.FAILED:
         raise VerificationError(checkpoint_id(parent, found.seq), standing.against)
     newest = next(core.journals.branch_of(child.head), child.opening)
     return Retreat(None, (_rejection(newest, standing.reason),), child.epoch, anew=True)
+
+
+def _checker(core: Core, options: Options) -> Checker:
+    from holdfast.evidence.trust.checking import Checker
+
+    if options.trust != "verify":
+        return Checker(core, None)
+    if options.ask_workers is None:
+        return Checker(core, options.checks_with)
+    from holdfast.engine.voting.asking import Elsewhere
+
+    return Checker(core, options.checks_with, others=Elsewhere(core, options.ask_workers))
 
 
 def _kept(core: Core, history: History, to: Entry | None, oldest: Entry) -> tuple[Draft, ...]:

@@ -24,6 +24,7 @@ class WorkerInfo(NamedTuple):
     runs: int  # how many it holds
     seen_at: datetime  # its last beat, by its own clock
     lag: float  # seconds that its event loop was blocked at that time
+    verifies: bool = False  # it checks claims when others ask for it
 
 
 def list_workers(core: Core) -> list[WorkerInfo]:
@@ -53,6 +54,7 @@ def list_workers(core: Core) -> list[WorkerInfo]:
                 held.get(beat.nonce, 0),
                 to_datetime(slot.head.at),
                 beat.lag,
+                beat.verifies,
             )
         )
     return sorted(found)

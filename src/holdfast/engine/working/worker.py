@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.engine import launch
 from holdfast.engine.holding.presence import Offer, Presence
@@ -30,6 +30,9 @@ from holdfast.errors import (
 from holdfast.kernel.core import Core
 from holdfast.kernel.watching import Changes
 from holdfast.logs import logger
+
+if TYPE_CHECKING:
+    from holdfast.evidence import EvidenceVerifier
 
 log = logger()
 
@@ -67,6 +70,8 @@ class WorkOptions(NamedTuple):
 
     def check_flows(self, flows: Collection[str]) -> None:
         """Raise `ValueError` for a limit of a flow that is not among those to be executed."""
+        if self.until_idle and not flows:
+            raise ValueError("a worker that only verifies is never idle: stop it with `stop`")
         for name in self.per_flow:
             if name not in flows:
                 known = ", ".join(map(repr, sorted(flows)))
@@ -92,7 +97,7 @@ Listener = Callable[[WorkerEvent], object]
 
 
 class Worker:
-    """Executes the runs of some flows on this event loop."""
+    """Executes the runs of some flows on this event loop, and verifies for others if it may."""
 
     def __init__(
         self,
@@ -101,10 +106,13 @@ class Worker:
         flows: tuple[str, ...],
         options: WorkOptions,
         listener: Listener | None = None,
+        verifier: EvidenceVerifier | None = None,
     ) -> None:
         self._core = core
         self._launcher = launcher
-        self._offer = Offer(tuple(sorted(flows)), options.at_once)
+        at_once = options.at_once if flows else 0
+        self._offer = Offer(tuple(sorted(flows)), at_once, verifier is not None)
+        self._verifier = verifier  # what checks claims for others
         self._options = options
         self._listener = listener
         self._finder = Finder(core, frozenset(flows), launcher.dead_after, self._may_try)
@@ -123,9 +131,11 @@ class Worker:
         presence = await launch.presence_in(self._core, "", self._launcher.options(None, {}))
         dead_after = self._launcher.dead_after
         permits = Permits(self._core, presence, self._options.per_flow, dead_after)
-        self._aside += map(asyncio.create_task, (self._ring_at(stop), self._listen()))
+        self._aside.append(asyncio.create_task(self._ring_at(stop)))
+        if self._offer.flows:
+            self._aside.append(asyncio.create_task(self._listen()))
         try:
-            with presence.offering(self._offer):
+            with presence.offering(self._offer), self._answering(presence):
                 while not stop.is_set():
                     self._bell.clear()
                     if self._wants_to_look():
@@ -140,6 +150,21 @@ class Worker:
             finally:
                 for task in self._aside:
                     task.cancel()
+
+    @contextmanager
+    def _answering(self, presence: Presence) -> Iterator[None]:
+        """Verify what others ask for, in a thread."""
+        if self._verifier is None:
+            yield
+            return
+        from holdfast.engine.voting.answering import Answering
+
+        answering = Answering(self._core, presence, self._verifier, self._launcher.dead_after)
+        answering.start()
+        try:
+            yield
+        finally:
+            answering.stop()
 
     # --- when to look for runs
 
@@ -167,7 +192,7 @@ class Worker:
             await asyncio.sleep(_DEAF)
 
     def _wants_to_look(self) -> bool:
-        if len(self._tasks) >= self._options.at_once:
+        if len(self._tasks) >= self._options.at_once or not self._offer.flows:
             return False
         if self._finder.somebody_died():
             self._pace.look_soon()
@@ -175,7 +200,7 @@ class Worker:
 
     async def _wait(self) -> None:
         """Until a run has stopped, there is something new, or it is time to look again."""
-        full = len(self._tasks) >= self._options.at_once
+        full = len(self._tasks) >= self._options.at_once or not self._offer.flows
         left = max(_AT_LEAST, min(self._pace.seconds_left, _POLL))
         with suppress(TimeoutError):
             async with asyncio.timeout(None if full else left):
@@ -348,10 +373,13 @@ class Worker:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def flows_of(launcher: Launcher) -> tuple[str, ...]:
-    """The names of the flows that a worker of this engine executes. Raises `TypeError` for none."""
+def flows_of(launcher: Launcher, verifier: EvidenceVerifier | None) -> tuple[str, ...]:
+    """The names of the flows that a worker of this engine executes.
+
+    Raises `TypeError` for none, unless it verifies for others.
+    """
     names: tuple[str, ...] = tuple(launcher.flows.names)
-    if not names:
+    if not names and verifier is None:
         raise TypeError("a worker needs flows: work(digest, ...), or Engine(store, flows=[digest])")
     return names
 

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Container, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.errors import InvalidEvidenceError
+from holdfast.errors import EvidencePolicyError, InvalidEvidenceError
 
 if TYPE_CHECKING:
     from holdfast.evidence.claims import Evidence
@@ -86,7 +86,10 @@ def type_named(name: str) -> EvidenceTypeLike | None:
 
 
 def subject_of(evidence: Evidence) -> str:
-    """What the claim is about, as text. A malformed claim is about nothing but itself."""
+    """What the claim is about, as text. A malformed claim is about nothing but itself.
+
+    The same path on two machines is two subjects. No path has a NUL in it.
+    """
     name = str(evidence.evidence_type)
     kind = type_named(name)
     try:
@@ -95,7 +98,11 @@ def subject_of(evidence: Evidence) -> str:
         found = None
     if not isinstance(found, str):
         return f"claim:{evidence.digest}"
-    return found if name in BUILT_IN else f"custom:{found}"
+    found = found if name in BUILT_IN else f"custom:{found}"
+    if evidence.host is None:
+        return found
+    kind_of, _, what = found.partition(":")
+    return f"{kind_of}:{evidence.host}\0{what}"
 
 
 def facts_of(evidence: Evidence) -> Mapping[str, object]:
@@ -122,15 +129,17 @@ def refuse_unverifiable(
     """Raise if a claim of the pack could never be verified; called before it is saved.
 
     `InvalidEvidenceError` for one that is malformed, or of a type that is neither known here nor
-    in `custom`; `EvidencePolicyError` for one that the policy can never allow. Only the claims are
-    read: no file, no name, no database.
+    in `custom`; `EvidencePolicyError` for one that the policy can never allow. What may be looked
+    at on another machine is for that one to say. Only the claims are read: no file, no name, no
+    database.
     """
     refuse_shared_exit_code(pack.evidence_list)
     for evidence in pack.evidence_list:
         name = str(evidence.evidence_type)
         kind = type_named(name)
         if kind is not None:
-            kind.admit(evidence, policy)
+            with suppress(EvidencePolicyError) if evidence.is_elsewhere else nullcontext():
+                kind.admit(evidence, policy)
         elif name not in custom:
             raise InvalidEvidenceError(
                 name, "there is no such type of evidence; register_type adds your own"

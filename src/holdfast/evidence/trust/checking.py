@@ -22,6 +22,13 @@ _log: Final = logger("holdfast.evidence")
 _UNDECIDED: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
 
 
+Key = tuple[int, str, frozenset[str]]
+"""`BoundClaim.key`."""
+
+Others = Callable[[Entry, Sequence[BoundClaim]], Mapping[Key, Verdict]]
+"""Asks others about claims that bind a checkpoint; gives the verdicts on those that they check."""
+
+
 class Found(NamedTuple):
     """The newest checkpoint that verifies, and the newer ones that do not."""
 
@@ -32,15 +39,22 @@ class Found(NamedTuple):
 class Checker:
     """Checks what was claimed on a branch against the world as it is now.
 
-    Without a verifier the world is not looked at: the last recorded verdicts count. With
-    `record_errors=False`, claims that could not be checked at all leave no trace.
+    Without a verifier the world is not looked at: the last recorded verdicts count. `others` are
+    asked first, and the verifier checks what they leave. With `record_errors=False`, claims that
+    could not be checked at all leave no trace.
     """
 
     def __init__(
-        self, core: Core, verifier: EvidenceVerifier | None, *, record_errors: bool = True
+        self,
+        core: Core,
+        verifier: EvidenceVerifier | None,
+        *,
+        others: Others | None = None,
+        record_errors: bool = True,
     ) -> None:
         self._core = core
         self._verifier = verifier
+        self._others = others
         self._record_errors = record_errors
 
     def check(self, entry: Entry) -> Standing:
@@ -61,8 +75,14 @@ class Checker:
 
     def check_step(self, entry: Entry) -> Standing:
         """Check what a step claimed itself, without its child run's claims. Records nothing."""
-        look = _Look(self._core, self._verifier, [entry])
+        look = self._look([entry])
         return next(rule.standings([storing.claims_of(CheckpointInfo(entry))], look))
+
+    def verdicts(self, entry: Entry) -> list[tuple[BoundClaim, Verdict]]:
+        """What is found now of each claim that binds a checkpoint. Records nothing."""
+        look = self._look(self._core.journals.branch_of(entry))
+        next(rule.standings(look.claims(), look))
+        return look.checked
 
     def newest(
         self,
@@ -81,13 +101,18 @@ class Checker:
         any claim up to it will do, too, and one that can't be checked now is never skipped: what
         it claims was true when it was claimed.
         """
-        look = _Look(self._core, self._verifier, branch)
+        look = self._look(branch)
         at = {entry.seq: entry for entry in look.branch}
         standings: list[Standing] = []
         rejected: list[tuple[Entry, Standing]] = []
         found: Entry | None = None
         undecided: VerificationError | None = None
-        for standing in rule.standings(look.claims(), look, lambda seq: wanted(at[seq])):
+
+        def is_next(seq: int) -> bool:
+            look.about = at[seq]
+            return wanted(at[seq])
+
+        for standing in rule.standings(look.claims(), look, is_next):
             entry = at[standing.seq]
             standings.append(standing)
             if standing.holds or (unclaimed and not standing.against):
@@ -108,21 +133,29 @@ class Checker:
         return Found(found, rejected)
 
     def _check_first(self, branch: Iterable[Entry], *, own: bool = False) -> Standing:
-        look = _Look(self._core, self._verifier, branch)
+        look = self._look(branch)
         standing = next(rule.standings(look.claims(own=own), look))
         self._record(look, [standing])
         return standing
 
+    def _look(self, branch: Iterable[Entry]) -> _Look:
+        return _Look(self._core, self._verifier, branch, others=self._others)
+
     def _record(self, look: _Look, standings: Sequence[Standing]) -> None:
         """Append what was found, if the world was looked at."""
-        checked = look.checked
-        if not self._record_errors:
-            checked = [one for one in checked if one[1].status is not VerificationStatus.ERROR]
-            standings = standings if len(checked) == len(look.checked) else ()
+        checked = [one for one in look.checked if self._tells(*one, look)]
+        standings = standings if len(checked) == len(look.checked) else ()
         if checked and self._verifier is not None:
             digests = {entry.seq: entry.digest for entry in look.branch}
             run = look.branch[0].run
             self._core.drive(records.record(self._core, run, standings, checked, digests))
+
+    def _tells(self, claim: BoundClaim, verdict: Verdict, look: _Look) -> bool:
+        """Whether a verdict is about the claim, rather than about who was there to look."""
+        if verdict.status is VerificationStatus.ERROR:
+            return self._record_errors
+        nobody_looked = claim.evidence.is_elsewhere or claim.key in look.voted
+        return verdict.status is not VerificationStatus.INCONCLUSIVE or not nobody_looked
 
 
 def intact_branch(core: Core, run: str) -> list[Entry]:
@@ -150,14 +183,18 @@ class _Look:
         verifier: EvidenceVerifier | None,
         branch: Iterable[Entry],
         known: Mapping[str, Verdict] | None = None,
+        others: Others | None = None,
     ) -> None:
         self._core = core
         self._verifier = verifier
         self._known = known
+        self._others = others
         self._gathering = Gathering(core, needed=verifier is not None)
         # Oldest first, without the states: all of them at once may take a lot of memory.
         self.branch = [entry._replace(body=b"") for entry in branch][::-1]
         self.checked: list[tuple[BoundClaim, Verdict]] = []
+        self.about = self.branch[-1] if self.branch else None  # what claims are checked for
+        self.voted: set[Key] = set()  # the claims that others were asked about
 
     def claims(self, *, own: bool = False) -> list[rule.CheckpointClaims]:
         """What was claimed with each checkpoint, oldest first; `own`: without what it inherits."""
@@ -171,18 +208,30 @@ class _Look:
             for claim, verdict in zip(claims, verdicts, strict=True):
                 claim.evidence.judge(verdict)
         else:
-            verdicts = self._recall(claims) if self._verifier is None else self._ask(claims)
+            verdicts = self._recall(claims) if self._verifier is None else self._look(claims)
         self.checked += zip(claims, verdicts, strict=True)
         return verdicts
 
-    def _ask(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
+    def _look(self, claims: Sequence[BoundClaim]) -> list[Verdict]:
+        """Ask the others, and the verifier about the rest."""
+        found: dict[Key, Verdict] = {}
+        if self._others is not None and self.about is not None:
+            found.update(self._others(self.about, claims))
+        self.voted.update(found)
+        for claim in claims:
+            if claim.key in found:
+                claim.evidence.judge(found[claim.key])
+        found.update(self._ask([claim for claim in claims if claim.key not in found]))
+        return [found[claim.key] for claim in claims]
+
+    def _ask(self, claims: Sequence[BoundClaim]) -> dict[Key, Verdict]:
         """Ask the verifier. Claims that need no snapshot are checked all at once."""
         assert self._verifier is not None
         groups: dict[Place | None, list[BoundClaim]] = {}
         for claim in claims:
             place = self._gathering.made_at(self.branch[0].run, claim)
             groups.setdefault(place if needs_snapshot(claim.evidence) else None, []).append(claim)
-        found: dict[tuple[int, str, frozenset[str]], Verdict] = {}
+        found: dict[Key, Verdict] = {}
         for where, group in groups.items():
             snapshot = None if where is None else self._snapshot(*where)
             given = self._verifier.check(
@@ -191,7 +240,7 @@ class _Look:
                 facts=[None if c.is_whole else c.facts for c in group],
             )
             found.update(zip((claim.key for claim in group), given, strict=True))
-        return [found[claim.key] for claim in claims]
+        return found
 
     def _snapshot(self, run: str, seq: int) -> Mapping[str, Any] | None:
         """What was recorded with a claim: a whole state, or what the step itself returned."""
