@@ -207,3 +207,20 @@ def test_a_flow_with_its_own_verifier_decides_itself(cli: Cli, elsewhere: Path) 
 def test_the_librarys_own_policy_is_as_it_was(elsewhere: Path) -> None:
     """A program's own word about absolute paths is enough for the program itself."""
     assert EvidenceVerifier().verify_evidence(file_evidence(elsewhere))
+
+
+def test_a_project_is_checked_from_any_directory_in_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.holdfast]\nstore = "runs.db"\n')
+    cli("run", "jobs:claims", "--run-id", "c")
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    assert cli("verify", "--json").json["verdicts"] == {"verified": 1}
+    (tmp_path / "pyproject.toml").unlink()
+    store = str(tmp_path / "runs.db")
+    elsewhere = cli("verify", "--store", store)
+    assert elsewhere.code == Exit.FAILED
+    assert f"was claimed in {tmp_path}" in elsewhere.out
+    assert "--root DIR with that directory looks there" in elsewhere.out
+    assert cli("verify", "--store", store, "--root", "..").code == 0

@@ -1,4 +1,5 @@
-"""Which claims a command may check: files in the current directory, and what it was told to allow.
+"""Which claims a command may check: files in the current directory and the project, and what it was
+told to allow.
 
 Anyone may have written the claims of a run: it may be imported, or lie in a store of several
 people. No claim alone makes a command read a file elsewhere or connect to a host.
@@ -18,7 +19,7 @@ from holdfast.project import project_settings
 _OPTIONS: Final = together(
     option(
         "--root DIR",
-        "A directory whose files claims may be checked in, besides the current one.",
+        "A directory whose files claims may be about, besides the current one and the project's.",
         to="roots",
         multiple=True,
         type=click.Path(exists=True, file_okay=False),
@@ -56,16 +57,19 @@ class Allowed(NamedTuple):
     def verifier(self, base_path: str | None = None) -> EvidenceVerifier:
         """Checks claims within the current directory, or `base_path`, and what is allowed besides.
 
-        `roots` and `hosts` under `[tool.holdfast]` in pyproject.toml are allowed, too.
+        The project's directory is allowed, too, and `roots` and `hosts` under `[tool.holdfast]` in
+        its pyproject.toml.
         """
         project, settings = project_settings()
-        beside = Path() if project is None else project.parent
-        roots = [beside / root for root in _listed(settings, "roots")]
+        roots = list(map(Path, self.roots))
+        if project is not None:
+            roots += [project.parent / root for root in _listed(settings, "roots")]
+            roots += [] if _is_everything(project.parent) else [project.parent]
         base = Path.cwd() if base_path is None else Path(base_path)
-        everything = base_path is None and base == Path(base.anchor)
+        everything = base_path is None and _is_everything(base)
         policy = Policy(
             base_path=None if everything else base,  # "/", as cron has it, was nobody's choice
-            roots=(*map(Path, self.roots), *roots),
+            roots=tuple(roots),
             own_word=False,
             connections=self.connections,
             hosts=frozenset((*self.hosts, *_listed(settings, "hosts"))),
@@ -93,6 +97,10 @@ def allowing(fn: Callable[..., None]) -> Callable[..., None]:
         fn(*arguments, allowed=allowed, **others)
 
     return _OPTIONS(command)
+
+
+def _is_everything(directory: Path) -> bool:
+    return directory == Path(directory.anchor)
 
 
 def _listed(settings: Mapping[str, Any], name: str) -> list[str]:

@@ -101,9 +101,9 @@ def command(
 
     A run is "verified" if all claims up to its current checkpoint are true now, "unverified" if
     it claims nothing, and "not checked" if a claim can't be checked here. Anyone may have written
-    a claim: only files in the current directory are looked at, unless you allow more with --root,
-    --host or --connection, or with roots and hosts under [tool.holdfast] in pyproject.toml; and
-    types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
+    a claim: only files in the current directory and the project's are looked at, unless you allow
+    more with --root, --host or --connection, or with roots and hosts under [tool.holdfast] in
+    pyproject.toml; and types of your program's own are unknown here. Exits with 1 if a run is damaged, or if its
     evidence fails, is inconclusive or was not checked. Verdicts are recorded beside the run,
     except for claims that were not checked.
 

@@ -33,6 +33,6 @@ def where_claimed(verdict: Verdict, place: Place) -> Verdict:
         return verdict
     here = os.path.abspath(place.root or ".")  # noqa: PTH100 - Path.absolute keeps ".."
     return inconclusive(
-        f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}, and it is not in {here}: give "
-        "the verifier the base_path that it is in now, or roots that it was claimed in"
+        f"{place.path} was claimed in {place.claimed_in[:_LONGEST]}, and it is not in {here}: "
+        "Policy(roots=[...]) with that directory looks there, and a base_path where it is now"
     )
