@@ -36,6 +36,8 @@ PYTHON = sys.executable
         (0, None, INCONCLUSIVE),
         (0, {}, INCONCLUSIVE),
         (0, {"code": 0}, INCONCLUSIVE),
+        (0, "exit_code", INCONCLUSIVE),
+        (0, ["exit_code"], INCONCLUSIVE),
         (0, {"exit_code": False}, ERROR),
         (0, {"exit_code": 0.0}, ERROR),
         (0, {"exit_code": "0"}, ERROR),

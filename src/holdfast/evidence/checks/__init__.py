@@ -163,7 +163,9 @@ def snapshot_for(
     claims: Iterable[Evidence], snapshot: Mapping[str, Any] | None
 ) -> Mapping[str, Any] | None:
     """The state to check these claims with; without its exit code if that would be for several."""
-    if snapshot is None or "exit_code" not in snapshot or len(_unrecorded_commands(claims)) < 2:
+    if not isinstance(snapshot, Mapping):
+        return None
+    if "exit_code" not in snapshot or len(_unrecorded_commands(claims)) < 2:
         return snapshot
     return {name: value for name, value in snapshot.items() if name != "exit_code"}
 
