@@ -72,7 +72,8 @@ def _stored(
                 continue
             if error.seq is None:
                 if not 0 <= place <= (head_seq(store, run) or -1):
-                    raise
+                    yield error  # it can't be told where
+                    return
                 error = damaged_at(store, run, place, error)
             elif after is not None and (error.seq >= after if newest_first else error.seq <= after):
                 raise
