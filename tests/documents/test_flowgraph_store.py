@@ -566,6 +566,23 @@ def test_an_altered_checkpoint_is_refused_and_newer_ones_are_loaded(tmp_path: Pa
     keep("sqlite", tmp_path, check)
 
 
+def test_a_dict_of_a_checkpoint_has_the_keys_of_the_documents() -> None:
+    keys = {"run_id", "node_id", "sequence", "timestamp", "version", "state", "next_node"}
+
+    async def check() -> None:
+        async with flowgraph.MemoryStore() as store:
+            await store.save("run", "a", {"n": 1})
+            loaded = await store.load_checkpoint("run", "a")
+            document = json.loads(json.dumps(loaded.to_dict()))
+            assert document.keys() >= keys
+            assert (document["node_id"], document["sequence"]) == ("a", loaded.sequence)
+            assert flowgraph.Checkpoint.from_dict(document) == loaded
+            (info,) = await store.list("run")
+            assert info.to_dict().keys() >= keys - {"state"}
+
+    asyncio.run(check())
+
+
 def test_a_file_may_have_any_name(tmp_path: Path) -> None:
     for name in ("a b.db", "a?b#c.db", "100%.db", "über.db"):
         with SQLiteStore(tmp_path / name) as store:

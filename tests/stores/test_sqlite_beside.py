@@ -144,6 +144,33 @@ def _dedented(code: str) -> str:
     return "\n".join(line[8:] for line in code.splitlines())
 
 
+def test_a_kill_loses_neither_a_save_nor_a_row_that_was_committed(path: Path) -> None:
+    """The program writes its rows, and saves a checkpoint after each; both say how far they got."""
+    code = """
+        import sqlite3, sys
+        import holdfast as hf
+        from tests.faults import at, kill
+        db = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=60)
+        with hf.SyncCheckpointer(sys.argv[1]) as cp, at("sqlite.commit.before", kill, nth=20):
+            for n in range(100):
+                db.execute("BEGIN IMMEDIATE")
+                db.execute("INSERT INTO entries VALUES (?)", (n,))
+                db.execute("COMMIT")
+                cp.save("run", n)
+                print(n, flush=True)
+    """
+    command = [sys.executable, "-c", _dedented(code), str(path)]
+    done = run_process(command, check=False, capture_output=True)
+    assert done.returncode == -9
+    told = [int(line) for line in done.stdout.split()]
+    assert told
+    rows = [n for (n,) in sql(path, "SELECT n FROM entries ORDER BY n")]
+    with hf.SyncCheckpointer(path) as cp:
+        assert [one.state for one in cp.iter_states("run")] == told == rows[:-1]
+        assert cp.verify("run").ok
+    assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+
+
 def test_an_error_while_the_tables_are_added_leaves_the_file_as_it_was(path: Path) -> None:
     before = sql(path, "SELECT name FROM sqlite_schema ORDER BY name")
     failing = at("schema.migrate", raising(sqlite3.OperationalError("disk I/O error")), nth=5)
