@@ -44,13 +44,13 @@ def searches_by_what_was_found_earlier(patch: pytest.MonkeyPatch) -> None:
 
 
 def looks_at_the_newest_only(patch: pytest.MonkeyPatch) -> None:
-    real = Checker.newest
+    real = Checker.newest_in
 
-    def newest(self: Checker, branch: Iterable[Entry], wanted: Callable[[Entry], bool]) -> Found:
-        newest, *older = branch
-        return real(self, [newest, *older], lambda entry: entry == newest)
+    def newest(self: Checker, run: str, wanted: Callable[[Entry], bool]) -> Found:
+        first = next(self._core.journals.branch(run))
+        return real(self, run, lambda entry: entry.seq == first.seq)
 
-    patch.setattr(Checker, "newest", newest)
+    patch.setattr(Checker, "newest_in", newest)
 
 
 def asks_superseded_claims_again(patch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def shows_verdicts_on_anything(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_twice(patch: pytest.MonkeyPatch) -> None:
-    def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None, _: Any) -> Any:
+    def commit(core: Core, begun: Entry, pack: EvidencePack, alias: str | None, *_: Any) -> Any:
         encoding = core.journals.chain(begun.run, begun.seq, begun).encoding
         meta = dump_meta(storing.evidence_meta(pack))
         draft = Draft("checkpoint", "open", encoding, meta=meta)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
@@ -22,6 +22,7 @@ D = TypeVar("D")
 EVIDENCE: Final = "evidence"  # the packs of claims made with this checkpoint
 OBSERVED: Final = "observed"  # in such a pack: what holdfast itself saw; no claim can say it
 INHERITED: Final = "inherited"  # of a fork's first checkpoint: the packs before it, by checkpoint
+IN_FORCE: Final = "in_force"  # of a task's checkpoint: the earlier ones whose claims still count
 CARRIED: Final = "carried"  # of a trim: packs of what it deleted, by the checkpoint they still bind
 CHILD: Final = "child"  # of a step's result: the child run that the step executed
 CALLED_WITH: Final = "called_with"  # of a result with claims: SHA-256 of the step's arguments
@@ -117,6 +118,7 @@ class Meta:
     child = Key(str, None)
     inherited = Key(list, _NONE)
     carried = Key(dict, _NO_FIELDS)
+    in_force = Key(str, None)  # seqs, as ranges
 
     # hidden journals and markers
     run = Key(str, "")  # of a thread's member, or of a `child`: the run that is meant
@@ -263,6 +265,9 @@ class Seqs:
         return ",".join(
             str(first) if first == last else f"{first}-{last}" for first, last in self._ranges
         )
+
+    def __iter__(self) -> Iterator[int]:
+        return (seq for first, last in self._ranges for seq in range(first, last + 1))
 
     def __contains__(self, seq: int) -> bool:
         at = bisect_right(self._ranges, (seq, math.inf)) - 1

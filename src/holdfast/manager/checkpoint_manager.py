@@ -25,7 +25,8 @@ from holdfast.errors import (
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.policy import Policy
-from holdfast.evidence.trust.checking import Checker, intact_branch
+from holdfast.evidence.trust.checking import Checker
+from holdfast.evidence.trust.indexing import Index
 from holdfast.evidence.trust.rule import Standing
 from holdfast.evidence.verifier import EvidenceVerifier
 from holdfast.evidence.world.bases import base_of, with_base
@@ -91,6 +92,7 @@ class CheckpointManager:
         self.verifier = verifier
         self._on_rejected = on_rejected
         self._lock = threading.Lock()
+        self._index = Index()
         self._going_back: dict[str, task_steps.GoingBack] = {}
 
     @property
@@ -159,7 +161,9 @@ class CheckpointManager:
         pack = replace(evidence_pack, evidence_list=claims)
         self.verifier.refuse_unverifiable(pack)
         observe = partial(self._observe, core, begun)
-        entry, is_new = core.drive(task_steps.commit(core, begun, pack, checkpoint_id, observe))
+        entry, is_new = core.drive(
+            task_steps.commit(core, begun, pack, checkpoint_id, observe, self._index)
+        )
         if self.auto_verify:
             checker = self._checker(core)
             standing = checker.committed(entry, pack) if is_new else checker.check_own(entry)
@@ -240,7 +244,7 @@ class CheckpointManager:
         core, run = self._core(), check_id("task_id", task_id)
         wanted = _filter(checkpoint_type, work_item_id)
         with reading.outages_named(run):
-            found = self._checker(core).newest(intact_branch(core, run), wanted)
+            found = self._checker(core).newest_in(run, wanted)
         if self._on_rejected is not None:
             for entry, standing in found.rejected:
                 self._on_rejected(self._required(core, run, entry.seq), standing)

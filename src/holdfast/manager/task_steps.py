@@ -8,12 +8,12 @@ before a begun step discards it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo, to_datetime
 from holdfast.codec import readable
-from holdfast.codec.meta import WORKER, Meta, dump_meta
+from holdfast.codec.meta import IN_FORCE, WORKER, Meta, dump_meta
 from holdfast.engine.holding.process import this_process
 from holdfast.errors import (
     CheckpointNotFoundError,
@@ -24,12 +24,14 @@ from holdfast.errors import (
     StepNotFoundError,
 )
 from holdfast.evidence.packs import EvidencePack
+from holdfast.evidence.trust.indexing import Index
 from holdfast.evidence.trust.storing import evidence_meta, pack_digest, pack_of
 from holdfast.kernel import compose
 from holdfast.kernel.appending import alias_of, append_if
 from holdfast.kernel.core import Core, Op
-from holdfast.kernel.entries import is_stub, state_seq
+from holdfast.kernel.entries import state_seq
 from holdfast.kernel.journal import Draft
+from holdfast.manager.begun_step import BegunStep, abandoned, commit_of, followed, proved, saved
 from holdfast.manager.task_checkpoint import StepInFlight
 from holdfast.model import (
     CheckpointType,
@@ -130,8 +132,8 @@ def begin(core: Core, run: str, draft: Draft, back: GoingBack | None) -> Op[Entr
 
 def _abandoning(since: list[Entry], draft: Draft) -> Iterator[Draft]:
     """What abandons the steps of the same work item that were begun and not committed."""
-    over = {Meta(entry).begun for entry in since if _saved(entry)} | _abandoned(since)
-    for entry in reversed(_followed(since)):
+    over = {Meta(entry).begun for entry in since if saved(entry)} | abandoned(since)
+    for entry in reversed(followed(since)):
         waits = entry.kind == Kind.BEGIN and entry.entry_id.hex() not in over
         if waits and not _of_others(entry, draft):
             yield _cancel(entry)
@@ -139,7 +141,7 @@ def _abandoning(since: list[Entry], draft: Draft) -> Iterator[Draft]:
 
 def _leaves_alone(entry: Entry, draft: Draft) -> bool:
     """Whether an entry does not change what a step to be begun continues from."""
-    if _saved(entry):
+    if saved(entry):
         return _of_others(entry, draft)
     return entry.kind in (Kind.BEGIN, Kind.CANCEL, Kind.TRIM)
 
@@ -173,6 +175,7 @@ def commit(
     pack: EvidencePack,
     alias: str | None,
     observe: Callable[[EvidencePack], object],
+    index: Index,
 ) -> Op[tuple[Entry, bool]]:
     """Append the checkpoint of a begun step, once; the one that is there if it was committed.
 
@@ -183,7 +186,7 @@ def commit(
     step_id = checkpoint_id(begun.run, begun.seq)
 
     def refuse() -> None:
-        step = _BegunStep(core, begun)
+        step = BegunStep(core, begun)
         if step.commit is not None:
             raise _DoneError(step.commit)
         reason = step.why_not()
@@ -192,7 +195,10 @@ def commit(
 
     def decide(head: Entry | None) -> Draft:
         refuse()
-        return draft
+        current = None if head is None else state_seq(head)
+        named = index.names(core, begun.run, current, pack)
+        more = {} if named is None else {IN_FORCE: named}
+        return draft._replace(meta=dump_meta(facts | more))
 
     try:
         refuse()  # a step that can't be committed takes no name, and nothing is checked for it
@@ -206,7 +212,6 @@ def commit(
             Status.OPEN.value,
             core.journals.chain(begun.run, begun.seq, begun).encoding,
             type=begun.type,
-            meta=dump_meta(facts),
         )
         if alias is not None:
             yield from _name(core, alias, step_id)
@@ -230,7 +235,7 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
     """
 
     def decide(head: Entry | None) -> Draft:
-        step = _BegunStep(core, begun)
+        step = BegunStep(core, begun)
         if step.commit is not None:
             reason = f"it was committed as {checkpoint_id(begun.run, step.commit.seq)}"
             raise StepConflictError(checkpoint_id(begun.run, begun.seq), reason)
@@ -246,9 +251,9 @@ def abandon(core: Core, begun: Entry) -> Op[None]:
 
 def in_flight(core: Core, run: str) -> list[StepInFlight]:
     """The steps of a task that wait to be committed, oldest first. Reads its whole index. Blocks."""
-    entries = _proved(core, run)
-    over = {Meta(entry).begun for entry in entries if _saved(entry)} | _abandoned(entries)
-    waiting = [entry for entry in _followed(entries) if entry.kind == Kind.BEGIN]
+    entries = proved(core, run)
+    over = {Meta(entry).begun for entry in entries if saved(entry)} | abandoned(entries)
+    waiting = [entry for entry in followed(entries) if entry.kind == Kind.BEGIN]
     return [_in_flight(core, e) for e in reversed(waiting) if e.entry_id.hex() not in over]
 
 
@@ -273,9 +278,9 @@ def resolve(core: Core, name: str) -> tuple[str, int] | None:
         begun = find(core, step_id or "")
     except StepNotFoundError:
         return None
-    done = _commit_of(begun, core.journals.entries(begun.run, after=begun.seq))
+    done = commit_of(begun, core.journals.entries(begun.run, after=begun.seq))
     if done is None:  # unless what is there was altered, which this finds
-        done = _commit_of(begun, core.journals.entries(begun.run, after=begun.seq, bodies=True))
+        done = commit_of(begun, core.journals.entries(begun.run, after=begun.seq, bodies=True))
     return None if done is None else (done.run, done.seq)
 
 
@@ -304,98 +309,10 @@ def _named(head: Entry | None) -> str | None:
 def _is_in_use(core: Core, step_id: str) -> bool:
     """Whether a step was committed, or can be."""
     try:
-        step = _BegunStep(core, find(core, step_id))
+        step = BegunStep(core, find(core, step_id))
     except StepNotFoundError:
         return False
     return step.commit is not None or step.waits
-
-
-def _commit_of(begun: Entry, since: Iterable[Entry]) -> Entry | None:
-    name = begun.entry_id.hex()
-    return next((entry for entry in since if _saved(entry) and Meta(entry).begun == name), None)
-
-
-class _BegunStep:
-    """A begun step, and what was written to its task since. Blocks."""
-
-    def __init__(self, core: Core, begun: Entry) -> None:
-        self._begun = begun
-        entries = _proved(core, begun.run, after=begun.seq - 1)
-        self.commit = _commit_of(begun, entries)
-        self._abandoned = begun.entry_id.hex() in _abandoned(entries)
-        self._followed = _followed(entries)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it was neither abandoned nor rolled back."""
-        return not self._abandoned and any(e.seq == self._begun.seq for e in self._followed)
-
-    def why_not(self) -> str | None:
-        """Why it can't be committed; None if it can."""
-        if self._abandoned:
-            return "it was abandoned; begin another"
-        if not self.waits:
-            return "its task was rolled back to before it, or deleted; begin it again"
-        if self._overtaken():
-            return (
-                "another process has begun and committed steps since, and this one would return "
-                "the task to its old snapshot; abandon_step() it, and begin again"
-            )
-        return None
-
-    def _overtaken(self) -> bool:
-        """Whether a step that another process began later was committed, for the same work item."""
-        worker, item = Meta(self._begun).worker, Meta(self._begun).work_item
-        later = {
-            entry.entry_id.hex()
-            for entry in self._followed
-            if entry.kind == Kind.BEGIN
-            and entry.seq > self._begun.seq
-            and Meta(entry).worker not in (None, worker)
-            and (item is None or Meta(entry).work_item in (None, item))
-        }
-        committed = (Meta(entry).begun for entry in self._followed if _saved(entry))
-        return worker is not None and any(name in later for name in committed)
-
-
-def _proved(core: Core, run: str, after: int | None = None) -> list[Entry]:
-    """The entries of a task, without their bodies. Raises `CheckpointCorruptedError`."""
-    found = []
-    for entry in core.journals.entries(run, after=after, bodies=True):
-        if is_stub(entry):
-            core.journals.check_stub(entry)
-        found.append(entry._replace(body=b""))
-    return found
-
-
-def _abandoned(entries: Iterable[Entry]) -> set[str | None]:
-    return {Meta(entry).begun for entry in entries if entry.kind == Kind.CANCEL}
-
-
-def _saved(entry: Entry) -> bool:
-    return entry.kind == Kind.CHECKPOINT and entry.status != Status.DELETED
-
-
-def _followed(entries: list[Entry]) -> list[Entry]:
-    """The begun steps and checkpoints that were not rolled back, newest first.
-
-    `entries` are the newest ones of a run. Unlike in `Reader.trail`, deleting a checkpoint is no
-    rollback: a step in flight may still be committed.
-    """
-    found: list[Entry] = []
-    back_to: int | None = None
-    for entry in reversed(entries):
-        if entry.kind == Kind.OPEN or (
-            entry.kind == Kind.TOMBSTONE and entry.status == Status.DELETED
-        ):
-            break
-        if back_to is not None and entry.seq > back_to:
-            continue
-        if _saved(entry) or (entry.kind == Kind.BEGIN and entry.status != Status.DELETED):
-            found.append(entry)
-        elif entry.kind == Kind.ROLLBACK:
-            back_to = -1 if entry.parent is None else entry.parent
-    return found
 
 
 def _in_flight(core: Core, entry: Entry) -> StepInFlight:

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from holdfast.checkpoint import Checkpoint
-from holdfast.codec.meta import INHERITED, OF_ONE_LIFE, Meta, dump_meta
+from holdfast.codec.meta import IN_FORCE, INHERITED, OF_ONE_LIFE, Meta, dump_meta
 from holdfast.errors import CheckpointCorruptedError, RunFinishedError
 from holdfast.kernel import compose
 from holdfast.kernel.core import Core
@@ -113,6 +113,8 @@ def branch_off(
         facts |= _claimed_before(core, source.entry)
     for name in ("begun", "alias"):  # they belong to the origin alone
         facts.pop(name, None)
+    if IN_FORCE in facts:  # by seqs of the origin; here it inherits all of it
+        facts[IN_FORCE] = ""
     return [opening, *copies], last._replace(
         flow=source.flow, thread=thread, owner=owner, meta=dump_meta(facts)
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from holdfast.checkpoint import CheckpointInfo
@@ -11,6 +13,7 @@ from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule, storing
 from holdfast.evidence.trust.gathering import Gathering, Place
+from holdfast.evidence.trust.indexing import known_branch
 from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
 from holdfast.evidence.verifier import EvidenceVerifier
@@ -19,6 +22,7 @@ from holdfast.logs import logger
 from holdfast.model import Entry, checkpoint_id
 
 _log: Final = logger("holdfast.evidence")
+_FEW: Final = 32  # checkpoints to look at before the whole branch is read
 _UNDECIDED: Final = (VerificationStatus.INCONCLUSIVE, VerificationStatus.ERROR)
 
 
@@ -59,6 +63,9 @@ class Checker:
 
     def check(self, entry: Entry) -> Standing:
         """Check a checkpoint: everything that was claimed on its branch up to it."""
+        known = self._known_branch(entry)
+        if known is not None:
+            return self._check_known(known)
         return self._check_first(self._core.journals.branch_of(entry))
 
     def check_own(self, entry: Entry) -> Standing:
@@ -132,6 +139,42 @@ class Checker:
             raise undecided
         return Found(found, rejected)
 
+    def newest_in(self, run: str, wanted: Callable[[Entry], bool]) -> Found:
+        """The newest wanted checkpoint of a run that verifies now; raises as `newest` does.
+
+        If it is among the newest ones, few others are read.
+        """
+        rejected: list[tuple[Entry, Standing]] = []
+        with suppress(CheckpointCorruptedError):
+            newest = filter(wanted, self._core.journals.branch(run))
+            for entry in islice(newest, _FEW):
+                known = self._known_branch(entry)
+                if known is None:
+                    break
+                standing = self._check_known(known, undecided=False)
+                if standing.holds:
+                    for one, why in rejected:
+                        _log.warning("%s@%d: %s", one.run, one.seq, why.reason)
+                    return Found(entry, rejected)
+                if standing.status is not VerificationStatus.FAILED:
+                    break  # what is known of it from before decides
+                rejected.append((entry, standing))
+        return self.newest(intact_branch(self._core, run), wanted)
+
+    def _known_branch(self, entry: Entry) -> list[Entry] | None:
+        try:
+            return known_branch(self._core, entry)
+        except (CheckpointCorruptedError, ValueError):
+            return None  # reading all of the branch tells what is wrong
+
+    def _check_known(self, branch: list[Entry], *, undecided: bool = True) -> Standing:
+        """Check the first of these checkpoints; with `undecided`, record also that it can't be."""
+        look = _Look(self._core, self._verifier, branch)
+        standing = next(rule.standings(look.recorded(), look))
+        if undecided or standing.status not in _UNDECIDED:
+            self._record(look, [standing])
+        return standing
+
     def _check_first(self, branch: Iterable[Entry], *, own: bool = False) -> Standing:
         look = self._look(branch)
         standing = next(rule.standings(look.claims(own=own), look))
@@ -195,6 +238,10 @@ class _Look:
         self.checked: list[tuple[BoundClaim, Verdict]] = []
         self.about = self.branch[-1] if self.branch else None  # what claims are checked for
         self.voted: set[Key] = set()  # the claims that others were asked about
+
+    def recorded(self) -> list[rule.CheckpointClaims]:
+        """What was claimed with each checkpoint, oldest first, where others are left out."""
+        return [self._gathering.recorded(entry) for entry in self.branch]
 
     def claims(self, *, own: bool = False) -> list[rule.CheckpointClaims]:
         """What was claimed with each checkpoint, oldest first; `own`: without what it inherits."""

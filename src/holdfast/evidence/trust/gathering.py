@@ -77,6 +77,10 @@ class Gathering:
             found[-1] = self._with_carried(after, found[-1])
         return found[::-1]
 
+    def recorded(self, entry: Entry) -> CheckpointClaims:
+        """What was claimed with one checkpoint, and what it inherits as a fork's first."""
+        return self._claims(entry)
+
     def own(self, entry: Entry) -> CheckpointClaims:
         """What was claimed with one checkpoint, without what it inherits."""
         return self._claims(entry)._replace(before=())
