@@ -257,6 +257,19 @@ def test_a_file_that_cant_be_switched_to_wal_now_is_refused_and_left_alone(
     assert sql(path, "PRAGMA journal_mode") == [("wal",)]
 
 
+def test_a_connection_that_the_program_has_open_already_goes_on(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        with hf.SyncCheckpointer(path) as cp:
+            cp.save("run", 1)
+            db.execute("UPDATE tasks SET status = 'done'")
+            assert db.execute("SELECT run_id FROM holdfast_checkpoints").fetchall() == [("run",)]
+            cp.save("run", 2)
+        assert db.execute("SELECT status FROM tasks").fetchall() == [("done",)]
+    with hf.SyncCheckpointer(path) as cp:
+        assert [one.state for one in cp.iter_states("run")] == [1, 2]
+
+
 def test_a_program_that_leaves_wal_mode_between_two_openings_is_met_again(path: Path) -> None:
     with hf.SyncCheckpointer(path) as cp:
         cp.save("run", 1)
