@@ -138,6 +138,17 @@ def test_a_program_that_was_replaced_on_the_disk_is_still_the_one(tmp_path: Path
         process.kill()
 
 
+def test_a_process_can_be_claimed_as_soon_as_it_is_started() -> None:
+    """The kernel may still be busy with its exec then."""
+    for _ in range(50):
+        with subprocess.Popen(["sleep", "60"]) as process:
+            evidence = process_evidence(process.pid)
+            found = status(CHECKER, evidence)
+            process.kill()
+        assert found == VERIFIED
+        assert "image" in evidence.expected
+
+
 def test_what_may_not_be_inspected_is_inconclusive(
     child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import holdfast as hf
 from holdfast.engine.run import reading
+from holdfast.evidence import Evidence
 from holdfast.workflow import step, workflow
 from tests.engine.desk import Desk
 from tests.workflow.evidence.support import by_run, every_store
@@ -203,3 +204,55 @@ def test_an_outage_before_a_step_that_claims_is_no_failure_of_the_step(
         assert desk.take() == []
     engine.run_sync(flow(), run_id="r", resume=True)
     assert desk.take() == ["b"]
+
+
+def test_a_link_that_a_later_step_replaces_by_a_file_is_not_missed(
+    engine: hf.Engine, desk: Desk
+) -> None:
+    def link() -> None:
+        (desk / "out").mkdir()
+        (desk / "out" / "latest").symlink_to("nowhere")
+
+    def replace() -> None:
+        desk.call("replace")
+        (desk / "out" / "latest").unlink()
+        (desk / "out" / "latest").write_text("a file")
+
+    @workflow("reads")
+    def flow() -> Flow:
+        yield step("a").python(link, outputs=desk / "out")
+        yield step("b").python(replace, outputs=desk / "out")
+        yield step("c").python(desk.call, args=("c",)).reads(desk / "out")
+
+    engine.run_sync(flow(), run_id="r")
+    engine.run_sync(flow(), run_id="r", resume=True)
+    assert desk.take() == ["replace", "c"]
+
+
+def test_a_link_that_was_turned_elsewhere_is_noticed_by_who_reads_it(
+    engine: hf.Engine, desk: Desk
+) -> None:
+    def link() -> None:
+        for name in ("one", "two"):
+            (desk / name).write_text(name)
+        (desk / "latest").symlink_to("one")
+
+    def turn() -> None:
+        (desk / "latest").unlink()
+        (desk / "latest").symlink_to("two")
+
+    claim = Evidence(
+        "artifact_exists",
+        "it leads to one",
+        {"path": str(desk / "latest"), "type": "link", "target": "one"},
+    )
+
+    @workflow("reads")
+    def flow() -> Flow:
+        yield step("a").python(link).evidence(claim)
+        yield step("turn").python(turn)
+        yield step("c").python(desk.call, args=("c",)).reads(desk / "latest")
+
+    with pytest.raises(hf.StepFailedError, match="is not the link claimed"):
+        engine.run_sync(flow(), run_id="r")
+    assert desk.take() == []

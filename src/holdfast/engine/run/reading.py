@@ -54,9 +54,10 @@ class Reading:
         false: list[Evidence] = []
         for one in bound.values():
             digest = digests.get(one.evidence.subject)
-            if digest is None or not one.facts <= _SETTLED:
+            claimed = one.evidence.facts["digest"] if "digest" in one.facts else None
+            if digest is None or claimed is None:
                 unsure.append(one)
-            elif "digest" in one.facts and one.evidence.facts["digest"] != digest:
+            elif claimed != digest:
                 false.append(_refuted(one.evidence, str(digest)))
         if unsure:
             claims = [one.evidence.noted() for one in unsure]
@@ -115,9 +116,6 @@ class Reading:
                 for packs in _groups(self._run, self._noted.popleft()):
                     self._in_force.add(packs)
             return self._in_force
-
-
-_SETTLED = frozenset({"exists", "kind", "digest", "size"})  # by the digest of a file that was read
 
 
 def _refuted(claim: Evidence, digest: str) -> Evidence:

@@ -60,7 +60,7 @@ def facts(evidence: Evidence) -> dict[str, object]:
     if kind == "absent":
         return {"exists": False, "kind": None, "target": None, **no_bytes}
     if kind == "directory":
-        return {"exists": True, "kind": kind, **no_bytes}
+        return {"exists": True, "kind": kind, "target": None, **no_bytes}
     return {"exists": True} if kind == "any" else {"exists": True, "kind": kind}
 
 

@@ -52,9 +52,9 @@ def subject(evidence: Evidence) -> str:
 
 
 def facts(evidence: Evidence) -> dict[str, object]:
-    """The digest, which settles the size; and there is a file."""
+    """The digest, which settles the size; and there is a file, not a link that was there before."""
     digest, size = str(evidence.expected["sha256"]).lower(), evidence.expected.get("size")
-    return {"exists": True, "kind": "file", "digest": digest, "size": size}
+    return {"exists": True, "kind": "file", "digest": digest, "size": size, "target": None}
 
 
 def check(evidence: Evidence, context: Context) -> Verdict:

@@ -6,10 +6,13 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _RANDOMIZE: Final = Path("/proc/sys/kernel/randomize_va_space")
+_TRIES: Final = 1000
+_PAUSE_SECONDS: Final = 0.001
 _NOT_RANDOM: Final = 0x0040000  # ADDR_NO_RANDOMIZE, as debuggers set it
 
 
@@ -40,16 +43,31 @@ def _image(pid: int) -> str | None:
     """A digest of the file that is executed and of where the kernel put it.
 
     A process that changes its name or arguments keeps it. With each exec, everything is put at
-    other, random places; hashed together, they can't be guessed.
+    other, random places; hashed together, they can't be guessed. Raises `OSError` if the process
+    does not get past its exec.
     """
     try:
-        status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a link that only the system can follow
-        places = Path(f"/proc/{pid}/auxv").read_bytes()
-        if not places or not _is_random(pid):
-            return None
+        before: bytes | None = None
+        for _ in range(_TRIES):
+            found = _placed(pid)
+            if found is not None and found == before:
+                return _digest(found) if _is_random(pid) else None
+            before = found
+            if found is None:
+                time.sleep(_PAUSE_SECONDS)
     except (PermissionError, FileNotFoundError):  # another user's, or one of the kernel's own
         return None
-    return _digest(f"{status.st_dev}:{status.st_ino} ".encode() + places)
+    raise OSError(f"process {pid} is being started")
+
+
+def _placed(pid: int) -> bytes | None:
+    """The file that is executed, and where its parts were put; None while the kernel does that."""
+    status = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - a link that only the system can follow
+    places = Path(f"/proc/{pid}/auxv").read_bytes()
+    end_of_environment = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[48]
+    if not places or int(end_of_environment) == 0:  # which it sets last
+        return None
+    return f"{status.st_dev}:{status.st_ino} ".encode() + places
 
 
 def _is_random(pid: int) -> bool:
