@@ -12,11 +12,8 @@ _KNOWN: Final = [
         r"^fork behind .*does not depend",
         r"^iter_states behind .*(absent|does not depend)",
         r"^(delete|prune) behind .*(does not depend|'latest' is)",
-        # A stub at the head, which no marker lists, passes for a deleted run.
-        r"^(timeline|copy|export|recover) behind forge as deleted",
-        # What builds on a lost state, in an export.
-        r"^export behind",
-        r"^copy behind .*of pruned",
+        # What a lost marker vouched for.
+        r"^(copy|export) behind .*of pruned",
         # Tasks.
         r"^last_verified behind .*is None",
         r"^task_checkpoints behind swap",

@@ -30,7 +30,13 @@ class Markers:
 
     def vouch(self, entry: Entry, stored: Stored) -> None:
         """Raise `CheckpointCorruptedError` unless its marker lists this body of the entry."""
-        marker = self._entry(entry.run, stored.marker) if stored.marker > entry.seq else None
+        try:
+            marker = self._entry(entry.run, stored.marker) if stored.marker > entry.seq else None
+        except CheckpointCorruptedError as error:
+            reason = f"it was rewritten, and its marker, {entry.run}@{stored.marker}, is damaged"
+            raise CheckpointCorruptedError(
+                entry.run, entry.seq, f"{reason}: {error.reason}"
+            ) from None
         if marker is None or marker.kind not in MARKERS:
             reason = f"it was rewritten, and its marker, {entry.run}@{stored.marker}, is none"
             raise CheckpointCorruptedError(entry.run, entry.seq, reason)

@@ -134,8 +134,8 @@ def named_runs(core: Core, run_ids: Iterable[str] | None) -> Iterator[str]:
         return (head.run for head in all_runs(core.journals.store))
     names = [check_id("run_id", run_id) for run_id in run_ids]
     for name in names:
-        head = core.journals.head(name)
-        if head is None or head.status == Status.DELETED:
+        head = _head(core.journals, name)
+        if head is None or erases(head):
             raise CheckpointNotFoundError(name)
     return iter(names)
 
@@ -152,6 +152,8 @@ def add(store: Store, entries: list[Entry], states: set[int], lost: Collection[i
         found = store.read(run, after=entries[0].seq - 1, limit=len(entries))
         with _blaming(store):
             for ours, wanted in zip(found, entries, strict=False):
+                if ours != wanted and not is_stub(ours):  # what was read is proved
+                    envelope.check(ours)
                 _check(ours, states, lost)
                 if _name(ours) != _name(wanted):
                     raise RunExistsError(run)
@@ -179,7 +181,8 @@ def pieces(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
 
 def join_thread(core: Core, run_id: str) -> None:
     """Add a run that was copied or imported to its thread."""
-    head = core.journals.head(run_id)
+    entries = core.journals.entries(run_id, newest_first=True, damage=pass_by)
+    head = next((entry for entry in entries if entry.status != Status.DELETED), None)
     if head is None or head.thread is None:
         return
     member = thread_member(run_id)
@@ -243,9 +246,13 @@ class _Copy:
         if self.last is None or copied is None or _name(copied) != _name(self.last):
             raise RunExistsError(self.name)
         current = state_seq(copied)
-        if current is not None and (not self.lost or self._has_state(current)):
-            with _blaming(self.target.store):
-                self.target.chain(self.name, current)
+        if current is not None:
+            try:
+                with _blaming(self.target.store):
+                    self.target.chain(self.name, current)
+            except CheckpointCorruptedError:
+                if self._has_state(current):
+                    raise
         self.target.forget(self.name)
 
     def _has_state(self, seq: int) -> bool:
@@ -266,14 +273,15 @@ class _Copy:
                     page.append(self._lost(entry))
                     self.prover.pass_over(page[-1].seq, entry.digest)
                     continue
-                if is_stub(entry):
-                    self.prover.pass_over(entry.seq, entry.digest)
-                else:
-                    try:
+                try:
+                    if is_stub(entry):
+                        self.prover.pass_over(entry.seq, entry.digest)
+                        self.source.check_stub(entry)
+                    else:
                         self.prover.prove(entry)
-                    except CheckpointCorruptedError as error:
-                        self._lost(error)
-                        entry = stub(entry)
+                except CheckpointCorruptedError as error:
+                    self._lost(error)
+                    entry = stub(entry)
                 page.append(entry)
         return page
 
@@ -357,10 +365,10 @@ def _head(journals: Journals, name: str) -> Entry | None:
 
 
 def _check(entry: Entry, states: set[int], lost: Collection[int]) -> None:
-    """Raise unless the entry is whole, and the state that its own is a change to is there."""
+    """Raise unless the state that its own is a change to is there."""
     if is_stub(entry):
         return
-    base = envelope.base(entry, envelope.check(entry))
+    base = envelope.base(entry)
     if base != entry.seq and base not in states and base not in lost:
         reason = f"the state it builds on, {entry.run}@{base}, is gone"
         raise CheckpointCorruptedError(entry.run, entry.seq, reason)

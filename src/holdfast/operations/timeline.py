@@ -14,7 +14,7 @@ from holdfast.errors import CheckpointCorruptedError, CheckpointNotFoundError
 from holdfast.kernel.core import Core
 from holdfast.kernel.entries import state_seq
 from holdfast.kernel.pages import Found, pass_by
-from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, lost
+from holdfast.model import CARRY_STATE, Entry, Kind, Status, check_id, erases, lost
 from holdfast.operations.reading import check_limit, newest_readable, outages_named
 from holdfast.store import PAGE
 
@@ -57,14 +57,16 @@ def timeline(
     check_limit(limit)
     with outages_named(run_id):
         head = newest_readable(core.journals, run_id)
-        if head is None or head.status == Status.DELETED:
+        if head is None or erases(head):
             raise CheckpointNotFoundError(run_id)
         page = PAGE if limit is None else min(max(limit, 1) + 1, PAGE)
         entries = core.journals.scan(run_id, after=after, newest_first=newest_first, page=page)
         # Of the newest ones one more: the one before says how long the run waited.
         most = None if limit is None else limit + newest_first
         damage: dict[int, str] = {}
-        found = sorted(map(partial(_placed, damage), islice(entries, most)), key=lambda e: e.seq)
+        found = sorted(
+            map(partial(_placed, core, damage), islice(entries, most)), key=lambda e: e.seq
+        )
         branch = _branch(core, head, found)
         moments = [
             _damaged(entry, damage[entry.seq])
@@ -75,9 +77,14 @@ def timeline(
     return moments[::-1][:limit] if newest_first else moments
 
 
-def _placed(damage: dict[int, str], found: Found) -> Entry:
+def _placed(core: Core, damage: dict[int, str], found: Found) -> Entry:
     """The entry, or what stands in the place of a damaged one."""
     if not isinstance(found, CheckpointCorruptedError):
+        if found.status == Status.DELETED and found.kind != Kind.TOMBSTONE:
+            try:
+                core.journals.check_stub(found)
+            except CheckpointCorruptedError as error:
+                damage[found.seq] = error.reason
         return found
     if found.seq is None:
         raise found

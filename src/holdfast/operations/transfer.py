@@ -78,7 +78,7 @@ def export_runs(
     if not names:
         raise ValueError("an export needs at least one run")
     for name in names:
-        if core.journals.head(name) is None:
+        if core.journals.head_seq(name) is None:
             raise CheckpointNotFoundError(name)
     opening, between, closing = {"jsonl": (b"", b"\n", b"\n"), "json": (b"[\n", b",\n", b"\n]\n")}[
         form
