@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdfast as hf
+from holdfast.codec import envelope
 from holdfast.evidence import Evidence, EvidencePack, EvidenceVerifier, Policy, file_evidence
 from holdfast.manager import CheckpointManager, TaskCheckpoint
+from holdfast.model import Entry
 
 from .support import exists, step, unchanged
 
@@ -126,9 +131,6 @@ def test_a_policy_that_is_narrowed_later_is_heard(manager: CheckpointManager) ->
 
 
 def test_the_columns_of_a_row_are_facts_of_their_own(url: str, tmp_path: Path) -> None:
-    import sqlite3
-    from contextlib import closing
-
     path = tmp_path / "own.sqlite"
 
     def write(sql: str) -> None:
@@ -148,3 +150,38 @@ def test_the_columns_of_a_row_are_facts_of_their_own(url: str, tmp_path: Path) -
         assert holds(manager, later), "the newer claim replaces the state"
         write("UPDATE jobs SET owner = 'bob'")
         assert not holds(manager, later), "and not the owner"
+
+
+def test_an_edited_claim_is_not_believed_even_if_its_checksum_fits(tmp_path: Path) -> None:
+    """The states are large, so that they are stored as changes to each other."""
+    path = tmp_path / "tasks.db"
+    with CheckpointManager(db_path=path) as manager:
+        made = []
+        for n, name in enumerate("zab"):
+            Path(name).write_text(f"the content of {name}")
+            made.append(step(manager, {"n": n, "data": list(range(5000))}, unchanged(name)))
+        seq = made[1].seq
+        old = file_evidence("a").expected["sha256"]
+    Path("a").write_text("tampered content")
+    new = file_evidence("a").expected["sha256"]
+    with closing(sqlite3.connect(path)) as db, db:
+        where = "WHERE run = 'task' AND seq = ?"
+        (row,) = db.execute(f"SELECT * FROM holdfast_entries {where}", [seq])
+        entry = Entry._make(row)
+        assert envelope.check(entry).is_delta
+        forged = entry._replace(meta=entry.meta.replace(old, new).replace('"size":', '"was":'))
+        forged = forged._replace(meta=forged.meta.replace('"was":16', '"size":16'))
+        stored = envelope.check(entry)
+        checksum = envelope._checksum(
+            forged.digest, envelope._clear(forged), stored.flags, b"", stored.content
+        )
+        body = envelope._wrap(stored.flags, checksum, b"", stored.content)
+        db.execute(
+            f"UPDATE holdfast_entries SET meta = ?, body = ? {where}", [forged.meta, body, seq]
+        )
+    with CheckpointManager(db_path=path) as manager:
+        found = manager.get_last_verified_checkpoint("task")
+        assert found is not None
+        assert found.seq == made[0].seq, "nobody knows what is claimed after it"
+        with pytest.raises(hf.CheckpointCorruptedError, match=f"task@{seq} is damaged"):
+            manager.verify_checkpoint(made[2].checkpoint_id)

@@ -210,9 +210,8 @@ def _verified(core: Core, here: StepInfo, run_id: str, step: str | None) -> int 
 
     assert here._options is not None  # noqa: SLF001 - the step's own
     checker = Checker(core, here._options.checks_with)  # noqa: SLF001 - as above
-    branch = core.journals.branch(run_id)
-    found = checker.newest(
-        branch, lambda entry: step is None or reading.is_after(entry, step)
+    found = checker.newest_in(
+        run_id, lambda entry: step is None or reading.is_after(entry, step)
     ).entry
     return None if found is None else found.seq
 

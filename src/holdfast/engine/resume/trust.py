@@ -59,7 +59,7 @@ def examine(core: Core, history: History, options: Options) -> Retreat | None:
         return None
     from holdfast.evidence.trust.gathering import branch_with_claims
 
-    branch = branch_with_claims(history.branch)
+    branch = branch_with_claims(core, history.branch)
     found = _checker(core, options).newest(branch, lambda entry: True, unclaimed=True)
     if not found.rejected:
         return None

@@ -12,7 +12,7 @@ from holdfast.errors import CheckpointCorruptedError, VerificationError
 from holdfast.evidence.checks import needs_snapshot
 from holdfast.evidence.packs import EvidencePack
 from holdfast.evidence.trust import records, rule, storing
-from holdfast.evidence.trust.gathering import Gathering, Place
+from holdfast.evidence.trust.gathering import Gathering, Place, proved
 from holdfast.evidence.trust.indexing import known_branch
 from holdfast.evidence.trust.rule import BoundClaim, Standing
 from holdfast.evidence.verdicts import Verdict, VerificationStatus, verified
@@ -66,7 +66,7 @@ class Checker:
         known = self._known_branch(entry)
         if known is not None:
             return self._check_known(known)
-        return self._check_first(self._core.journals.branch_of(entry))
+        return self._check_first(proved(self._core, self._core.journals.branch_of(entry)))
 
     def check_own(self, entry: Entry) -> Standing:
         """Check the claims of one checkpoint alone."""
@@ -169,7 +169,7 @@ class Checker:
 
     def _check_known(self, branch: list[Entry], *, undecided: bool = True) -> Standing:
         """Check the first of these checkpoints; with `undecided`, record also that it can't be."""
-        look = _Look(self._core, self._verifier, branch)
+        look = self._look(branch)
         standing = next(rule.standings(look.recorded(), look))
         if undecided or standing.status not in _UNDECIDED:
             self._record(look, [standing])
@@ -207,7 +207,7 @@ def intact_branch(core: Core, run: str) -> list[Entry]:
     Nobody knows what a damaged one claims, which binds those after it.
     """
     damaged: list[CheckpointCorruptedError] = []
-    branch = [entry._replace(body=b"") for entry in core.journals.branch(run, damaged.append)]
+    branch = proved(core, core.journals.branch(run, damaged.append), damaged.append)
     for error in damaged:
         _log.warning("%s; this and later checkpoints can't be verified", error)
     first = min((error.seq or 0 for error in damaged), default=None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from holdfast.checkpoint import CheckpointInfo
+from holdfast.codec import envelope
 from holdfast.codec.meta import may_claim
 from holdfast.errors import CheckpointCorruptedError, InvalidIdError, VerificationError
 from holdfast.evidence.trust import rule, storing
@@ -30,14 +31,14 @@ Place = tuple[str, int]
 """The run and seq of a checkpoint."""
 
 
-def branch_with_claims(read: Callable[[Damage], Iterable[Entry]]) -> list[Entry]:
+def branch_with_claims(core: Core, read: Callable[[Damage], Iterable[Entry]]) -> list[Entry]:
     """The checkpoints of a branch, newest first, without their states. Blocks.
 
     Raises `CheckpointCorruptedError` for a damaged one among them if the run claims anything:
     nobody knows what that one claimed, and it binds those after it.
     """
     damaged: list[CheckpointCorruptedError] = []
-    branch = [entry._replace(body=b"") for entry in read(damaged.append)]
+    branch = proved(core, read(damaged.append), damaged.append)
     stored = [error.entry for error in damaged if error.entry is not None]
     if damaged and any(may_claim(entry.meta) for entry in (*branch, *stored)):
         raise damaged[0]
@@ -142,7 +143,7 @@ class Gathering:
             raise CheckpointCorruptedError(entry.run, entry.seq, str(error)) from None
         head = self._core.journals.checked_head(run)
         if head is not None and head.status != Status.DELETED:
-            return self._core.journals.branch_of(head)
+            return proved(self._core, self._core.journals.branch_of(head))
         if self._needed:
             raise VerificationError(
                 checkpoint_id(entry.run, entry.seq),
@@ -151,3 +152,27 @@ class Gathering:
                 'trust="stored" or "skip" if its work is still there, or go back to before it',
             )
         return ()
+
+
+def proved(core: Core, branch: Iterable[Entry], damage: Damage | None = None) -> list[Entry]:
+    """The checkpoints of a branch without their bodies, and what they claim is proved.
+
+    Those that are stored as changes are proved in the order of the journal, not one by one. Raises
+    `CheckpointCorruptedError` for one that is not; with `damage`, calls that.
+    """
+    found: list[Entry] = []
+    changes: set[int | None] = set()
+    for entry in branch:
+        if may_claim(entry.meta) and envelope.check(entry).is_delta:
+            changes.add(entry.seq)
+        found.append(entry._replace(body=b""))
+    if changes:
+        wrong: list[CheckpointCorruptedError] = []
+        for _ in core.journals.entries(found[0].run, bodies=True, damage=wrong.append):
+            pass
+        for error in wrong:
+            if error.seq in changes:
+                if damage is None:
+                    raise error
+                damage(error)
+    return found

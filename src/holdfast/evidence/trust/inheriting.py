@@ -32,7 +32,7 @@ def inherited(core: Core, entry: Entry) -> list[list[Stored]]:
     Grouped by the checkpoint that they were claimed with. What later claims replaced is dropped,
     or every fork of a long run would carry all of it.
     """
-    found_there = branch_with_claims(partial(core.journals.branch_of, entry))
+    found_there = branch_with_claims(core, partial(core.journals.branch_of, entry))
     branch = Gathering(core, needed=False).branch(found_there)
     newer = Replaced()
     found: list[list[Stored]] = []
