@@ -142,7 +142,7 @@ def _adopt(session: Session, flows: Sequence[Named]) -> None:
             "these flows are kept in different stores; name one with --store, or start a worker "
             "for each"
         )
-    session.adopt(next(iter(stores.values())))
+    session.adopt(next(iter(stores.values()), None))
 
 
 async def _work(

@@ -13,6 +13,7 @@ from holdfast.evidence import Evidence, EvidencePack, VerificationStatus, file_e
 from holdfast.manager import CheckpointManager
 from holdfast.model import REQUESTS, Status
 from holdfast.store import RunFilter
+from holdfast.workflow import step, workflow
 from tests.crash.holders.hosts import DEAD_AFTER, Worker, World
 from tests.waiting import wait_until
 
@@ -155,3 +156,49 @@ def _told(store: Any) -> list[str]:
         where = RunFilter(status=Status.DELETED.value, prefix=prefix)
         found += [head.meta for head in store.runs(where) if "request" in head.meta]
     return found
+
+
+@EVERYWHERE
+def test_a_resume_asks_workers_on_other_machines_only_if_it_is_told_to(
+    machine: Machine, tmp_path: Path
+) -> None:
+    call = fit(str(machine.file))
+    with pytest.raises(hf.RunError):
+        machine.engine.run_sync(call, run_id="fit")
+    with pytest.raises(hf.VerificationError, match="only on there"):
+        machine.engine.resume_sync("fit", flow=fit)
+    with pytest.raises(hf.VerificationError, match="no worker on there"):
+        machine.engine.resume_sync("fit", flow=fit, ask_workers=LONG)
+    machine.verifier("there")
+    FAILING.clear()
+    assert machine.engine.resume_sync("fit", flow=fit, ask_workers=LONG) == "published"
+    assert machine.file.read_bytes() == b"weights1", "no step ran twice"
+    FAILING.append("again")
+
+
+FAILING = ["at first"]
+
+
+@workflow
+async def fit(path: str) -> str:
+    await step("fit").python(_fit, args=(path,)).evidence(_there(path))
+    return str(await step("publish").python(_publish))
+
+
+def _fit(path: str) -> None:
+    with Path(path).open("a") as file:
+        file.write("1")
+
+
+def _publish() -> str:
+    if FAILING:
+        raise RuntimeError("as planned")
+    return "published"
+
+
+def _there(path: str) -> Any:
+    def claim(_: object) -> Evidence:
+        seen = file_evidence(path)
+        return Evidence(seen.evidence_type, "the model", seen.expected, host="there")
+
+    return claim
